@@ -1,0 +1,26 @@
+# What asup needs besides torch. docs/dependencies.md says what each is for.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Header-only, used inside .cc files alone, and found by their header: Debian's package of toml++
+# would bring a library that every user of libasup.a then had to link.
+# asup_header_only(<target> <header> <cache variable>)
+function(asup_header_only target header variable)
+  add_library(${target} INTERFACE)
+  find_path(${variable} ${header} HINTS "${PROJECT_SOURCE_DIR}/third_party/include")
+  if(NOT ${variable})
+    message(FATAL_ERROR "asup needs ${header}: run `make setup`, or set ${variable} to the folder "
+                        "that holds it, or put it under third_party/include.")
+  endif()
+  target_include_directories(${target} SYSTEM INTERFACE "${${variable}}")
+endfunction()
+
+if(ASUP_WITH_TORCH)
+  asup_header_only(asup_toml toml++/toml.h ASUP_TOMLPP_INCLUDE)
+  asup_header_only(asup_cli11 CLI/CLI.hpp ASUP_CLI11_INCLUDE)
+endif()

@@ -1,0 +1,29 @@
+# cmake --install: libasup_core, libasup, the program, the headers, and find_package(asup).
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/asup")
+
+# One export a component, so that who uses the core alone needs no torch.
+set_target_properties(asup_core PROPERTIES EXPORT_NAME core)
+install(TARGETS asup_core EXPORT asup-core)
+install(EXPORT asup-core NAMESPACE asup:: DESTINATION "${package}")
+if(ASUP_WITH_TORCH)
+  install(TARGETS asup EXPORT asup-asup)
+  install(EXPORT asup-asup NAMESPACE asup:: DESTINATION "${package}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/AsupTorch.cmake" DESTINATION "${package}")
+  if(TARGET asup_cli)
+    install(TARGETS asup_cli)
+  endif()
+endif()
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/asup" "${PROJECT_BINARY_DIR}/include/asup"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.h" PATTERN cli EXCLUDE)
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/asupConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/asupConfig.cmake" INSTALL_DESTINATION "${package}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/asupConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/asupConfig.cmake"
+              "${PROJECT_BINARY_DIR}/asupConfigVersion.cmake" DESTINATION "${package}")

@@ -1,0 +1,106 @@
+# Tests and benchmarks.
+#
+#   asup_test(<name> MODULES <module>... SOURCES <file>...
+#             [LABEL fast|full]      default fast
+#             [TIMEOUT <seconds>]    default 60 for fast, 600 for full; five times that under a
+#                                    sanitizer
+#             [PROCESSES <n>]        ranks it runs at once: ctest then starts less beside it
+#             [PROGRAM]              it runs the `asup` program, whose path is in $ASUP_PROGRAM
+#             [LIBRARIES <target>...])
+#   asup_bench(bench_<name> MODULES <module>... SOURCES <file>... [LIBRARIES <target>...])
+#
+# ctest has one entry per executable, not per case: starting a process that loads libtorch takes
+# some 0.3 s, which over hundreds of cases is minutes. To run one case:
+#   build/dev/tests/collective/ring_test --gtest_filter='Ring.*'
+
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+
+# How sanitizers behave in tests, and how much longer these may then take.
+set(ASUP_TEST_ENVIRONMENT "")
+set(ASUP_TEST_PATIENCE 1)
+if(ASUP_SANITIZE)
+  set(ASUP_TEST_PATIENCE 5)
+  set(ASUP_TEST_ENVIRONMENT
+    # libtorch is not instrumented, so that a vector it grew looks overrun to us.
+    "ASAN_OPTIONS=detect_container_overflow=0:detect_stack_use_after_return=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp:halt_on_error=1")
+endif()
+
+# Links modules, and shares the precompiled header where any of them uses torch.
+function(_asup_link target)
+  get_property(torch_modules GLOBAL PROPERTY ASUP_TORCH_MODULES)
+  target_link_libraries(${target} PRIVATE asup_build)
+  foreach(module IN LISTS ARGN)
+    target_link_libraries(${target} PRIVATE asup_${module})
+    if(module IN_LIST torch_modules)
+      set(torch ON)
+    endif()
+  endforeach()
+  if(torch)
+    asup_use_torch(${target})
+  endif()
+endfunction()
+
+# True where every module is part of this build: without torch, tests of torch modules drop out.
+function(_asup_have_modules result)
+  set(${result} ON PARENT_SCOPE)
+  foreach(module IN LISTS ARGN)
+    if(NOT TARGET asup_${module})
+      if(ASUP_WITH_TORCH)
+        message(FATAL_ERROR "There is no module ${module}.")
+      endif()
+      set(${result} OFF PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+function(asup_test name)
+  cmake_parse_arguments(arg "PROGRAM" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  _asup_have_modules(have ${arg_MODULES})
+  if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
+    return()
+  endif()
+  if(NOT arg_LABEL)
+    set(arg_LABEL fast)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+    if(arg_LABEL STREQUAL full)
+      set(arg_TIMEOUT 600)
+    endif()
+  endif()
+  math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${ASUP_TEST_PATIENCE}")
+  if(NOT arg_PROCESSES)
+    set(arg_PROCESSES 1)
+  endif()
+
+  add_executable(${name} ${arg_SOURCES})
+  _asup_link(${name} ${arg_MODULES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+
+  # tests/collective/ring_test is called collective/ring_test.
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
+  add_test(NAME ${folder}/${name} COMMAND ${name})
+  set_tests_properties(${folder}/${name} PROPERTIES
+    LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
+    ENVIRONMENT "${ASUP_TEST_ENVIRONMENT}")
+  if(arg_PROGRAM)
+    add_dependencies(${name} asup_cli)
+    set_property(TEST ${folder}/${name} APPEND PROPERTY
+                 ENVIRONMENT "ASUP_PROGRAM=$<TARGET_FILE:asup_cli>")
+  endif()
+endfunction()
+
+function(asup_bench name)
+  cmake_parse_arguments(arg "" "" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  _asup_have_modules(have ${arg_MODULES})
+  if(NOT have)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  _asup_link(${name} ${arg_MODULES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} benchmark::benchmark)
+endfunction()
