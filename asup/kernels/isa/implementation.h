@@ -1,0 +1,88 @@
+// The table of the instruction set that the including file is compiled for.
+// Pure functions; safe from any thread.
+#pragma once
+
+#include "asup/kernels/isa/cast_loops.h"
+#include "asup/kernels/isa/divide_loops.h"
+#include "asup/kernels/isa/reduce_loops.h"
+#include "asup/kernels/isa/table.h"
+
+namespace asup::kernels {
+namespace {
+
+template <typename Visitor>
+inline void with_element(Dtype dtype, Visitor visit) {
+  switch (dtype) {
+    case Dtype::f32:
+      return visit(F32());
+    case Dtype::f64:
+      return visit(F64());
+    case Dtype::f16:
+      return visit(F16());
+    case Dtype::bf16:
+      return visit(Bf16());
+    case Dtype::i8:
+      return visit(Native<std::int8_t>());
+    case Dtype::u8:
+      return visit(Native<std::uint8_t>());
+    case Dtype::i32:
+      return visit(Native<std::int32_t>());
+    case Dtype::i64:
+      return visit(Native<std::int64_t>());
+  }
+}
+
+void divide(Dtype dtype, void* data, std::size_t count, int divisor) {
+  auto* bytes = static_cast<std::byte*>(data);
+  with_element(dtype, [&](auto element) {
+    using Element = decltype(element);
+    using T = typename Element::Value;
+    if constexpr (std::is_floating_point_v<T>)
+      fold<Sum, Element, Element, Element, 0>(bytes, bytes, nullptr, count, T{1} / divisor);
+    else if constexpr (sizeof(T) == 1)
+      divide_integers<T, float>(bytes, count, divisor);
+    else if constexpr (sizeof(T) == 4)
+      divide_integers<T, double>(bytes, count, divisor);
+    else
+      divide_integers<T, T>(bytes, count, divisor);
+  });
+}
+
+void reduce(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
+            std::size_t source_count, std::size_t count, int divisor) {
+  auto* to = static_cast<std::byte*>(dst);
+  auto* from = reinterpret_cast<const std::byte* const*>(sources);
+  with_element(dtype, [&](auto element) {
+    using Element = decltype(element);
+    using T = typename Element::Value;
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::average:
+        if constexpr (std::is_floating_point_v<T>)
+          return reduce_sources<Sum, Element>(to, from, source_count, count, T{1} / divisor);
+        else
+          return reduce_sources<Sum, Element>(to, from, source_count, count, NoScale());
+      case ReduceOp::product:
+        return reduce_sources<Product, Element>(to, from, source_count, count, NoScale());
+      case ReduceOp::min:
+        return reduce_sources<Min, Element>(to, from, source_count, count, NoScale());
+      case ReduceOp::max:
+        return reduce_sources<Max, Element>(to, from, source_count, count, NoScale());
+    }
+  });
+  if (divisor > 1 && dtype >= Dtype::i8) divide(dtype, dst, count, divisor);
+}
+
+void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
+  with_element(from, [&](auto from_element) {
+    with_element(to, [&](auto to_element) {
+      cast_elements<decltype(from_element), decltype(to_element)>(
+          static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), count);
+    });
+  });
+}
+
+constexpr Table make_table(const char* name) { return {name, reduce, divide, cast}; }
+
+}  // namespace
+}  // namespace asup::kernels

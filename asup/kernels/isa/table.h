@@ -1,0 +1,34 @@
+// The loops of one instruction set, and which of them this processor can run.
+// Constant after construction; safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "asup/base/dtype.h"
+
+namespace asup::kernels {
+
+// Arguments are checked by the callers (reduce.cc, cast.cc); contracts are in reduce.h and cast.h.
+struct Table {
+  const char* name;
+  // needs: one source or more; divisor > 1 only for a sum
+  void (*reduce)(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
+                 std::size_t source_count, std::size_t count, int divisor);
+  void (*divide)(Dtype dtype, void* data, std::size_t count, int divisor);
+  void (*cast)(Dtype from, const void* src, Dtype to, void* dst, std::size_t count);
+};
+
+extern const Table kBaselineTable;  // what every processor of the architecture has
+#if defined(__x86_64__)
+extern const Table kAvx2Table;
+extern const Table kAvx512Table;
+#endif
+
+// Those that this processor can run, the best last.
+std::span<const Table* const> supported_tables();
+
+// The best one, picked once.
+const Table& best_table();
+
+}  // namespace asup::kernels

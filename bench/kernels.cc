@@ -1,0 +1,273 @@
+// How fast the kernels are against memcpy, in the same run.
+//
+//   bench_kernels [--quick] [--json FILE] [--all-isa] [Google Benchmark's own flags]
+//
+// `bytes` is the size of one buffer. GB/s counts what the program reads and writes: 2 buffers for a
+// copy, 3 for dst += b, and so on; `ratio` is that rate over the rate at which memcpy reads and
+// writes as many bytes. Cases take turns, so that what else the machine does hits all of them.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "asup/base/error.h"
+#include "asup/kernels/cast.h"
+#include "asup/kernels/copy.h"
+#include "asup/kernels/instruction_set.h"
+#include "asup/kernels/isa/table.h"
+#include "asup/kernels/reduce.h"
+
+namespace asup::kernels {
+namespace {
+
+constexpr std::size_t kMostSources = 8;
+
+// Buffers of ones: every result is known.
+class Buffers {
+ public:
+  Buffers(Dtype dtype, std::size_t count, std::size_t buffers) : dtype_(dtype) {
+    const std::vector<float> ones(count, 1.0f);
+    for (std::size_t i = 0; i < buffers; ++i) {
+      memory_.emplace_back(count * size_of(dtype));
+      cast(Dtype::f32, ones.data(), dtype, memory_.back().data(), count);
+      pointers_.push_back(memory_.back().data());
+    }
+  }
+
+  void* operator[](std::size_t i) { return memory_[i].data(); }
+  const std::vector<const void*>& pointers() const { return pointers_; }
+
+  void expect(std::size_t buffer, float value) const {
+    std::vector<float> values(memory_[buffer].size() / size_of(dtype_));
+    cast(dtype_, memory_[buffer].data(), Dtype::f32, values.data(), values.size());
+    const auto wrong = std::ranges::find_if(values, [&](float x) { return x != value; });
+    check(wrong == values.end(), "bench: wrong result {} where {} was expected",
+          wrong == values.end() ? value : *wrong, value);
+  }
+
+ private:
+  Dtype dtype_;
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<const void*> pointers_;
+};
+
+struct Case {
+  std::string op, isa;
+  std::size_t bytes;    // of one buffer: of the wider one where a cast's differ
+  std::size_t traffic;  // bytes read and written
+  std::vector<double> seconds = {};
+};
+
+class Cases {
+ public:
+  void add(Case item, std::function<void(benchmark::State&)> run) {
+    const std::string name = fmt::format("{}/{}/{}", item.op, item.isa, item.bytes);
+    cases_.push_back(std::move(item));
+    index_[name] = cases_.size() - 1;
+    benchmark::RegisterBenchmark(name.c_str(), std::move(run));
+  }
+
+  void record(const std::string& name, double seconds) {
+    cases_[index_.at(name)].seconds.push_back(seconds);
+  }
+
+  nlohmann::json rows() const {
+    nlohmann::json rows = nlohmann::json::array();
+    std::map<std::size_t, double> memcpy_seconds;  // by traffic
+    for (const Case& item : cases_)
+      if (item.op == "memcpy" && !item.seconds.empty())
+        memcpy_seconds[item.traffic] = std::ranges::min(item.seconds);
+    for (const Case& item : cases_) {
+      if (item.seconds.empty()) continue;
+      const double shortest = std::ranges::min(item.seconds);
+      nlohmann::json row = {{"op", item.op},
+                            {"isa", item.isa},
+                            {"bytes", item.bytes},
+                            {"p50_us", median(item) * 1e6},
+                            {"min_us", shortest * 1e6},
+                            {"gb_per_s", static_cast<double>(item.traffic) / shortest * 1e-9}};
+      const auto memcpy = memcpy_seconds.find(item.traffic);
+      if (memcpy != memcpy_seconds.end()) row["ratio"] = memcpy->second / shortest;
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+ private:
+  static double median(const Case& item) {
+    std::vector<double> seconds = item.seconds;
+    std::ranges::nth_element(seconds, seconds.begin() + static_cast<long>(seconds.size() / 2));
+    return seconds[seconds.size() / 2];
+  }
+
+  std::vector<Case> cases_;
+  std::map<std::string, std::size_t> index_;
+};
+
+template <typename Body>
+void time_it(benchmark::State& state, Body body) {
+  for (auto _ : state) {
+    body();
+    benchmark::ClobberMemory();
+  }
+}
+
+void add_memcpy(Cases& cases, std::size_t traffic) {
+  const std::size_t bytes = traffic / 2;
+  cases.add({"memcpy", "libc", bytes, traffic}, [=](benchmark::State& state) {
+    Buffers buffers(Dtype::u8, bytes, 2);
+    time_it(state, [&] { std::memcpy(buffers[0], buffers[1], bytes); });
+  });
+}
+
+void add_copy(Cases& cases, std::size_t bytes) {
+  cases.add({"copy", "-", bytes, 2 * bytes}, [=](benchmark::State& state) {
+    Buffers buffers(Dtype::u8, bytes, 2);
+    std::memset(buffers[0], 0, bytes);
+    copy(buffers[0], buffers[1], bytes);
+    buffers.expect(0, 1.0f);
+    time_it(state, [&] { copy(buffers[0], buffers[1], bytes); });
+  });
+}
+
+// In place, as ranks reduce: the destination is the first source. The average of ones stays 1
+// however often it runs.
+void add_reduce(Cases& cases, const Table& table, Dtype dtype, std::size_t sources,
+                std::size_t bytes) {
+  const std::size_t count = bytes / size_of(dtype);
+  cases.add({fmt::format("reduce{} {}", sources, name_of(dtype)), table.name, bytes,
+             (sources + 1) * bytes},
+            [=, &table](benchmark::State& state) {
+              const int divisor = static_cast<int>(sources);
+              Buffers buffers(dtype, count, sources);
+              const auto run = [&] {
+                table.reduce(dtype, ReduceOp::average, buffers[0], buffers.pointers().data(),
+                             sources, count, is_floating(dtype) ? divisor : 1);
+              };
+              run();
+              buffers.expect(0, is_floating(dtype) ? 1.0f : static_cast<float>(divisor));
+              time_it(state, run);
+            });
+}
+
+void add_cast(Cases& cases, const Table& table, Dtype from, Dtype to, std::size_t bytes) {
+  const std::size_t count = bytes / std::max(size_of(from), size_of(to));
+  cases.add({fmt::format("cast {}-{}", name_of(from), name_of(to)), table.name, bytes,
+             count * (size_of(from) + size_of(to))},
+            [=, &table](benchmark::State& state) {
+              Buffers source(from, count, 1), destination(to, count, 1);
+              std::memset(destination[0], 0, count * size_of(to));
+              const auto run = [&] { table.cast(from, source[0], to, destination[0], count); };
+              run();
+              destination.expect(0, 1.0f);
+              time_it(state, run);
+            });
+}
+
+void add_all(Cases& cases, bool all_isa) {
+  constexpr std::size_t kSizes[] = {std::size_t{16} << 10, std::size_t{1} << 20,
+                                    std::size_t{32} << 20};
+  const auto tables = supported_tables();
+  for (const std::size_t bytes : kSizes) {
+    // Of 1.25 buffers (cast to i8), 1.5 (to halves), 2 (copy), and 1 more than the sources.
+    for (const std::size_t quarters : {5, 6, 8, 12, 20, 36})
+      add_memcpy(cases, bytes * quarters / 4);
+    add_copy(cases, bytes);
+    for (const Table* table : all_isa ? tables : tables.last(1)) {
+      for (const std::size_t sources : {std::size_t{2}, std::size_t{4}, kMostSources})
+        for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
+          add_reduce(cases, *table, dtype, sources, bytes);
+      add_reduce(cases, *table, Dtype::f64, 2, bytes);
+      add_reduce(cases, *table, Dtype::i64, 2, bytes);
+      for (const Dtype half : {Dtype::bf16, Dtype::f16}) {
+        add_cast(cases, *table, Dtype::f32, half, bytes);
+        add_cast(cases, *table, half, Dtype::f32, bytes);
+      }
+      add_cast(cases, *table, Dtype::f64, Dtype::f32, bytes);
+      add_cast(cases, *table, Dtype::f32, Dtype::i8, bytes);
+    }
+  }
+}
+
+// Keeps the times of every repetition; the table is printed at the end, when memcpy's are known.
+class Recorder : public benchmark::BenchmarkReporter {
+ public:
+  explicit Recorder(Cases& cases) : cases_(cases) {}
+
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type == Run::RT_Iteration)
+        cases_.record(run.run_name.function_name,
+                      run.real_accumulated_time / static_cast<double>(run.iterations));
+    }
+  }
+
+ private:
+  Cases& cases_;
+};
+
+void print(const nlohmann::json& rows) {
+  fmt::print("kernels on {}\n{:<14} {:<8} {:>10} {:>12} {:>12} {:>8} {:>7}\n", instruction_set(),
+             "op", "isa", "bytes", "p50_us", "min_us", "GB/s", "ratio");
+  for (const auto& row : rows)
+    fmt::print("{:<14} {:<8} {:>10} {:>12.2f} {:>12.2f} {:>8.1f} {:>7.2f}\n",
+               row["op"].get<std::string>(), row["isa"].get<std::string>(),
+               row["bytes"].get<std::size_t>(), row["p50_us"].get<double>(),
+               row["min_us"].get<double>(), row["gb_per_s"].get<double>(), row.value("ratio", 0.0));
+}
+
+int run(int argc, char** argv) {
+  bool quick = false, all_isa = false;
+  std::string json;
+  std::vector<char*> others = {argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--quick")
+      quick = true;
+    else if (argument == "--all-isa")
+      all_isa = true;
+    else if (argument == "--json" && i + 1 < argc)
+      json = argv[++i];
+    else
+      others.push_back(argv[i]);
+  }
+  std::string repetitions = fmt::format("--benchmark_repetitions={}", quick ? 3 : 9);
+  std::string minimum = fmt::format("--benchmark_min_time={}", quick ? 0.01 : 0.05);
+  std::string interleave = "--benchmark_enable_random_interleaving=true";
+  others.insert(others.begin() + 1, {repetitions.data(), minimum.data(), interleave.data()});
+
+  Cases cases;
+  add_all(cases, all_isa);
+  int count = static_cast<int>(others.size());
+  benchmark::Initialize(&count, others.data());
+  if (benchmark::ReportUnrecognizedArguments(count, others.data())) return 2;
+  Recorder recorder(cases);
+  benchmark::RunSpecifiedBenchmarks(&recorder);
+
+  const nlohmann::json rows = cases.rows();
+  print(rows);
+  if (json.empty()) return 0;
+  std::ofstream file(json);
+  file << rows.dump(2) << '\n';
+  if (file.flush()) return 0;
+  fmt::print(stderr, "bench_kernels: cannot write {}\n", json);
+  return 1;
+}
+
+}  // namespace
+}  // namespace asup::kernels
+
+int main(int argc, char** argv) try {
+  return asup::kernels::run(argc, argv);
+} catch (const asup::Error& error) {
+  fmt::print(stderr, "bench_kernels: {}\n", error.what());
+  return 1;
+}
