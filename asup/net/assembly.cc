@@ -1,0 +1,60 @@
+#include "asup/net/assembly.h"
+
+#include "asup/base/error.h"
+#include "asup/base/version.h"
+
+namespace asup::net {
+
+std::optional<Refusal> Assembly::admit(const Hello& hello) {
+  std::string reason = why_not(hello);
+  if (!reason.empty()) return Refusal{std::move(reason), true};
+  members_.emplace(hello.member.rank, hello.member);
+  return std::nullopt;
+}
+
+std::string Assembly::why_not(const Hello& hello) const {
+  const std::string who = hello.member.describe();
+  if (hello.protocol != kControlVersion)
+    return fmt::format(
+        "{} speaks protocol {} (asup {}) and the coordinator protocol {} (asup {}): install the "
+        "same asup on all hosts",
+        who, hello.protocol, hello.version, kControlVersion, kVersion);
+  if (hello.size != size_)
+    return fmt::format(
+        "{} takes part in a job of {}, but this job has {} ranks: start all of them "
+        "with the same number",
+        who, hello.size, size_);
+  if (hello.member.rank < 0 || hello.member.rank >= size_)
+    return fmt::format("{} is not one of the ranks 0 to {}", who, size_ - 1);
+  const auto taken = members_.find(hello.member.rank);
+  if (taken == members_.end()) return "";
+  return fmt::format("two processes claim rank {}: pid {} on {}, which was first, and pid {} on {}",
+                     hello.member.rank, taken->second.pid, taken->second.hostname, hello.member.pid,
+                     hello.member.hostname);
+}
+
+std::vector<int> Assembly::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (!has(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string Assembly::describe_missing(Seconds waited) const {
+  std::vector<int> here;
+  for (const auto& [rank, member] : members_) here.push_back(rank);
+  return fmt::format("{} never joined within {:.3g} s; {} did", name_ranks(missing()),
+                     waited.count(), name_ranks(here));
+}
+
+Roster Assembly::roster() const {
+  check(complete(), "a roster of {} members out of {}", members_.size(), size_);
+  Roster roster{1, {}};
+  for (const auto& [rank, member] : members_) {
+    roster.members.push_back(member);
+    roster.members.back().id = static_cast<std::uint64_t>(rank) + 1;
+  }
+  return roster;
+}
+
+}  // namespace asup::net

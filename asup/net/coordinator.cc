@@ -1,0 +1,338 @@
+#include "asup/net/coordinator.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "asup/base/error.h"
+#include "asup/base/thread.h"
+#include "asup/net/assembly.h"
+#include "asup/net/control_connection.h"
+#include "asup/net/meeting.h"
+
+namespace asup::net {
+namespace {
+
+using Kind = ControlFrame::Kind;
+
+// Connections that have not said who they are, besides one for each member: enough that a scanner
+// does not keep members out, few enough that it does not eat the descriptors.
+constexpr std::size_t kStrangers = 64;
+constexpr Seconds kFlush{0.5};
+
+struct Peer {
+  ControlConnection connection;
+  Deadline deadline;               // to say hello
+  std::optional<Member> member{};  // once it has joined
+  bool said_goodbye = false;
+  bool refused = false;  // gets what is still to be sent, then it is closed
+  Clock::time_point heard = Clock::now();
+  bool late = false;
+  bool ready = true;  // its socket has news
+};
+
+template <typename Callback, typename... Args>
+void call(const Callback& callback, const Args&... args) {
+  if (callback) callback(args...);
+}
+
+}  // namespace
+
+class Coordinator::Loop {
+ public:
+  explicit Loop(CoordinatorOptions options)
+      : options_(std::move(options)),
+        listener_(listen_on(options_.listen, options_.remedy)),
+        address_(bound_address(listener_.get()).to_string()),
+        meeting_(options_.meeting.empty() ? Fd() : open_meeting(options_.meeting)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        assembly_(options_.size) {
+    check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
+    thread_ = start_thread("asup-coord", [this] { run(); });
+  }
+
+  ~Loop() { stop(); }
+
+  const std::string& address() const { return address_; }
+
+  void stop() {
+    post([this] { stopping_ = true; });
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void process_ended(int rank, std::string why) {
+    post([this, rank, why = std::move(why)] {
+      ended_.emplace(rank, why);
+      fail_if_someone_never_comes();
+    });
+  }
+
+ private:
+  using Peers = std::list<Peer>;
+
+  // Hands work to the thread.
+  void post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(std::move(work));
+    }
+    eventfd_write(wake_.get(), 1);
+  }
+
+  void run() {
+    while (!stopping_) {
+      try {
+        turn();
+      } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
+        spdlog::error("the coordinator failed: {}", error.what());
+        if (failure_.empty()) fail(fmt::format("the coordinator failed: {}", error.what()));
+        break;
+      }
+    }
+    say_closing();
+  }
+
+  void turn() {
+    wait();
+    run_posted();
+    if (meeting_) serve_meeting(meeting_.get(), {options_.key, address_});
+    for (Peer& peer : peers_)
+      if (std::exchange(peer.ready, false)) serve(peer);
+    accept_some();
+    keep_time();
+    bury();
+  }
+
+  void wait() {
+    std::vector<pollfd> fds;
+    for (const Peer& peer : peers_)
+      fds.push_back({peer.connection.fd(), peer.connection.events(), 0});
+    fds.push_back({wake_.get(), POLLIN, 0});
+    if (!accept_paused_) fds.push_back({listener_.get(), POLLIN, 0});
+    if (meeting_) fds.push_back({meeting_.get(), POLLIN, 0});
+    // Deadlines are kept to this tick.
+    poll(fds.data(), fds.size(), peers_.empty() && !accept_paused_ ? -1 : 100);
+    accept_paused_ = false;
+    auto fd = fds.begin();
+    for (Peer& peer : peers_) peer.ready = (fd++)->revents != 0;
+  }
+
+  void run_posted() {
+    eventfd_t count;
+    eventfd_read(wake_.get(), &count);
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      work.swap(posted_);
+    }
+    for (auto& item : work) item();
+  }
+
+  void accept_some() {
+    for (int i = 0; i < 64; ++i) {
+      Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        // Out of descriptors: the connection stays in the queue and would wake us at once again.
+        accept_paused_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+        return;
+      }
+      make_room();
+      peers_.push_back({ControlConnection(std::move(socket), options_.key, Side::acceptor),
+                        after(kHandshakeTimeout)});
+    }
+  }
+
+  // The oldest stranger goes when there are too many: members are done in a moment.
+  void make_room() {
+    const auto stranger = [](const Peer& peer) { return !peer.member; };
+    const auto most = kStrangers + static_cast<std::size_t>(options_.size);
+    const auto count = std::count_if(peers_.begin(), peers_.end(), stranger);
+    if (static_cast<std::size_t>(count) < most) return;
+    peers_.erase(std::find_if(peers_.begin(), peers_.end(), stranger));
+  }
+
+  void serve(Peer& peer) {
+    peer.connection.on_ready();
+    while (auto frame = peer.connection.receive()) {
+      peer.heard = Clock::now();
+      if (std::exchange(peer.late, false))
+        spdlog::info("{} is heard again", peer.member->describe());
+      if (!peer.member) {
+        if (!peer.refused) take_hello(peer, *frame);
+      } else if (frame->kind == Kind::goodbye) {
+        take_goodbye(peer);
+      }
+    }
+  }
+
+  void take_hello(Peer& peer, const ControlFrame& frame) {
+    try {
+      require(frame.kind == Kind::hello, "the first frame is no hello");
+      const Hello hello = parse_hello(frame.body);
+      if (auto refusal = refusal_of(hello)) return refuse(peer, *refusal);
+      peer.member = hello.member;
+      if (!join_deadline_) join_deadline_ = after(options_.join_timeout);
+    } catch (const BadInput& error) {
+      return refuse(peer, {error.what(), true});
+    }
+    if (assembly_.complete()) return send_roster();
+    fail_if_someone_never_comes();
+  }
+
+  std::optional<Refusal> refusal_of(const Hello& hello) {
+    if (!failure_.empty()) return Refusal{failure_, false};
+    if (roster_)
+      return Refusal{fmt::format("{} is too late: the job already has its {} ranks",
+                                 hello.member.describe(), options_.size),
+                     true};
+    return assembly_.admit(hello);
+  }
+
+  void refuse(Peer& peer, const Refusal& refusal) {
+    spdlog::warn("refused: {}", refusal.reason);
+    peer.connection.send(Kind::refused, to_json(refusal));
+    peer.refused = true;
+  }
+
+  void send_roster() {
+    roster_ = assembly_.roster();
+    const std::string body = to_json(RosterMessage{*roster_, options_.rank});
+    for (Peer& peer : peers_)
+      if (peer.member) {
+        peer.member = roster_->members[static_cast<std::size_t>(peer.member->rank)];
+        peer.connection.send(Kind::roster, body);
+      }
+    meeting_.reset();
+    call(options_.callbacks.on_complete, *roster_);
+  }
+
+  void take_goodbye(Peer& peer) {
+    if (std::exchange(peer.said_goodbye, true)) return;
+    tell_others(peer, Kind::left);
+    call(options_.callbacks.on_left, *peer.member);
+  }
+
+  void tell_others(const Peer& about, Kind kind) {
+    const std::string body = to_json(*about.member);
+    for (Peer& peer : peers_)
+      if (&peer != &about && peer.member) peer.connection.send(kind, body);
+  }
+
+  void keep_time() {
+    const auto now = Clock::now();
+    if (assembling() && join_deadline_ && now >= *join_deadline_)
+      fail(assembly_.describe_missing(options_.join_timeout));
+    for (Peer& peer : peers_) {
+      if (!peer.member || peer.late || peer.said_goodbye) continue;
+      const Seconds silence = now - peer.heard;
+      if (silence < options_.late_after) continue;
+      peer.late = true;
+      call(options_.callbacks.on_late, *peer.member, silence);
+    }
+  }
+
+  bool assembling() const { return !roster_ && failure_.empty(); }
+
+  // A process that ended without joining: whoever waits for it need not.
+  void fail_if_someone_never_comes() {
+    if (!assembling() || !assembly_.begun()) return;
+    for (const auto& [rank, why] : ended_)
+      if (!assembly_.has(rank)) return fail(why);
+  }
+
+  void fail(const std::string& reason) {
+    failure_ = reason;
+    meeting_.reset();
+    // First, since members end when they hear it, and who watches them should know why.
+    call(options_.callbacks.on_failed, reason);
+    for (Peer& peer : peers_)
+      if (peer.member) peer.connection.send(Kind::refused, to_json(Refusal{reason, false}));
+  }
+
+  // Takes out connections that have ended, or that never said who they are.
+  void bury() {
+    const auto now = Clock::now();
+    for (auto peer = peers_.begin(); peer != peers_.end();) {
+      const bool stranger_is_done =
+          !peer->member &&
+          (now >= peer->deadline || (peer->refused && peer->connection.all_sent()));
+      if (peer->connection.open() && !stranger_is_done) {
+        ++peer;
+        continue;
+      }
+      if (peer->member && !peer->said_goodbye) report_loss(*peer);
+      peer = peers_.erase(peer);
+    }
+  }
+
+  void report_loss(const Peer& peer) {
+    const Member& member = *peer.member;
+    if (assembling())
+      return fail(member.describe() + " ended while it waited for the others to join");
+    if (!roster_) return;  // the job failed, and its members go
+    spdlog::info("lost {}: {}", member.describe(), peer.connection.why_closed());
+    tell_others(peer, Kind::lost);
+    call(options_.callbacks.on_lost, member);
+  }
+
+  void say_closing() {
+    for (Peer& peer : peers_)
+      if (peer.member) peer.connection.send(Kind::closing);
+    const Deadline deadline = after(kFlush);
+    const auto unsent = [](const Peer& peer) {
+      return peer.member && peer.connection.open() && !peer.connection.all_sent();
+    };
+    while (Clock::now() < deadline && std::any_of(peers_.begin(), peers_.end(), unsent)) {
+      wait();
+      for (Peer& peer : peers_) peer.connection.on_ready();
+    }
+    peers_.clear();
+  }
+
+  // Constant after construction.
+  const CoordinatorOptions options_;
+  const Fd listener_;
+  const std::string address_;
+
+  Fd meeting_;
+  const Fd wake_;
+
+  // The thread's own, as is meeting_ once it runs.
+  Assembly assembly_;
+  Peers peers_;
+  std::map<int, std::string> ended_;  // processes that ended, and how
+  std::optional<Deadline> join_deadline_;
+  std::optional<Roster> roster_;  // once all are there
+  std::string failure_;           // once it is known that they never will be
+  bool accept_paused_ = false;
+  bool stopping_ = false;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // protected by mutex_
+
+  std::thread thread_;
+};
+
+Coordinator::Coordinator(CoordinatorOptions options)
+    : loop_(std::make_unique<Loop>(std::move(options))) {}
+
+Coordinator::~Coordinator() = default;
+
+std::string Coordinator::address() const { return loop_->address(); }
+
+void Coordinator::process_ended(int rank, std::string why) {
+  loop_->process_ended(rank, std::move(why));
+}
+
+void Coordinator::stop() { loop_->stop(); }
+
+}  // namespace asup::net

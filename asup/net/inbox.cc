@@ -1,0 +1,194 @@
+#include "asup/net/inbox.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace asup::net {
+namespace {
+
+bool well_formed(const FrameHeader& frame) {
+  using Kind = FrameHeader::Kind;
+  if (frame.version != kFrameVersion || frame.head > kMaxHead || frame.payload > kMaxFramePayload ||
+      frame.payload > frame.total + kUnit)
+    return false;
+  return frame.kind == Kind::first || frame.kind == Kind::more || frame.kind == Kind::credit ||
+         frame.kind == Kind::goodbye;
+}
+
+}  // namespace
+
+void Inbox::receive(Channel channel, Receiver& receiver) {
+  ChannelState& state = channels_[channel];
+  state.receivers.push_back(&receiver);
+  if (!state.aside.empty()) give_aside(channel, state);
+}
+
+void Inbox::forget(Channel channel) {
+  ChannelState& state = channels_[channel];
+  state.receivers.clear();
+  state.aside.clear();
+  state.dropping = state.dropping || state.remaining > 0;
+  state.receiving = false;
+  state.closed = true;
+}
+
+// Feeds messages that came early to the receivers that now wait for them.
+void Inbox::give_aside(Channel channel, ChannelState& state) {
+  while (!state.receivers.empty() && !state.aside.empty() && !state.receiving) {
+    Aside message = std::move(state.aside.front());
+    state.aside.pop_front();
+    Receiver& receiver = *state.receivers.front();
+    const bool wanted = receiver.begin(message.head, message.total);
+    const bool complete = message.payload.size() == message.total;
+    state.held -= message.payload.size();
+    add_consumed(channel, state, message.payload.size());
+    if (wanted && !message.payload.empty()) receiver.take(message.payload);
+    if (wanted && !complete) {
+      state.receiving = true;
+      return;
+    }
+    state.receivers.pop_front();
+    if (wanted) receiver.end();
+    if (!complete) state.dropping = true;
+  }
+}
+
+Inbox::Progress Inbox::progress() {
+  bool moved = false;
+  const auto stage_done = [&] {
+    switch (stage_) {
+      case Stage::header:
+        return read_header();
+      case Stage::head:
+        return read_head();
+      case Stage::payload:
+        return read_payload();
+      case Stage::padding:
+        return skip_padding();
+    }
+    return false;
+  };
+  while (!goodbye_ && !broken_ && stage_done()) moved = true;
+  if (broken_) return Progress::broken;
+  if (goodbye_) return Progress::goodbye;
+  return moved ? Progress::some : Progress::none;
+}
+
+bool Inbox::read_header() {
+  const ConstBytes there = wire_.peek(kUnit);
+  if (there.size() < kUnit) return false;
+  std::memcpy(&frame_, there.data(), kUnit);
+  wire_.skip(kUnit);
+  if (!well_formed(frame_)) {
+    broken_ = true;
+    return false;
+  }
+  switch (frame_.kind) {
+    case FrameHeader::Kind::credit:
+      outbox_.add_credit(frame_.channel, frame_.total);
+      return true;
+    case FrameHeader::Kind::goodbye:
+      goodbye_ = true;
+      return true;
+    default:
+      break;
+  }
+  channel_ = &channels_[frame_.channel];
+  head_got_ = 0;
+  payload_left_ = frame_.payload;
+  padding_left_ = round_up_to_unit(frame_.payload) - frame_.payload;
+  stage_ = frame_.kind == FrameHeader::Kind::first ? Stage::head : Stage::payload;
+  return true;
+}
+
+bool Inbox::read_head() {
+  const std::size_t size = round_up_to_unit(frame_.head);
+  head_got_ += wire_.read({head_.data() + head_got_, size - head_got_});
+  if (head_got_ < size) return false;
+  open_message();
+  stage_ = Stage::payload;
+  return true;
+}
+
+void Inbox::open_message() {
+  ChannelState& state = *channel_;
+  const ConstBytes head = ConstBytes(head_).first(frame_.head);
+  state.remaining = frame_.total;
+  state.receiving = state.dropping = false;
+  if (state.closed) {
+    state.dropping = true;
+  } else if (!state.receivers.empty() && state.aside.empty()) {
+    if (state.receivers.front()->begin(head, frame_.total)) {
+      state.receiving = true;
+    } else {
+      state.receivers.pop_front();
+      state.dropping = true;
+    }
+  } else {
+    state.aside.push_back({{head.begin(), head.end()}, frame_.total, {}});
+  }
+}
+
+bool Inbox::read_payload() {
+  ChannelState& state = *channel_;
+  while (payload_left_ > 0) {
+    std::size_t n = 0;
+    if (const Bytes room = state.receiving ? state.receivers.front()->room() : Bytes{};
+        !room.empty()) {
+      n = wire_.read(room.first(std::min(room.size(), payload_left_)));
+      if (n > 0) state.receivers.front()->advance(n);
+    } else {
+      const ConstBytes there = wire_.peek(std::min(kUnit, payload_left_));
+      n = std::min(there.size(), payload_left_);
+      if (n < payload_left_) n = n / kUnit * kUnit;
+      const ConstBytes bytes = there.first(n);
+      if (n > 0 && state.receiving) {
+        state.receivers.front()->take(bytes);
+      } else if (n > 0 && !state.dropping) {
+        auto& payload = state.aside.back().payload;
+        payload.insert(payload.end(), bytes.begin(), bytes.end());
+        state.held += n;
+      }
+      if (n > 0) wire_.skip(n);
+    }
+    if (n == 0) return false;
+    payload_left_ -= n;
+    state.remaining -= std::min<std::uint64_t>(n, state.remaining);
+  }
+  if (state.held > 2 * kWindow) broken_ = true;  // the peer ignores the credit it has
+  stage_ = Stage::padding;
+  return true;
+}
+
+bool Inbox::skip_padding() {
+  std::array<std::byte, kUnit> padding;
+  padding_left_ -= wire_.read({padding.data(), padding_left_});
+  if (padding_left_ > 0) return false;
+  stage_ = Stage::header;
+  ChannelState& state = *channel_;
+  const std::uint64_t framed =
+      kUnit + round_up_to_unit(frame_.head) + round_up_to_unit(frame_.payload);
+  // What lies aside is credited when a receiver takes it.
+  const bool aside = !state.receiving && !state.dropping;
+  add_consumed(frame_.channel, state, framed - (aside ? frame_.payload : 0));
+  if (state.remaining == 0) close_message(state);
+  return true;
+}
+
+void Inbox::close_message(ChannelState& state) {
+  state.dropping = false;
+  if (!state.receiving) return;
+  state.receiving = false;
+  Receiver& receiver = *state.receivers.front();
+  state.receivers.pop_front();
+  receiver.end();
+}
+
+void Inbox::add_consumed(Channel channel, ChannelState& state, std::uint64_t bytes) {
+  state.consumed += bytes;
+  if (state.consumed < kWindow / 4) return;
+  outbox_.send_credit(channel, state.consumed);
+  state.consumed = 0;
+}
+
+}  // namespace asup::net

@@ -1,0 +1,109 @@
+#include "asup/net/job.h"
+
+#include <unistd.h>
+
+#include "asup/base/error.h"
+#include "asup/net/address.h"
+#include "asup/net/connect.h"
+#include "asup/net/inproc/wire.h"
+#include "asup/net/mesh.h"
+#include "asup/net/rendezvous.h"
+
+namespace asup {
+
+using net::JoinOptions;
+using net::LinkKind;
+using net::Roster;
+
+struct Job::State {
+  JoinOptions options;
+  std::unique_ptr<net::Membership> membership;  // null where there is nobody to meet
+  std::unique_ptr<net::Mesh> mesh;
+  std::uint64_t communicators = 0;
+
+  ~State() {
+    mesh.reset();
+    if (membership) membership->leave();
+  }
+};
+
+namespace {
+
+using Wires = std::vector<std::unique_ptr<net::Wire>>;
+
+net::Member self_of(const JoinOptions& options) {
+  net::Member self;
+  self.rank = options.rank;
+  self.hostname = net::this_hostname();
+  self.pid = getpid();
+  self.host = net::this_host();
+  return self;
+}
+
+// Threads of one process need no coordinator: they know each other by rank.
+Roster roster_of_threads(const JoinOptions& options) {
+  Roster roster;
+  roster.generation = 1;
+  for (int rank = 0; rank < options.size; ++rank) {
+    net::Member member = self_of(options);
+    member.rank = rank;
+    member.id = static_cast<std::uint64_t>(rank) + 1;
+    roster.members.push_back(std::move(member));
+  }
+  return roster;
+}
+
+Wires wires_of_threads(const JoinOptions& options) {
+  check(options.hub != nullptr || options.size == 1, "in-process links need a hub");
+  Wires wires(static_cast<std::size_t>(options.size));
+  const Deadline deadline = after(options.join_timeout);
+  for (int peer = 0; peer < options.size; ++peer) {
+    if (peer == options.rank) continue;
+    auto& wire = wires[static_cast<std::size_t>(peer)];
+    wire = options.hub->meet(1, options.rank, peer, deadline);
+    if (!wire) throw JobFailed(fmt::format("rank {} did not come before the deadline", peer));
+  }
+  return wires;
+}
+
+}  // namespace
+
+Job Job::join() { return join(net::identity_from(net::process_environment())); }
+
+Job Job::join(const JoinOptions& options) {
+  auto state = std::make_unique<State>();
+  state->options = options;
+  if (options.size == 1 || options.links == LinkKind::inproc) {
+    state->mesh = std::make_unique<net::Mesh>(roster_of_threads(options), options.rank,
+                                              wires_of_threads(options));
+    return Job(std::move(state));
+  }
+  const Deadline deadline = after(options.join_timeout);
+  const net::Doors doors(options);
+  net::Member self = self_of(options);
+  self.tcp_address = doors.tcp_address();
+  self.unix_address = doors.unix_address();
+  state->membership =
+      std::make_unique<net::Membership>(net::Membership::join(options, std::move(self)));
+  const Roster& roster = state->membership->roster();
+  Wires wires = net::connect_all(roster, options.rank, state->membership->key(), options.links,
+                                 doors, deadline);
+  state->mesh = std::make_unique<net::Mesh>(roster, options.rank, std::move(wires));
+  return Job(std::move(state));
+}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
+int Job::rank() const { return state_->mesh->rank(); }
+int Job::size() const { return state_->mesh->size(); }
+const Roster& Job::roster() const { return state_->mesh->roster(); }
+const JoinOptions& Job::options() const { return state_->options; }
+net::Mesh& Job::mesh() { return *state_->mesh; }
+std::uint64_t Job::next_communicator_id() {
+  return roster().generation << 24 | ++state_->communicators;
+}
+
+}  // namespace asup

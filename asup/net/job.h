@@ -1,0 +1,47 @@
+// One process's membership of a job: who it is, who the others are, and the links to them.
+//
+// join() finds out from the launcher's environment (asup run, torchrun, Slurm, Open MPI) and
+// returns when every member is there and every link is up. Two jobs may live in one process. A Job
+// is used from one thread; its mesh has a loop thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "asup/base/clock.h"
+#include "asup/net/identity.h"
+#include "asup/net/roster.h"
+
+namespace asup {
+
+namespace net {
+class Mesh;
+}
+
+class Job {
+ public:
+  // Throws BadInput when the environment is wrong, JobFailed naming the ranks that did not come.
+  static Job join();
+  static Job join(const net::JoinOptions& options);
+
+  Job(Job&&) noexcept;
+  Job& operator=(Job&&) noexcept;
+  ~Job();  // says goodbye to the others
+
+  int rank() const;
+  int size() const;
+  const net::Roster& roster() const;
+  const net::JoinOptions& options() const;
+  net::Mesh& mesh();
+
+  // Ids of communicators, the same on all ranks as long as they make them in the same order.
+  std::uint64_t next_communicator_id();
+
+ private:
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace asup

@@ -1,0 +1,177 @@
+#include "asup/net/loop.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "asup/base/error.h"
+
+namespace asup::net {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After a caller's turn its next one is likely; the loop thread looks again this much later.
+constexpr milliseconds kStayAway{5};
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+int cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+Patience Patience::for_host(int ranks) {
+  if (ranks <= cores()) return {std::chrono::microseconds(20), std::chrono::microseconds(0)};
+  return {std::chrono::microseconds(0), std::chrono::microseconds(200)};
+}
+
+Loop::Loop(Body& body) : body_(body) {
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  event_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  check(epoll_ >= 0 && event_ >= 0, "cannot make an event loop: {}", std::strerror(errno));
+  watch(event_);
+}
+
+Loop::~Loop() {
+  stop();
+  close(event_);
+  close(epoll_);
+}
+
+void Loop::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Loop::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  wake();
+  thread_.join();
+}
+
+void Loop::post(std::function<void()> action) {
+  {
+    const std::lock_guard lock(posted_mutex_);
+    posted_.push_back(std::move(action));
+    has_posted_.store(true, std::memory_order_release);
+  }
+  wake();
+}
+
+void Loop::run_posted() {
+  if (!has_posted_.load(std::memory_order_acquire)) return;
+  std::vector<std::function<void()>> actions;
+  {
+    const std::lock_guard lock(posted_mutex_);
+    actions.swap(posted_);
+    has_posted_.store(false, std::memory_order_relaxed);
+  }
+  for (auto& action : actions) action();
+}
+
+Loop::Turn::Turn(Loop& loop) : loop_(loop) {
+  loop_.driven_.store(true, std::memory_order_relaxed);
+  if (loop_.turn_.try_lock()) return;
+  loop_.callers_.fetch_add(1);
+  loop_.wake();
+  loop_.turn_.lock();
+  loop_.callers_.fetch_sub(1);
+}
+
+Loop::Turn::~Turn() {
+  const bool busy = loop_.body_.busy() || loop_.has_posted_.load(std::memory_order_acquire);
+  loop_.turn_.unlock();
+  if (busy) loop_.wake();
+}
+
+bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
+  bool idle = false;
+  Clock::time_point idle_since;
+  for (;;) {
+    const bool moved = body_.progress();
+    if (done()) return true;
+    if (moved) {
+      idle = false;
+      continue;
+    }
+    const auto now = Clock::now();
+    if (now >= deadline) return false;
+    if (!idle) idle_since = now;
+    idle = true;
+    const auto waited = now - idle_since;
+    if (waited < patience_.spin)
+      relax();
+    else if (waited < patience_.spin + patience_.yield)
+      sched_yield();
+    else
+      sleep(deadline);
+  }
+}
+
+void Loop::watch(int fd) {
+  epoll_event event{};
+  // Edges suffice: we sleep only after every read and every blocked write said "nothing more now".
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.fd = fd;
+  check(epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl: {}", std::strerror(errno));
+}
+
+void Loop::unwatch(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
+
+void Loop::run() {
+  while (!stopping_) {
+    if (driven_.exchange(false, std::memory_order_relaxed) && !wait_for_wake(kStayAway)) continue;
+    const std::lock_guard turn(turn_);
+    while (!stopping_ && callers_.load() == 0)
+      if (!body_.progress()) sleep(Clock::now() + milliseconds(100));
+  }
+}
+
+void Loop::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = write(event_, &one, sizeof one);
+}
+
+bool Loop::wait_for_wake(milliseconds at_most) {
+  pollfd event{event_, POLLIN, 0};
+  return poll(&event, 1, static_cast<int>(at_most.count())) > 0;
+}
+
+void Loop::sleep(Deadline until) {
+  if (!body_.arm() || has_posted_.load(std::memory_order_acquire)) {
+    body_.disarm();
+    return;
+  }
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+  const auto timeout = std::clamp(left, milliseconds(0), milliseconds(100));
+  std::array<epoll_event, 16> events;
+  const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(timeout.count()));
+  body_.disarm();
+  for (int i = 0; i < n; ++i) {
+    const int fd = events[static_cast<std::size_t>(i)].data.fd;
+    if (fd != event_) {
+      body_.on_ready(fd);
+      continue;
+    }
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto got = read(event_, &count, sizeof count);
+  }
+}
+
+}  // namespace asup::net

@@ -1,0 +1,95 @@
+// Who may touch a mesh, and when.
+//
+// One thread at a time has the turn. A loop thread of its own takes it whenever there is work; a
+// caller that waits for a call takes it for that long and moves the mesh itself, since handing over
+// costs more than a small all-reduce. The loop thread never spins: it would steal the core from the
+// thread that computes. docs/threads.md tells the whole story.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "asup/base/clock.h"
+
+namespace asup::net {
+
+// How long a caller that waits spins, then yields, before it sleeps.
+struct Patience {
+  std::chrono::microseconds spin{20};
+  std::chrono::microseconds yield{0};
+
+  // For `ranks` processes that share this host: spinning only where each has a core.
+  static Patience for_host(int ranks);
+};
+
+class Loop {
+ public:
+  // What the loop keeps moving; called under the turn.
+  class Body {
+   public:
+    virtual ~Body() = default;
+    virtual bool progress() = 0;  // true when anything moved
+    virtual bool busy() = 0;      // something is under way
+    virtual bool arm() = 0;       // before sleep: true when sleep is right
+    virtual void disarm() = 0;
+    virtual void on_ready(int fd) = 0;  // a watched descriptor woke us
+  };
+
+  explicit Loop(Body& body);
+  ~Loop();  // stops
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void start();
+  void stop();
+  void set_patience(Patience patience) { patience_ = patience; }
+
+  // From any thread: runs `action` under the turn, soon.
+  void post(std::function<void()> action);
+
+  // The right to touch the mesh, for a scope.
+  class Turn {
+   public:
+    explicit Turn(Loop& loop);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Loop& loop_;
+  };
+
+  // Needs the turn. Moves the mesh until `done` or the deadline; says which came first.
+  bool drive(const std::function<bool()>& done, Deadline deadline);
+
+  // Needs the turn.
+  void watch(int fd);
+  void unwatch(int fd);
+  void run_posted();
+
+ private:
+  void run();
+  void wake();
+  bool wait_for_wake(std::chrono::milliseconds at_most);
+  void sleep(Deadline until);
+
+  Body& body_;
+  Patience patience_;
+  int epoll_ = -1;
+  int event_ = -1;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> callers_{0};      // wait for the turn
+  std::atomic<bool> driven_{false};  // a caller had the turn lately: the loop thread stays away
+
+  std::mutex turn_;
+
+  std::mutex posted_mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by posted_mutex_
+  std::atomic<bool> has_posted_{false};
+};
+
+}  // namespace asup::net

@@ -1,0 +1,234 @@
+#include "asup/net/mesh.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "asup/base/error.h"
+
+namespace asup::net {
+namespace {
+
+struct NoteHead {
+  std::uint64_t communicator = 0;
+  std::uint32_t kind = 0;
+  std::uint32_t reserved = 0;
+};
+
+constexpr std::size_t kMaxNote = 64 * 1024;
+constexpr std::size_t kMostEarlyNotes = 256;
+
+}  // namespace
+
+struct Mesh::Note {
+  NoteHead head;
+  std::string text;
+  Outgoing outgoing;
+};
+
+struct Mesh::Early {
+  int rank;
+  std::uint64_t communicator;
+  std::uint32_t kind;
+  std::string text;
+};
+
+// Takes notes off a link's control channel, one after the other.
+class NoteReceiver : public Receiver {
+ public:
+  NoteReceiver(Mesh& mesh, int rank) : mesh_(mesh), rank_(rank) {}
+
+  bool begin(ConstBytes head, std::uint64_t total) override {
+    head_.assign(head.begin(), head.end());
+    text_.clear();
+    if (total <= kMaxNote) return true;
+    mesh_.link(rank_).receive(kControlChannel, *this);  // too long to be one of ours
+    return false;
+  }
+  Bytes room() override { return {}; }
+  void advance(std::size_t) override {}
+  void take(ConstBytes bytes) override {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void end() override {
+    mesh_.on_note(rank_, head_, text_);
+    mesh_.link(rank_).receive(kControlChannel, *this);
+  }
+
+ private:
+  Mesh& mesh_;
+  int rank_;
+  std::vector<std::byte> head_;
+  std::string text_;
+};
+
+Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
+    : roster_(std::move(roster)), rank_(rank), loop_(*this) {
+  int here = 1;
+  for (int peer = 0; peer < size(); ++peer) {
+    auto& wire = wires[static_cast<std::size_t>(peer)];
+    links_.push_back(wire ? std::make_unique<Link>(std::move(wire)) : nullptr);
+    note_receivers_.push_back(std::make_unique<NoteReceiver>(*this, peer));
+    if (peer == rank) continue;
+    link(peer).receive(kControlChannel, *note_receivers_.back());
+    loop_.watch(link(peer).wire().fd());
+    const WireAbilities abilities = link(peer).wire().abilities();
+    shares_memory_ = shares_memory_ && abilities.shares_memory;
+    if (roster_.members[static_cast<std::size_t>(peer)].host ==
+        roster_.members[static_cast<std::size_t>(rank)].host)
+      ++here;
+  }
+  loop_.set_patience(Patience::for_host(here));
+  loop_.start();
+}
+
+Mesh::~Mesh() {
+  try {
+    const Loop::Turn turn(loop_);
+    for (const auto& link : links_)
+      if (link) link->send_goodbye();
+    const auto all_said = [&] {
+      for (const auto& link : links_)
+        if (link && link->end() == LinkEnd::open && link->has_unsent()) return false;
+      return true;
+    };
+    loop_.drive(all_said, after(Seconds(1)));
+  } catch (const std::exception&) {
+    // The peers see the closed connection instead.
+  }
+  loop_.stop();
+}
+
+void Mesh::add(std::uint64_t communicator, Mover& mover) {
+  movers_.emplace(communicator, &mover);
+  const auto others =
+      std::stable_partition(early_notes_.begin(), early_notes_.end(),
+                            [&](const Early& note) { return note.communicator == communicator; });
+  for (auto note = early_notes_.begin(); note != others; ++note)
+    mover.on_note(note->rank, note->kind, note->text);
+  early_notes_.erase(early_notes_.begin(), others);
+}
+
+void Mesh::remove(std::uint64_t communicator) { movers_.erase(communicator); }
+
+void Mesh::send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text) {
+  if (end_of(rank) != LinkEnd::open) return;
+  text.resize(std::min(text.size(), kMaxNote));
+  notes_.push_back(std::make_unique<Note>(Note{{communicator, kind}, std::move(text), {}}));
+  Note& note = *notes_.back();
+  note.outgoing.head = std::as_bytes(std::span(&note.head, 1));
+  note.outgoing.payload = std::as_bytes(std::span(note.text));
+  link(rank).send(kControlChannel, note.outgoing);
+}
+
+void Mesh::on_note(int rank, ConstBytes head, std::string_view text) {
+  NoteHead note;
+  if (head.size() != sizeof note) return;
+  std::memcpy(&note, head.data(), sizeof note);
+  if (const auto found = movers_.find(note.communicator); found != movers_.end()) {
+    found->second->on_note(rank, note.kind, text);
+    return;
+  }
+  early_notes_.push_back({rank, note.communicator, note.kind, std::string(text)});
+  if (early_notes_.size() > kMostEarlyNotes) early_notes_.pop_front();
+}
+
+std::uint64_t Mesh::bytes_sent() {
+  std::uint64_t sum = 0;
+  for (const auto& link : links_)
+    if (link) sum += link->bytes_sent();
+  return sum;
+}
+
+bool Mesh::progress() {
+  loop_.run_posted();
+  bool moved = false;
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank_) moved = progress_link(peer) || moved;
+  for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+  while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
+  return moved;
+}
+
+bool Mesh::progress_link(int rank) {
+  Link& link = this->link(rank);
+  const LinkEnd before = link.end();
+  const bool moved = link.progress();
+  if (link.end() != before) {
+    loop_.unwatch(link.wire().fd());
+    ++endings_;
+  }
+  return moved;
+}
+
+bool Mesh::busy() {
+  for (const auto& [id, mover] : movers_)
+    if (mover->busy()) return true;
+  for (const auto& link : links_)
+    if (link && link->end() == LinkEnd::open && link->has_unsent()) return true;
+  return false;
+}
+
+bool Mesh::arm() {
+  bool sleep = true;
+  for (const auto& link : links_)
+    if (link && link->end() == LinkEnd::open) sleep = link->wire().arm(link->has_unsent()) && sleep;
+  return sleep;
+}
+
+void Mesh::disarm() {
+  for (const auto& link : links_)
+    if (link && link->end() == LinkEnd::open) link->wire().disarm();
+}
+
+void Mesh::on_ready(int fd) {
+  for (const auto& link : links_)
+    if (link && link->wire().fd() == fd) link->wire().on_fd_ready();
+}
+
+Bytes Mesh::allocate(std::size_t bytes) {
+  Region region = Region::make(std::max<std::size_t>(bytes, 1));
+  const Bytes memory = region.bytes();
+  RegionHandle handle{0, region.fd(), memory};
+  {
+    const std::lock_guard lock(regions_mutex_);
+    handle.id = next_region_++;
+    regions_.emplace(memory.data(), std::pair(handle.id, std::move(region)));
+  }
+  const Loop::Turn turn(loop_);
+  for (const auto& link : links_)
+    if (link && link->end() == LinkEnd::open) link->wire().offer(handle);
+  return memory;
+}
+
+void Mesh::release(Bytes memory) {
+  std::uint32_t id = 0;
+  {
+    const std::lock_guard lock(regions_mutex_);
+    const auto found = regions_.find(memory.data());
+    if (found == regions_.end()) return;
+    id = found->second.first;
+    regions_.erase(found);
+  }
+  const Loop::Turn turn(loop_);
+  for (const auto& link : links_)
+    if (link && link->end() == LinkEnd::open) link->wire().withdraw(id);
+}
+
+Mesh::Place Mesh::place_of(const void* data, std::size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  const std::lock_guard lock(regions_mutex_);
+  auto after = regions_.upper_bound(begin);
+  if (after == regions_.begin()) return {0, 0};
+  const auto& [base, entry] = *std::prev(after);
+  const auto offset = static_cast<std::uint64_t>(begin - base);
+  if (offset + bytes > entry.second.bytes().size()) return {0, 0};
+  return {entry.first, offset};
+}
+
+std::byte* Mesh::reach(int rank, Place place, std::size_t bytes) {
+  const Bytes region = link(rank).wire().reach(place.region);
+  if (place.offset > region.size() || bytes > region.size() - place.offset) return nullptr;
+  return region.data() + place.offset;
+}
+
+}  // namespace asup::net

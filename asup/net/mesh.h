@@ -1,0 +1,100 @@
+// All the links of one member, and the loop that moves them.
+//
+// Methods that need the turn say so; the rest may be called from any thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "asup/net/link.h"
+#include "asup/net/loop.h"
+#include "asup/net/region.h"
+#include "asup/net/roster.h"
+
+namespace asup::net {
+
+class NoteReceiver;
+
+class Mesh : private Loop::Body {
+ public:
+  // Moved along with the links: a communicator's calls. Called under the turn.
+  class Mover {
+   public:
+    virtual ~Mover() = default;
+    virtual bool progress() = 0;  // true when anything moved
+    virtual bool busy() = 0;
+    // A short message from `rank` about this mover's communicator, outside all channels.
+    virtual void on_note(int rank, std::uint32_t kind, std::string_view text) = 0;
+  };
+
+  // Wires by rank, null at our own.
+  Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires);
+  ~Mesh() override;  // says goodbye and waits, at most a second, until that is out
+
+  int rank() const { return rank_; }
+  int size() const { return roster_.size(); }
+  const Roster& roster() const { return roster_; }
+  Loop& loop() { return loop_; }
+  // Every member can reach every other's memory.
+  bool shares_memory() const { return shares_memory_; }
+
+  // The following need the turn.
+  Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  void add(std::uint64_t communicator, Mover& mover);
+  void remove(std::uint64_t communicator);
+  void send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text);
+  // Goes up whenever a link ends.
+  std::uint64_t endings() const { return endings_; }
+  LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
+  std::uint64_t bytes_sent();
+
+  // Zeroed memory that members of this host reach; freed by release().
+  Bytes allocate(std::size_t bytes);
+  void release(Bytes memory);
+  struct Place {
+    std::uint32_t region;
+    std::uint64_t offset;
+  };
+  // Where memory lies in what was allocated; region 0 when it does not.
+  Place place_of(const void* data, std::size_t bytes);
+  // Needs the turn. The peer's memory as mapped here; null when it cannot be reached.
+  std::byte* reach(int rank, Place place, std::size_t bytes);
+
+ private:
+  friend class NoteReceiver;
+
+  bool progress() override;
+  bool busy() override;
+  bool arm() override;
+  void disarm() override;
+  void on_ready(int fd) override;
+  bool progress_link(int rank);
+  void on_note(int rank, ConstBytes head, std::string_view text);
+
+  const Roster roster_;
+  const int rank_;
+  bool shares_memory_ = true;
+
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
+  std::uint64_t endings_ = 0;
+  std::map<std::uint64_t, Mover*> movers_;
+  struct Note;
+  std::deque<std::unique_ptr<Note>> notes_;  // on their way out
+  struct Early;
+  std::deque<Early> early_notes_;  // about communicators that we have not made yet
+
+  std::mutex regions_mutex_;
+  std::map<const std::byte*, std::pair<std::uint32_t, Region>> regions_;  // guarded, by address
+  std::uint32_t next_region_ = 1;                                         // guarded
+
+  Loop loop_;
+};
+
+}  // namespace asup::net

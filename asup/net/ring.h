@@ -1,0 +1,64 @@
+// A byte ring for one writer and one reader, in memory that both can reach: between processes in a
+// shared mapping, between threads anywhere. Lock-free; each side is used by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "asup/net/wire.h"
+
+namespace asup::net {
+
+// Lies in shared memory: plain data, zero-initialised, followed by `capacity` bytes.
+struct RingHeader {
+  alignas(64) std::atomic<std::uint64_t> tail;  // bytes ever written
+  std::atomic<std::uint32_t> reader_sleeps;     // the writer shall ring after writing
+  alignas(64) std::atomic<std::uint64_t> head;  // bytes ever read
+  std::atomic<std::uint32_t> writer_sleeps;     // the reader shall ring after reading
+};
+
+class RingWriter {
+ public:
+  RingWriter(void* memory, std::size_t capacity);
+
+  // Returns bytes taken (a multiple of kUnit) and whether the reader must be rung.
+  struct Written {
+    std::size_t bytes;
+    bool ring;
+  };
+  Written write(std::span<const ConstBytes> pieces);
+
+  // Before sleeping for room; false when there is room already.
+  bool arm();
+  void disarm();
+
+ private:
+  std::size_t room();
+
+  RingHeader& header_;
+  std::byte* data_;
+  std::size_t capacity_;
+  std::uint64_t tail_ = 0;
+  std::uint64_t known_head_ = 0;
+};
+
+class RingReader {
+ public:
+  RingReader(void* memory, std::size_t capacity);
+
+  ConstBytes peek();  // what can be read in one piece; empty when there is nothing
+  // Gives room back; returns whether the writer must be rung.
+  bool skip(std::size_t bytes);
+
+  bool arm();
+  void disarm();
+
+ private:
+  RingHeader& header_;
+  const std::byte* data_;
+  std::size_t capacity_;
+  std::uint64_t head_ = 0;
+  std::uint64_t known_tail_ = 0;
+};
+
+}  // namespace asup::net

@@ -1,0 +1,43 @@
+// The members of a job in one generation. Values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace asup::net {
+
+// Where members can share memory: same boot id and same network namespace.
+struct HostId {
+  std::string boot;        // /proc/sys/kernel/random/boot_id
+  std::string namespace_;  // /proc/self/ns/net
+  bool operator==(const HostId&) const = default;
+};
+
+struct Member {
+  std::uint64_t id = 0;  // kept for life; 0 until the coordinator gives one
+  int rank = 0;          // place in this generation
+  std::string hostname;
+  int pid = 0;
+  HostId host;
+  std::string tcp_address;   // host:port it listens on
+  std::string unix_address;  // abstract socket name for members of the same host
+
+  std::string describe() const;  // "rank 3 (pid 4711 on alpha)"
+  bool operator==(const Member&) const = default;
+};
+
+struct Roster {
+  std::uint64_t generation = 0;
+  std::vector<Member> members;  // by rank
+
+  int size() const { return static_cast<int>(members.size()); }
+  bool one_host() const;
+  const Member* find(std::uint64_t id) const;  // null where no member has it
+  bool operator==(const Roster&) const = default;
+};
+
+// "rank 1", "ranks 1 and 3", "ranks 1, 3 and 5"; long runs are shortened: "ranks 1-6 and 9".
+std::string name_ranks(std::vector<int> ranks);
+
+}  // namespace asup::net

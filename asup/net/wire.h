@@ -1,0 +1,70 @@
+// Carries bytes, in order and without blocking, between two members; and, where they share a host,
+// lets one reach the other's memory. Links (link.h) put channels on top.
+//
+// A wire is used under its mesh's turn (loop.h). Bytes are written and read in units of kUnit, so
+// that frame headers never straddle the end of a ring and elements are never split.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace asup::net {
+
+inline constexpr std::size_t kUnit = 32;
+
+constexpr std::size_t round_up_to_unit(std::size_t bytes) {
+  return (bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+using ConstBytes = std::span<const std::byte>;
+using Bytes = std::span<std::byte>;
+
+// Memory of one member that others on its host can map; see region.h.
+struct RegionHandle {
+  std::uint32_t id = 0;
+  int fd = -1;
+  Bytes bytes;
+};
+
+struct WireAbilities {
+  std::string_view name;
+  bool sees_death = true;      // a peer's death is told by the kernel
+  bool keyed = true;           // admits only members that prove the job's key
+  bool shares_memory = false;  // regions can be reached
+};
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+
+  virtual WireAbilities abilities() const = 0;
+
+  // Takes as many leading bytes of the pieces together as fit now; returns how many.
+  virtual std::size_t write(std::span<const ConstBytes> pieces) = 0;
+
+  // Bytes that have arrived, in place: at least `want` of them, or none.
+  virtual ConstBytes peek(std::size_t want) = 0;
+  virtual void skip(std::size_t bytes) = 0;
+  // Moves what has arrived into `into`; returns how much.
+  virtual std::size_t read(Bytes into) = 0;
+
+  // The peer closed or died; bytes that arrived before can still be read.
+  virtual bool closed() const = 0;
+
+  // Before sleeping: asks the peer to wake `fd()` on news, and says whether sleep is right (nothing
+  // has come meanwhile). `wants_room`: a write did not fit.
+  virtual bool arm(bool wants_room) = 0;
+  virtual void disarm() = 0;
+  virtual int fd() const = 0;
+  virtual void on_fd_ready() = 0;
+
+  // Lets the peer reach the region; it sees it before any byte written from now on.
+  virtual void offer(const RegionHandle& region) = 0;
+  virtual void withdraw(std::uint32_t region) = 0;
+  // The peer's region as mapped here; empty when it was not offered.
+  virtual Bytes reach(std::uint32_t region) = 0;
+};
+
+}  // namespace asup::net

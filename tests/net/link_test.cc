@@ -1,0 +1,353 @@
+// The conformance suite of links: every kind of wire passes it.
+#include "asup/net/link.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "asup/base/clock.h"
+#include "asup/net/inproc/wire.h"
+#include "asup/net/shm/wire.h"
+#include "asup/net/tcp/wire.h"
+
+namespace asup::net {
+namespace {
+
+using WirePair = std::pair<std::unique_ptr<Wire>, std::unique_ptr<Wire>>;
+using std::chrono::milliseconds;
+
+std::pair<int, int> tcp_sockets() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(listen(listener, 1), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const int one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(connect(one, reinterpret_cast<sockaddr*>(&address), length), 0);
+  const int other = accept(listener, nullptr, nullptr);
+  close(listener);
+  return {one, other};
+}
+
+std::pair<int, int> unix_sockets() {
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  return {ends[0], ends[1]};
+}
+
+struct Kind {
+  std::string name;
+  WirePair (*make)();
+  // Two connected sockets and how each end becomes a wire; null where the ends cannot be processes.
+  std::pair<int, int> (*sockets)();
+  std::unique_ptr<Wire> (*connect)(int);
+  std::unique_ptr<Wire> (*accept)(int);
+};
+
+InprocHub& hub() {
+  static InprocHub hub;
+  return hub;
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> kinds = {
+      {"inproc",
+       [] {
+         static std::uint64_t generation = 0;
+         const std::uint64_t mine = ++generation;
+         WirePair pair;
+         std::thread other([&] { pair.second = hub().meet(mine, 1, 0, after(Seconds(5))); });
+         pair.first = hub().meet(mine, 0, 1, after(Seconds(5)));
+         other.join();
+         return pair;
+       },
+       nullptr, nullptr, nullptr},
+      {"shm",
+       [] {
+         const auto [one, other] = unix_sockets();
+         auto first = ShmWire::connect(one);
+         return WirePair{std::move(first), ShmWire::accept(other)};
+       },
+       unix_sockets, [](int fd) -> std::unique_ptr<Wire> { return ShmWire::connect(fd); },
+       [](int fd) -> std::unique_ptr<Wire> { return ShmWire::accept(fd); }},
+      {"tcp",
+       [] {
+         const auto [one, other] = tcp_sockets();
+         return WirePair{std::make_unique<TcpWire>(one), std::make_unique<TcpWire>(other)};
+       },
+       tcp_sockets, [](int fd) -> std::unique_ptr<Wire> { return std::make_unique<TcpWire>(fd); },
+       [](int fd) -> std::unique_ptr<Wire> { return std::make_unique<TcpWire>(fd); }}};
+  return kinds;
+}
+
+// Takes a whole message into memory; `direct` chooses between the two ways bytes can come.
+class Sink : public Receiver {
+ public:
+  explicit Sink(bool direct = false) : direct_(direct) {}
+  bool begin(ConstBytes head, std::uint64_t total) override {
+    this->head.assign(head.begin(), head.end());
+    bytes.resize(total);
+    return true;
+  }
+  Bytes room() override { return direct_ ? Bytes(bytes).subspan(got) : Bytes{}; }
+  void advance(std::size_t n) override { got += n; }
+  void take(ConstBytes from) override {
+    EXPECT_TRUE(from.size() % kUnit == 0 || got + from.size() == bytes.size());
+    std::memcpy(bytes.data() + got, from.data(), from.size());
+    got += from.size();
+  }
+  void end() override { done = true; }
+
+  std::vector<std::byte> head, bytes;
+  std::size_t got = 0;
+  bool done = false;
+
+ private:
+  bool direct_;
+};
+
+std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
+  std::vector<std::byte> bytes(count);
+  std::mt19937_64 random(seed);
+  for (std::size_t i = 0; i < count; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, count - i));
+  }
+  return bytes;
+}
+
+class LinkSuite : public ::testing::TestWithParam<int> {
+ protected:
+  const Kind& kind() const { return kinds()[static_cast<std::size_t>(GetParam())]; }
+  void connect() {
+    auto [one, other] = kind().make();
+    a = std::make_unique<Link>(std::move(one));
+    b = std::make_unique<Link>(std::move(other));
+  }
+  // Moves both ends until `done`; false when that takes too long.
+  bool move_until(const std::function<bool()>& done, Seconds limit = Seconds(20)) {
+    const Deadline deadline = after(limit);
+    while (!done()) {
+      for (Link* link : {a.get(), b.get()}) {
+        if (!link) continue;
+        link->wire().on_fd_ready();
+        link->progress();
+      }
+      if (Clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<Link> a, b;
+};
+
+TEST_P(LinkSuite, CarriesMessagesOfEverySize) {
+  connect();
+  for (const std::size_t size :
+       {0ul, 1ul, 31ul, 32ul, 33ul, 1000ul, 65536ul, 262145ul, 1048576ul, 5'000'003ul, 64ul << 20})
+    for (const bool direct : {false, true}) {
+      const auto payload = random_bytes(size, static_cast<unsigned>(size));
+      const auto head = random_bytes(size % kMaxHead, 1);
+      Outgoing message{head, payload};
+      Sink sink(direct);
+      b->receive(5, sink);
+      a->send(5, message);
+      ASSERT_TRUE(move_until([&] { return sink.done && message.done; })) << size;
+      EXPECT_EQ(sink.head, head);
+      EXPECT_TRUE(sink.bytes == payload) << size;
+    }
+}
+
+TEST_P(LinkSuite, KeepsTheOrderOfAChannel) {
+  connect();
+  constexpr std::size_t kMessages = 500;
+  std::vector<std::vector<std::byte>> payloads;
+  std::deque<Outgoing> messages;
+  std::deque<Sink> sinks;
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    payloads.push_back(random_bytes(i * 37 % 2000, static_cast<unsigned>(i)));
+    sinks.emplace_back();
+  }
+  // Half of the receivers come before the messages, half after.
+  for (std::size_t i = 0; i < kMessages / 2; ++i) b->receive(9, sinks[i]);
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    messages.push_back({{}, payloads[i]});
+    a->send(9, messages.back());
+  }
+  move_until([&] { return sinks[kMessages / 2 - 1].done; });
+  for (std::size_t i = kMessages / 2; i < kMessages; ++i) b->receive(9, sinks[i]);
+  ASSERT_TRUE(move_until([&] { return sinks.back().done; }));
+  for (std::size_t i = 0; i < kMessages; ++i) EXPECT_TRUE(sinks[i].bytes == payloads[i]) << i;
+}
+
+TEST_P(LinkSuite, CarriesBothDirectionsAtOnce) {
+  connect();
+  const auto to_b = random_bytes(9'000'000, 1), to_a = random_bytes(7'000'001, 2);
+  Outgoing from_a{{}, to_b}, from_b{{}, to_a};
+  Sink at_a, at_b(true);
+  a->receive(1, at_a);
+  b->receive(1, at_b);
+  a->send(1, from_a);
+  b->send(1, from_b);
+  ASSERT_TRUE(move_until([&] { return at_a.done && at_b.done; }));
+  EXPECT_TRUE(at_a.bytes == to_a);
+  EXPECT_TRUE(at_b.bytes == to_b);
+}
+
+TEST_P(LinkSuite, AChannelThatNobodyReadsBlocksNoOther) {
+  connect();
+  const auto flood = random_bytes(8 * kWindow, 3), payload = random_bytes(3 * kWindow, 4);
+  Outgoing unread{{}, flood}, wanted{{}, payload};
+  a->send(1, unread);
+  move_until([] { return false; }, Seconds(0.1));
+  EXPECT_FALSE(unread.done) << "more was taken than the window holds";
+  Sink sink;
+  b->receive(2, sink);
+  a->send(2, wanted);
+  ASSERT_TRUE(move_until([&] { return sink.done; }));
+  EXPECT_TRUE(sink.bytes == payload);
+  Sink late;
+  b->receive(1, late);
+  ASSERT_TRUE(move_until([&] { return late.done && unread.done; }));
+  EXPECT_TRUE(late.bytes == flood);
+}
+
+TEST_P(LinkSuite, AForgottenChannelLetsGoOfItsMemory) {
+  connect();
+  Sink kept;
+  {
+    auto payload = random_bytes(8 * kWindow, 5);
+    Outgoing message{{}, payload};
+    a->send(1, message);
+    for (int i = 0; i < 3; ++i) a->progress();  // half sent
+    a->forget(1);
+    std::fill(payload.begin(), payload.end(), std::byte{0});
+  }
+  b->forget(1);
+  const auto next = random_bytes(1000, 6);
+  Outgoing message{{}, next};
+  b->receive(2, kept);
+  a->send(2, message);
+  ASSERT_TRUE(move_until([&] { return kept.done; }));
+  EXPECT_TRUE(kept.bytes == next);
+}
+
+TEST_P(LinkSuite, SeesTheDifferenceBetweenLeavingAndDying) {
+  connect();
+  Outgoing message{{}, {}};
+  Sink sink;
+  b->receive(1, sink);
+  a->send(1, message);
+  a->send_goodbye();
+  while (a->has_unsent()) a->progress();
+  a.reset();
+  ASSERT_TRUE(move_until([&] { return b->end() != LinkEnd::open; }));
+  EXPECT_EQ(b->end(), LinkEnd::left);
+  EXPECT_TRUE(sink.done) << "what was said before goodbye still counts";
+
+  connect();
+  a.reset();
+  ASSERT_TRUE(move_until([&] { return b->end() != LinkEnd::open; }, Seconds(1)));
+  EXPECT_EQ(b->end(), LinkEnd::lost);
+}
+
+TEST_P(LinkSuite, ReachesThePeersMemoryWhereItSays) {
+  connect();
+  Region region = Region::make(10'000);
+  a->wire().offer({7, region.fd(), region.bytes()});
+  const Bytes there = b->wire().reach(7);
+  if (!b->wire().abilities().shares_memory) {
+    EXPECT_TRUE(there.empty());
+    return;
+  }
+  ASSERT_EQ(there.size(), 10'000u);
+  there[1234] = std::byte{42};
+  EXPECT_EQ(region.bytes()[1234], std::byte{42});
+  EXPECT_TRUE(b->wire().reach(8).empty());
+  a->wire().withdraw(7);
+  b->wire().on_fd_ready();
+  EXPECT_TRUE(b->wire().reach(7).empty());
+}
+
+// A child process holds the far end.
+class LinkToProcess : public LinkSuite {
+ protected:
+  void start_child() {
+    const auto [ours, theirs] = kind().sockets();
+    std::fflush(nullptr);
+    child = fork();
+    if (child == 0) {
+      close(ours);
+      Link link(kind().connect(theirs));
+      for (;;) {  // echoes nothing, just keeps the link moving
+        link.wire().on_fd_ready();
+        link.progress();
+        usleep(1000);
+      }
+    }
+    close(theirs);
+    b = std::make_unique<Link>(kind().accept(ours));
+  }
+  void TearDown() override {
+    if (child > 0) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+  pid_t child = 0;
+};
+
+TEST_P(LinkToProcess, SeesAKilledProcessWithinASecond) {
+  start_child();
+  EXPECT_FALSE(move_until([&] { return b->end() != LinkEnd::open; }, Seconds(0.1)));
+  kill(child, SIGKILL);
+  const auto start = Clock::now();
+  ASSERT_TRUE(move_until([&] { return b->end() != LinkEnd::open; }, Seconds(1)));
+  EXPECT_LT(seconds_since(start), 1.0);
+  EXPECT_EQ(b->end(), LinkEnd::lost);
+}
+
+TEST_P(LinkToProcess, DoesNotTakeAStoppedProcessForDead) {
+  start_child();
+  kill(child, SIGSTOP);
+  const auto payload = random_bytes(4 * kWindow, 9);
+  Outgoing message{{}, payload};
+  b->send(1, message);
+  EXPECT_FALSE(move_until([&] { return b->end() != LinkEnd::open || message.done; }, Seconds(0.3)));
+  EXPECT_EQ(b->end(), LinkEnd::open);
+  kill(child, SIGCONT);
+}
+
+TEST(TcpLink, TakesGarbageForALostPeer) {
+  const auto [ours, theirs] = tcp_sockets();
+  Link link(std::make_unique<TcpWire>(ours));
+  const auto garbage = random_bytes(4096, 10);
+  ASSERT_EQ(send(theirs, garbage.data(), garbage.size(), 0), 4096);
+  const Deadline deadline = after(Seconds(5));
+  while (link.end() == LinkEnd::open && Clock::now() < deadline) link.progress();
+  EXPECT_EQ(link.end(), LinkEnd::lost);
+  close(theirs);
+}
+
+std::string kind_name(const ::testing::TestParamInfo<int>& info) {
+  return kinds()[static_cast<std::size_t>(info.param)].name;
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkSuite, ::testing::Values(0, 1, 2), kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkToProcess, ::testing::Values(1, 2), kind_name);
+
+}  // namespace
+}  // namespace asup::net
