@@ -1,0 +1,57 @@
+// The table of algorithms: a row for each. docs/adding_an_algorithm.md says how to add one.
+#include "asup/collective/binomial.h"
+#include "asup/collective/chain.h"
+#include "asup/collective/direct.h"
+#include "asup/collective/dissemination.h"
+#include "asup/collective/plan.h"
+#include "asup/collective/point_to_point.h"
+#include "asup/collective/ring.h"
+
+namespace asup::collective {
+
+// clang-format off
+const std::vector<Algorithm>& algorithms() {
+  static const std::vector<Algorithm> table = {
+      {"direct", Collective::all_reduce,
+       "3 rounds; each rank reduces its slice out of all memories and writes it into all",
+       true, direct_all_reduce},
+      {"ring", Collective::all_reduce,
+       "2(n-1) rounds; 2(n-1)/n of the elements, the least there is; large counts",
+       false, ring_all_reduce},
+
+      {"direct", Collective::reduce_scatter,
+       "3 rounds; each rank reduces its block out of all memories",
+       true, direct_reduce_scatter},
+      {"ring", Collective::reduce_scatter,
+       "n-1 rounds; (n-1)/n of the elements, the least there is",
+       false, ring_reduce_scatter},
+
+      {"direct", Collective::all_gather,
+       "3 rounds; each rank reads every other's block out of its memory",
+       true, direct_all_gather},
+      {"ring", Collective::all_gather,
+       "n-1 rounds; (n-1)/n of the elements, the least there is",
+       false, ring_all_gather},
+
+      {"direct", Collective::broadcast,
+       "3 rounds; each rank reads the root's memory",
+       true, direct_broadcast},
+      {"binomial", Collective::broadcast,
+       "ceil(log2 n) messages deep; the root sends the whole ceil(log2 n) times; small counts",
+       false, binomial_broadcast},
+      {"chain", Collective::broadcast,
+       "n-2 + chunks messages deep; each rank sends the whole once; large counts",
+       false, chain_broadcast},
+
+      {"dissemination", Collective::barrier,
+       "ceil(log2 n) rounds of one signal",
+       false, dissemination_barrier},
+
+      {"message", Collective::send, "1 message of the whole", false, send_message},
+      {"message", Collective::recv, "1 message of the whole", false, recv_message},
+  };
+  return table;
+}
+// clang-format on
+
+}  // namespace asup::collective

@@ -1,0 +1,55 @@
+// The words in which algorithms write plans. Pure functions; safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "asup/collective/plan.h"
+
+namespace asup::collective {
+
+inline Step send(int peer, Range src) { return {Step::Op::send, peer, src, {}, false}; }
+inline Step recv(int peer, Range dst) { return {Step::Op::recv, peer, {}, dst, false}; }
+inline Step recv_reduce(int peer, Range src, Range dst, bool finish) {
+  return {Step::Op::recv_reduce, peer, src, dst, finish};
+}
+inline Step copy(Range src, Range dst) { return {Step::Op::copy, -1, src, dst, false}; }
+inline Step peer_reduce(Range src, Range dst) {
+  return {Step::Op::peer_reduce, -1, src, dst, true};
+}
+inline Step peer_write(int peer, Range src, Range dst) {
+  return {Step::Op::peer_write, peer, src, dst, false};
+}
+inline Step peer_read(int peer, Range src, Range dst) {
+  return {Step::Op::peer_read, peer, src, dst, false};
+}
+
+// The rank `steps` places after `rank` on the circle of `ranks`; before it where `steps` is
+// negative.
+inline int around(int rank, int steps, int ranks) {
+  return ((rank + steps) % ranks + ranks) % ranks;
+}
+
+// The smallest k with 2^k >= ranks.
+int log2_ceil(int ranks);
+
+// Cuts between ranks or lanes fall on multiples of this many elements: at least a cache line of any
+// dtype, so that two never write to one line.
+inline constexpr std::size_t kGrain = 64;
+
+// More lanes than this only add messages: a few already keep a link and the reduction busy at once.
+inline constexpr int kMaxLanes = 8;
+
+// How many lanes bring messages of `elements` down to about spec.slice each.
+int lanes_for(std::size_t elements, const Spec& spec);
+
+// Each block's part `lane` of `lanes`.
+std::vector<Range> parts_of(const std::vector<Range>& blocks, int lanes, int lane);
+
+// A group of one: its input is the result.
+Plan alone(const Spec& spec);
+
+// Tells every other rank that this one has come so far, and waits for the same from each.
+Round meet_everyone(int rank, int ranks);
+
+}  // namespace asup::collective

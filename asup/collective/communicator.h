@@ -1,0 +1,98 @@
+// The interface to collectives on a group of ranks.
+//
+// Every rank makes the same calls in the same order; a mismatch is found and both calls printed.
+// Calls may come from any thread, but one communicator's order of calls is the caller's to keep.
+// The plan executor over a mesh (mesh_communicator.h) is one implementation.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "asup/base/buffer.h"
+#include "asup/base/clock.h"
+#include "asup/base/error.h"
+#include "asup/collective/plan.h"
+
+namespace asup {
+
+// A call under way. Copies share it. Dropping it does not cancel the call: the buffers must stay
+// until it is done.
+class Work {
+ public:
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual bool done() const = 0;
+    virtual Outcome wait() = 0;
+  };
+
+  Work() = default;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  bool done() const { return !state_ || state_->done(); }
+  // Blocks until the call is done or failed; the deadline is the call's own.
+  Outcome wait() { return state_ ? state_->wait() : Outcome(); }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// One call, as this rank makes it.
+struct Call {
+  collective::Collective collective = collective::Collective::all_reduce;
+  Buffer input;
+  Buffer output;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;                     // of a broadcast; the peer of a send or recv
+  std::vector<std::size_t> counts;  // blocks of the ranks; empty: even
+  std::string algorithm;            // empty: chosen
+  Seconds timeout{0};               // zero: the communicator's
+};
+
+// Memory that links reach directly where all ranks share a host. Freed with its owner, on each rank
+// by itself.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+  virtual std::span<std::byte> bytes() = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Starts a call; it runs beside the caller.
+  virtual Work start(Call call) = 0;
+  // Runs a call on the caller's own thread where the mesh is idle.
+  virtual Outcome run(Call call) = 0;
+
+  // Zeroed memory for buffers of collectives, aligned to 4096 bytes. Collective: all ranks call it,
+  // in the same order as other calls.
+  virtual std::unique_ptr<SharedMemory> allocate(std::size_t bytes) = 0;
+
+  // A communicator of the ranks that pass the same `color` (>= 0), ordered by `key`, then by rank;
+  // null on ranks that pass a negative color. Collective.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  // Bytes this rank has sent to peers or written into and read out of their memory, so far.
+  virtual std::uint64_t bytes_moved() const = 0;
+
+  Outcome all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  Work start_all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  Outcome reduce_scatter(Buffer input, Buffer output, ReduceOp op = ReduceOp::sum,
+                         std::vector<std::size_t> counts = {});
+  Outcome all_gather(Buffer input, Buffer output, std::vector<std::size_t> counts = {});
+  Outcome broadcast(Buffer data, int root = 0);
+  Outcome barrier();
+  Outcome send(Buffer data, int peer);
+  Outcome recv(Buffer data, int peer);
+  Work start_send(Buffer data, int peer);
+  Work start_recv(Buffer data, int peer);
+};
+
+}  // namespace asup

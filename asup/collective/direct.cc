@@ -1,0 +1,79 @@
+#include "asup/collective/direct.h"
+
+#include "asup/collective/build.h"
+
+namespace asup::collective {
+namespace {
+
+Plan between_meetings(int rank, const Spec& spec, Round work) {
+  Lane lane = {meet_everyone(rank, spec.ranks)};
+  if (!work.empty()) lane.push_back(std::move(work));
+  lane.push_back(meet_everyone(rank, spec.ranks));
+  return {.lanes = {std::move(lane)}, .scratch = 0};
+}
+
+}  // namespace
+
+// Rank r alone touches slice r, of every rank's memory: in place, a slice is overwritten by its
+// only reader, and only after it was read.
+Plan direct_all_reduce(int rank, const Spec& spec) {
+  if (spec.ranks == 1) return alone(spec);
+  const Cut slice = cut(spec.count, spec.ranks, rank, kGrain);
+  Round work;
+  if (slice.size() > 0) {
+    const Range result = out(slice.begin, slice.end);
+    work.push_back(peer_reduce(in(slice.begin, slice.end), result));
+    for (int k = 1; k < spec.ranks; ++k) {
+      work.push_back(peer_write(around(rank, k, spec.ranks), result, result));
+    }
+  }
+  return between_meetings(rank, spec, std::move(work));
+}
+
+Plan direct_reduce_scatter(int rank, const Spec& spec) {
+  if (spec.ranks == 1) return alone(spec);
+  const Range block = spec.block(Area::input, rank);
+  Round work;
+  if (block.size() > 0) work.push_back(peer_reduce(block, out(0, block.size())));
+  return between_meetings(rank, spec, std::move(work));
+}
+
+// Every rank fetches; starting at its right neighbour spreads the readers over the memories.
+Plan direct_all_gather(int rank, const Spec& spec) {
+  if (spec.ranks == 1) return alone(spec);
+  const std::vector<Range> blocks = spec.blocks(Area::output);
+  Round work;
+  for (int k = 0; k < spec.ranks; ++k) {
+    const int peer = around(rank, k, spec.ranks);
+    const Range block = blocks[peer], theirs = in(0, block.size());
+    if (block.size() == 0) continue;
+    work.push_back(k == 0 ? copy(theirs, block) : peer_read(peer, theirs, block));
+  }
+  return between_meetings(rank, spec, std::move(work));
+}
+
+// Only the root's input is read by others, so only the root has something to announce and to wait
+// for.
+Plan direct_broadcast(int rank, const Spec& spec) {
+  if (spec.ranks == 1) return alone(spec);
+  const Range from = in(0, spec.count), to = out(0, spec.count);
+  Round announce, work, done;
+  if (rank != spec.root) {
+    announce = {recv(spec.root, {})};
+    work = {peer_read(spec.root, from, to)};
+    done = {send(spec.root, {})};
+  } else {
+    for (int k = 1; k < spec.ranks; ++k) {
+      const int peer = around(rank, k, spec.ranks);
+      announce.push_back(send(peer, {}));
+      done.push_back(recv(peer, {}));
+    }
+    if (!spec.aliased()) work = {copy(from, to)};
+  }
+  Lane lane = {announce};
+  if (spec.count > 0 && !work.empty()) lane.push_back(work);
+  lane.push_back(done);
+  return {.lanes = {std::move(lane)}, .scratch = 0};
+}
+
+}  // namespace asup::collective

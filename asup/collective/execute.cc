@@ -1,0 +1,274 @@
+#include "asup/collective/execute.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "asup/base/error.h"
+#include "asup/kernels/copy.h"
+#include "asup/kernels/reduce.h"
+
+namespace asup::collective {
+namespace {
+
+constexpr std::size_t kTileBytes = 16 * 1024;        // of one operand; a few fit the L1 cache
+constexpr std::size_t kTurnBytes = 2 * 1024 * 1024;  // memory steps between looks at the links
+
+}  // namespace
+
+// One recv or recv_reduce step under way.
+class Execution::Incoming : public net::Receiver {
+ public:
+  void start(Execution& execution, const Step& step) {
+    execution_ = &execution;
+    step_ = &step;
+    got_ = 0;
+    done = false;
+  }
+
+  bool begin(net::ConstBytes head, std::uint64_t total) override {
+    return execution_->check_envelope(step_->peer, head, total, execution_->bytes(step_->dst));
+  }
+  net::Bytes room() override {
+    if (step_->op == Step::Op::recv_reduce) return {};
+    return {execution_->at(step_->dst) + got_, execution_->bytes(step_->dst) - got_};
+  }
+  void advance(std::size_t bytes) override { got_ += bytes; }
+  void take(net::ConstBytes bytes) override {
+    std::byte* to = execution_->at(step_->dst) + got_;
+    if (step_->op == Step::Op::recv_reduce)
+      kernels::reduce(execution_->envelope_.dtype, execution_->envelope_.op, to,
+                      execution_->at(step_->src) + got_, bytes.data(),
+                      bytes.size() / execution_->element_, execution_->divisor(*step_));
+    else
+      std::memcpy(to, bytes.data(), bytes.size());
+    got_ += bytes.size();
+  }
+  void end() override { done = true; }
+
+  int peer() const { return step_->peer; }
+  bool done = false;
+
+ private:
+  Execution* execution_ = nullptr;
+  const Step* step_ = nullptr;
+  std::size_t got_ = 0;
+};
+
+struct Execution::LaneRun {
+  const Lane* lane = nullptr;
+  int number = 0;
+  net::Channel channel = 0;
+  std::size_t round = 0;
+  bool posted = false;
+  std::size_t offset = 0;  // of the elements that a memory round has done
+  std::vector<net::Outgoing> sends;
+  std::vector<int> send_peers;
+  std::deque<Incoming> receives;  // a deque: links hold their addresses
+  std::size_t receiving = 0;      // used of `receives`
+
+  const Round& current() const { return (*lane)[round]; }
+};
+
+Execution::Execution(const Group& group, const Spec& spec, const Envelope& envelope,
+                     const Plan& plan, Operands operands, int first_lane)
+    : group_(group),
+      spec_(spec),
+      envelope_(envelope),
+      plan_(plan),
+      operands_(operands),
+      element_(size_of(envelope.dtype)),
+      peers_(group.members.size()),
+      lanes_left_(plan.lanes.size()) {
+  peers_[static_cast<std::size_t>(group.rank)] = {operands.input, operands.output};
+  for (std::size_t i = 0; i < plan.lanes.size(); ++i) {
+    LaneRun& run = lanes_.emplace_back();
+    run.lane = &plan.lanes[i];
+    run.number = static_cast<int>(i);
+    run.channel = channel_of(group.id, first_lane + run.number);
+  }
+}
+
+Execution::~Execution() = default;
+
+bool Execution::advance() {
+  bool moved = false;
+  for (LaneRun& lane : lanes_)
+    if (mismatch_.empty() && lane.round < lane.lane->size()) moved = advance_lane(lane) || moved;
+  if (lanes_left_ > 0)  // a plan's lane may be empty
+    lanes_left_ = static_cast<std::size_t>(std::count_if(
+        lanes_.begin(), lanes_.end(), [](const LaneRun& l) { return l.round < l.lane->size(); }));
+  return moved;
+}
+
+// Goes through as many rounds as it can without waiting.
+bool Execution::advance_lane(LaneRun& lane) {
+  bool moved = false;
+  while (lane.round < lane.lane->size()) {
+    const Round& round = lane.current();
+    if (!round.empty() && !round.front().is_message()) {
+      if (!run_memory(lane)) return true;
+    } else {
+      if (!lane.posted) {
+        post(lane);
+        moved = true;
+      }
+      if (!messages_done(lane)) return moved;
+    }
+    trace_round(lane);
+    ++lane.round;
+    lane.posted = false;
+    moved = true;
+  }
+  return moved;
+}
+
+void Execution::post(LaneRun& lane) {
+  const Round& round = lane.current();
+  lane.sends.clear();
+  lane.sends.reserve(round.size());
+  lane.send_peers.clear();
+  lane.receiving = 0;
+  if (lane.receives.size() < round.size()) lane.receives.resize(round.size());
+  for (const Step& step : round) {
+    if (step.op == Step::Op::send) {
+      const net::ConstBytes payload{at(step.src), bytes(step.src)};
+      lane.sends.push_back({std::as_bytes(std::span(&envelope_, 1)), payload});
+      lane.send_peers.push_back(step.peer);
+      group_.link(step.peer).send(lane.channel, lane.sends.back());
+      bytes_moved_ += payload.size();
+    } else {
+      Incoming& incoming = lane.receives[lane.receiving++];
+      incoming.start(*this, step);
+      group_.link(step.peer).receive(lane.channel, incoming);
+    }
+  }
+  lane.posted = true;
+}
+
+bool Execution::messages_done(const LaneRun& lane) const {
+  for (const net::Outgoing& send : lane.sends)
+    if (!send.done) return false;
+  for (std::size_t i = 0; i < lane.receiving; ++i)
+    if (!lane.receives[i].done) return false;
+  return true;
+}
+
+std::vector<int> Execution::waiting_for() const {
+  std::vector<int> ranks;
+  for (const LaneRun& lane : lanes_) {
+    if (!lane.posted) continue;
+    for (std::size_t i = 0; i < lane.sends.size(); ++i)
+      if (!lane.sends[i].done) ranks.push_back(lane.send_peers[i]);
+    for (std::size_t i = 0; i < lane.receiving; ++i)
+      if (!lane.receives[i].done) ranks.push_back(lane.receives[i].peer());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+bool Execution::check_envelope(int peer, net::ConstBytes head, std::uint64_t total,
+                               std::uint64_t expected) {
+  Envelope theirs;
+  if (head.size() == sizeof theirs) std::memcpy(&theirs, head.data(), sizeof theirs);
+  if (head.size() != sizeof theirs || !theirs.same_call(envelope_) || total != expected) {
+    if (mismatch_.empty())
+      mismatch_ = fmt::format("rank {} calls {}; rank {} calls {}", group_.rank,
+                              envelope_.describe(), peer, theirs.describe());
+    return false;
+  }
+  if (envelope_.flags & Envelope::kShared) {
+    const int member = group_.members[static_cast<std::size_t>(peer)];
+    peers_[static_cast<std::size_t>(peer)] = {
+        group_.mesh.reach(member, {theirs.input_region, theirs.input_offset},
+                          spec_.elements(Area::input, peer) * element_),
+        group_.mesh.reach(member, {theirs.output_region, theirs.output_offset},
+                          spec_.elements(Area::output, peer) * element_)};
+  }
+  return true;
+}
+
+// True when the round is through. The steps see each tile in their order while it is in the cache.
+bool Execution::run_memory(LaneRun& lane) {
+  const Round& round = lane.current();
+  const std::size_t size = round.front().dst.size();
+  const bool tiled = std::all_of(round.begin(), round.end(),
+                                 [&](const Step& step) { return step.dst.size() == size; });
+  if (!tiled) {
+    for (const Step& step : round) run_step(step, 0, step.dst.size());
+    return true;
+  }
+  const std::size_t tile = kTileBytes / element_;
+  const std::size_t pause = std::min(size, lane.offset + kTurnBytes / element_);
+  for (; lane.offset < pause; lane.offset += std::min(tile, size - lane.offset))
+    run_tile(round, lane.offset, std::min(tile, size - lane.offset));
+  if (lane.offset < size) return false;
+  lane.offset = 0;
+  return true;
+}
+
+void Execution::run_tile(const Round& round, std::size_t begin, std::size_t count) {
+  for (const Step& step : round) run_step(step, begin, count);
+}
+
+void Execution::run_step(const Step& step, std::size_t begin, std::size_t count) {
+  if (count == 0) return;
+  const std::size_t bytes = count * element_;
+  switch (step.op) {
+    case Step::Op::copy:
+      kernels::copy(at(step.dst, begin), at(step.src, begin), bytes);
+      break;
+    case Step::Op::peer_read:
+      kernels::copy(at(step.dst, begin), peer_at(step.peer, step.src, begin), bytes);
+      bytes_moved_ += bytes;
+      break;
+    case Step::Op::peer_write:
+      kernels::copy(peer_at(step.peer, step.dst, begin), at(step.src, begin), bytes);
+      bytes_moved_ += bytes;
+      break;
+    case Step::Op::peer_reduce: {
+      std::array<const void*, 64> few;
+      std::vector<const void*> many;
+      if (peers_.size() > few.size()) many.resize(peers_.size());
+      const void** sources = many.empty() ? few.data() : many.data();
+      for (int rank = 0; rank < group_.size(); ++rank)
+        sources[rank] = peer_at(rank, step.src, begin);
+      kernels::reduce_many(envelope_.dtype, envelope_.op, at(step.dst, begin),
+                           {sources, peers_.size()}, count, divisor(step));
+      bytes_moved_ += bytes * (peers_.size() - 1);
+      break;
+    }
+    default:
+      throw Error("a message among memory steps");
+  }
+}
+
+void Execution::trace_round(const LaneRun& lane) const {
+  if (!group_.trace) return;
+  for (std::size_t i = 0; i < lane.current().size(); ++i)
+    group_.trace({TraceEvent::Kind::step, group_.id, envelope_.sequence, &spec_, &plan_,
+                  lane.number, static_cast<int>(lane.round), static_cast<int>(i)});
+}
+
+int Execution::divisor(const Step& step) const {
+  return step.finish && envelope_.op == ReduceOp::average ? group_.size() : 1;
+}
+
+std::byte* Execution::at(const Range& range, std::size_t offset) const {
+  std::byte* base = range.area == Area::input    ? operands_.input
+                    : range.area == Area::output ? operands_.output
+                                                 : operands_.scratch;
+  return base + (range.begin + offset) * element_;
+}
+
+std::byte* Execution::peer_at(int peer, const Range& range, std::size_t offset) const {
+  if (peer == group_.rank) return at(range, offset);
+  const PeerMemory& memory = peers_[static_cast<std::size_t>(peer)];
+  std::byte* base = range.area == Area::input ? memory.input : memory.output;
+  check(base != nullptr, "rank {} reaches for rank {}'s memory, which it cannot see", group_.rank,
+        peer);
+  return base + (range.begin + offset) * element_;
+}
+
+}  // namespace asup::collective

@@ -1,0 +1,22 @@
+// The communicator that runs verified plans over a mesh's links.
+#pragma once
+
+#include <memory>
+
+#include "asup/collective/communicator.h"
+#include "asup/collective/trace.h"
+#include "asup/net/job.h"
+
+namespace asup {
+
+struct CommunicatorOptions {
+  Seconds timeout{0};           // of calls that give none; zero: the job's
+  std::string algorithm;        // of all-reduces that name none; empty: chosen
+  collective::TraceSink trace;  // told of every plan and step that is executed
+};
+
+// A communicator of all members. Collective: ranks make their communicators in the same order. The
+// job must outlive it.
+std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options = {});
+
+}  // namespace asup

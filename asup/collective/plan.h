@@ -1,0 +1,142 @@
+// What one rank does in a collective, as data.
+//
+// An algorithm is a pure function (rank, Spec) -> Plan. The same plan is executed on links,
+// verified by a symbolic run over all ranks (verify.h) and drawn. Nothing here does I/O. Values
+// only.
+//
+// A plan has lanes, which touch disjoint ranges and advance independently, so that one lane's bytes
+// travel while another's are reduced. A lane has rounds, strictly one after the other. A round
+// holds either messages (send, recv, recv_reduce: all in flight at once) or memory steps (copy,
+// peer_reduce, peer_write, peer_read: in the listed order, element by element, so that the executor
+// may run tile after tile through all of them while a tile is in the cache).
+//
+// A message of no elements is a signal and is really sent: whether two ranks meet does not depend
+// on the count, so that calls which disagree about it are found out. A plan may have no lanes at
+// all: nothing to do, as in a group of one that works in place.
+//
+// A rank finds a peer's memory by what comes with the peer's messages: it reaches for it only after
+// a round of the same lane in which it received one from there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace asup::collective {
+
+enum class Collective : std::uint8_t {
+  all_reduce,      // in: count, out: count, the reduction of all inputs
+  reduce_scatter,  // in: count, out: this rank's block of the reduction
+  all_gather,      // in: this rank's block, out: count
+  broadcast,       // out: count, the root's
+  barrier,         // no elements
+  send,            // to `root`, outside the collective order
+  recv             // from `root`, outside the collective order
+};
+
+std::string_view name_of(Collective collective);
+
+enum class Area : std::uint8_t { input, output, scratch };
+
+// Elements [begin, end) of an area of one rank.
+struct Range {
+  Area area = Area::output;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+inline Range in(std::size_t begin, std::size_t end) { return {Area::input, begin, end}; }
+inline Range out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
+inline Range scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
+
+struct Step {
+  enum class Op : std::uint8_t {
+    send,         // src leaves for peer; an empty range is a signal
+    recv,         // dst = what peer sent
+    recv_reduce,  // dst = src (+) what peer sent
+    copy,         // dst = src
+    peer_reduce,  // dst = (+) over all ranks, in rank order, of their src; reads their memory
+    peer_write,   // peer's dst = own src; writes peer's memory
+    peer_read     // dst = peer's src; reads peer's memory
+  };
+  Op op;
+  int peer = -1;
+  Range src;
+  Range dst;
+  bool finish = false;  // dst now holds every contribution: an average divides here
+
+  bool is_message() const { return op <= Op::recv_reduce; }
+  bool operator==(const Step&) const = default;
+};
+
+std::string_view name_of(Step::Op op);
+
+using Round = std::vector<Step>;
+using Lane = std::vector<Round>;
+
+struct Plan {
+  std::vector<Lane> lanes;
+  std::size_t scratch = 0;  // elements this rank needs beside input and output
+};
+
+// What is asked of all ranks together; equal on every rank.
+struct Spec {
+  Collective collective = Collective::all_reduce;
+  int ranks = 1;
+  std::size_t count = 0;  // elements of the whole; all_gather's output, reduce_scatter's input
+  std::vector<std::size_t> counts =
+      {};  // blocks of the ranks (all_gather, reduce_scatter); empty: even
+  int root = 0;
+  bool in_place = true;         // input and output are the same memory (all_reduce, broadcast)
+  bool shared = false;          // every rank can reach every other's input and output
+  std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
+
+  // Rank r's block of the whole.
+  Range block(Area area, int r) const;
+  // All of them, in one pass.
+  std::vector<Range> blocks(Area area) const;
+
+  // Input and output are one memory: in_place, for the collectives that know it.
+  bool aliased() const;
+  // Elements of rank r's input or output; 0 where it needs none. Of a send or recv, `root` is the
+  // one rank at the far end, any other r the caller. needs: area is not scratch
+  std::size_t elements(Area area, int r) const;
+};
+
+// Throws BadInput that says what is wrong with it: no ranks, a root outside them, counts that are
+// not one for each rank or do not add up, a slice of nothing.
+void require_valid(const Spec& spec);
+
+// [begin, end) of part `index` of `parts` even parts of `count`: sizes differ by at most one grain.
+// Cuts fall on multiples of `grain` so that neighbours do not share a cache line.
+struct Cut {
+  std::size_t begin, end;
+  std::size_t size() const { return end - begin; }
+};
+Cut cut(std::size_t count, int parts, int index, std::size_t grain = 1);
+
+struct Algorithm {
+  std::string_view name;
+  Collective collective;
+  std::string_view description;  // steps and bytes a rank sends; shown to users
+  bool needs_shared;             // every rank must reach every other's memory
+  Plan (*plan)(int rank, const Spec& spec);
+};
+
+// Every algorithm there is, in the order of preference when nothing was measured.
+const std::vector<Algorithm>& algorithms();
+
+// By name; throws BadInput that lists the names when there is none for the collective.
+const Algorithm& find_algorithm(Collective collective, std::string_view name);
+
+// In words, for people.
+std::string describe(const Range& range);
+std::string describe(const Step& step);
+std::string describe(const Plan& plan);
+
+}  // namespace asup::collective

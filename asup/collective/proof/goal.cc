@@ -1,0 +1,105 @@
+#include "asup/collective/proof/goal.h"
+
+namespace asup::collective::proof {
+namespace {
+
+class Goal {
+ public:
+  Goal(const Spec& spec, const Machine& machine)
+      : spec_(spec), terms_(machine.terms()), memory_(machine.memory()) {}
+
+  void check_output(int rank) const {
+    const IntervalMap<Value>& output = memory_.output(rank);
+    const std::ptrdiff_t shift =
+        spec_.collective == Collective::reduce_scatter
+            ? static_cast<std::ptrdiff_t>(spec_.block(Area::output, rank).begin)
+            : 0;
+    output.visit(0, output.size(), [&](std::size_t begin, std::size_t end, const Value& value) {
+      const Place place = {{rank, value.lane, value.round, value.step}, out(begin, end)};
+      if (value.term == Terms::kNothing) refute(place.site, place.range, "is never written");
+      check_term(place, value.term);
+      if (value.shift != shift) {
+        refute(place.site, place.range, "ends with elements from {} of the whole, not from {}",
+               static_cast<std::ptrdiff_t>(begin) + value.shift,
+               static_cast<std::ptrdiff_t>(begin) + shift);
+      }
+    });
+  }
+
+  // Rank 0's bits are everyone's bits. needs: check_output holds for both
+  void check_same_order(int rank) const {
+    const IntervalMap<Value>& first = memory_.output(0);
+    first.visit(0, first.size(), [&](std::size_t begin, std::size_t end, const Value& expected) {
+      memory_.output(rank).visit(begin, end, [&](std::size_t b, std::size_t e, const Value& value) {
+        if (value.term == expected.term) return;
+        refute({rank, value.lane, value.round, value.step}, out(b, e),
+               "was added up in another order than on rank 0, so that the last bits may differ");
+      });
+    });
+  }
+
+ private:
+  struct Place {
+    Site site;
+    Range range;
+  };
+
+  void check_term(const Place& place, Terms::Id term) const {
+    switch (spec_.collective) {
+      case Collective::all_reduce:
+      case Collective::reduce_scatter:
+        return check_sum(place, term);
+      case Collective::all_gather:
+        return;  // an element of the whole is in one rank's input only
+      case Collective::broadcast:
+      case Collective::recv:
+        return check_source(place, term, spec_.root);
+      case Collective::send:
+        return check_source(place, term, 1 - spec_.root);
+      case Collective::barrier:
+        return;
+    }
+  }
+
+  void check_sum(const Place& place, Terms::Id term) const {
+    if (!terms_.is_complete(term)) {
+      refute(place.site, place.range, "ends with the contributions of {} only",
+             terms_.describe(term));
+    }
+    if (spec_.ranks > 1 && !terms_.is_finished(term)) {
+      refute(place.site, place.range, "is complete, but no step finishes it");
+    }
+  }
+
+  void check_source(const Place& place, Terms::Id term, int source) const {
+    if (term == terms_.input(source)) return;
+    refute(place.site, place.range, "ends with data of {}, not of rank {}", terms_.describe(term),
+           source);
+  }
+
+  const Spec& spec_;
+  const Terms& terms_;
+  const Memory& memory_;
+};
+
+void check_heard(const Spec& spec, const Order& order) {
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    for (int other = 0; other < spec.ranks; ++other) {
+      if (order.heard(rank, other)) continue;
+      refute({rank, -1, -1, -1}, {}, "leaves the barrier without having heard from rank {}", other);
+    }
+  }
+}
+
+}  // namespace
+
+void check_goal(const Spec& spec, const Machine& machine) {
+  const Goal goal(spec, machine);
+  for (int rank = 0; rank < spec.ranks; ++rank) goal.check_output(rank);
+  if (spec.collective == Collective::all_reduce) {
+    for (int rank = 1; rank < spec.ranks; ++rank) goal.check_same_order(rank);
+  }
+  if (spec.collective == Collective::barrier) check_heard(spec, *machine.order());
+}
+
+}  // namespace asup::collective::proof

@@ -1,0 +1,105 @@
+#include "asup/collective/proof/machine.h"
+
+#include <algorithm>
+
+namespace asup::collective::proof {
+
+Machine::Machine(const Spec& spec, const std::vector<Plan>& plans)
+    : spec_(spec), plans_(plans), terms_(spec.ranks), memory_(spec, plans, terms_) {
+  if (spec.collective == Collective::barrier || any_reaches_peer(plans)) order_.emplace(spec);
+}
+
+void Machine::run() {
+  const int lanes = lanes_of(plans_);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (order_) order_->begin_lane();
+    run_lane(spec_, plans_, lane, pair_messages(spec_, plans_, lane), *this);
+    if (order_) order_->end_lane(lane);
+  }
+}
+
+void Machine::pass(const Message& message) {
+  const Step& sent = step_at(plans_, message.send);
+  const Step& received = step_at(plans_, message.recv);
+  const int from = message.send.rank, to = message.recv.rank;
+  if (order_) {
+    for_each_access(spec_, from, sent, [&](const Access& a) { order_->access(message.send, a); });
+    for_each_access(spec_, to, received,
+                    [&](const Access& a) { order_->access(message.recv, a, a.write ? from : -1); });
+    order_->pass(from, to);
+  }
+  memory_.load(message.send, from, sent.src, values_);
+  if (received.op == Step::Op::recv_reduce) {
+    memory_.load(message.recv, to, received.src, operand_);
+    add(message.recv, received, &Terms::add);
+  }
+  store(message.recv, to, received);
+}
+
+void Machine::work(const Site& site, const Round& round) {
+  Site at = site;
+  for (const Step& step : round) {
+    if (order_) {
+      for_each_access(spec_, at.rank, step, [&](const Access& a) { order_->access(at, a); });
+    }
+    work_step(at, step);
+    ++at.step;
+  }
+}
+
+void Machine::work_step(const Site& site, const Step& step) {
+  const bool all = step.op == Step::Op::peer_reduce;
+  const int first = all ? 0 : step.op == Step::Op::peer_read ? step.peer : site.rank;
+  memory_.load(site, first, step.src, values_);
+  for (int r = 1; all && r < spec_.ranks; ++r) {
+    memory_.load(site, r, step.src, operand_);
+    add(site, step, &Terms::extend);
+  }
+  store(site, step.op == Step::Op::peer_write ? step.peer : site.rank, step);
+}
+
+void Machine::end_round(int rank) {
+  if (order_) order_->end_round(rank);
+}
+
+void Machine::add(const Site& site, const Step& step,
+                  Terms::Id (Terms::*how)(Terms::Id, Terms::Id)) {
+  sum_.clear();
+  auto a = values_.begin(), b = operand_.begin();
+  for (std::size_t at = 0; a != values_.end() && b != operand_.end();) {
+    const std::size_t end = std::min(a->end, b->end);
+    const Range here = {step.dst.area, step.dst.begin + at, step.dst.begin + end};
+    if (a->element != b->element) {
+      refute(site, here, "adds element {} of the whole to element {}",
+             a->element + static_cast<std::ptrdiff_t>(at),
+             b->element + static_cast<std::ptrdiff_t>(at));
+    }
+    if (const auto twice = terms_.common_rank(a->term, b->term)) {
+      refute(site, here, "adds the contribution of rank {} a second time", *twice);
+    }
+    sum_.push_back({at, end, (terms_.*how)(a->term, b->term), a->element});
+    if (a->end == end) ++a;
+    if (b->end == end) ++b;
+    at = end;
+  }
+  values_.swap(sum_);
+}
+
+void Machine::store(const Site& site, int owner, const Step& step) {
+  if (step.finish) {
+    for (Piece& piece : values_) {
+      const Range here = {step.dst.area, step.dst.begin + piece.begin, step.dst.begin + piece.end};
+      if (!terms_.is_complete(piece.term)) {
+        refute(site, here, "finishes {}, which holds the contributions of {} only", describe(here),
+               terms_.describe(piece.term));
+      }
+      if (terms_.is_finished(piece.term)) {
+        refute(site, here, "finishes {} a second time", describe(here));
+      }
+      piece.term = terms_.finish(piece.term);
+    }
+  }
+  memory_.store(site, owner, step.dst, values_);
+}
+
+}  // namespace asup::collective::proof

@@ -1,0 +1,42 @@
+// The symbolic run's machine: carries steps out on terms instead of numbers. One thread at a time.
+#pragma once
+
+#include <optional>
+
+#include "asup/collective/proof/memory.h"
+#include "asup/collective/proof/order.h"
+#include "asup/collective/proof/schedule.h"
+#include "asup/collective/proof/terms.h"
+
+namespace asup::collective::proof {
+
+class Machine : public Effects {
+ public:
+  Machine(const Spec& spec, const std::vector<Plan>& plans);
+
+  void run();
+
+  const Terms& terms() const { return terms_; }
+  const Memory& memory() const { return memory_; }
+  // Of a barrier, or where ranks reach into each other's memory; else nobody asks.
+  const std::optional<Order>& order() const { return order_; }
+
+ private:
+  void pass(const Message& message) override;
+  void work(const Site& site, const Round& round) override;
+  void end_round(int rank) override;
+
+  void work_step(const Site& site, const Step& step);
+  // values_ = values_ (+) operand_, element by element
+  void add(const Site& site, const Step& step, Terms::Id (Terms::*how)(Terms::Id, Terms::Id));
+  void store(const Site& site, int owner, const Step& step);
+
+  const Spec& spec_;
+  const std::vector<Plan>& plans_;
+  Terms terms_;
+  Memory memory_;
+  std::optional<Order> order_;
+  Pieces values_, operand_, sum_;  // of the step under way
+};
+
+}  // namespace asup::collective::proof

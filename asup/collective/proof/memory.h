@@ -1,0 +1,48 @@
+// What every rank's memory holds during the symbolic run. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "asup/collective/plan.h"
+#include "asup/collective/proof/interval_map.h"
+#include "asup/collective/proof/site.h"
+#include "asup/collective/proof/terms.h"
+
+namespace asup::collective::proof {
+
+// Of consecutive elements, each holding the same term over consecutive elements of the whole.
+struct Value {
+  Terms::Id term = Terms::kNothing;
+  std::ptrdiff_t shift = 0;              // from an address to its element of the whole
+  int lane = -1, round = -1, step = -1;  // who wrote it; -1: it was there at the start
+};
+
+// A run of values on its way from one range to another.
+struct Piece {
+  std::size_t begin, end;  // positions in the range
+  Terms::Id term;
+  std::ptrdiff_t element;  // of the whole, that position 0 would hold
+};
+using Pieces = std::vector<Piece>;
+
+class Memory {
+ public:
+  Memory(const Spec& spec, const std::vector<Plan>& plans, const Terms& terms);
+
+  // Refutes `site` where something was never written.
+  void load(const Site& site, int owner, const Range& range, Pieces& pieces) const;
+  void store(const Site& site, int owner, const Range& range, const Pieces& pieces);
+
+  const IntervalMap<Value>& output(int rank) const { return area(rank, Area::output); }
+
+ private:
+  const IntervalMap<Value>& area(int owner, Area area) const {
+    return areas_[owner * 3 + static_cast<int>(area)];
+  }
+
+  const Spec& spec_;
+  std::vector<IntervalMap<Value>> areas_;  // three for each rank, in the order of Area
+};
+
+}  // namespace asup::collective::proof

@@ -1,0 +1,110 @@
+#include "asup/collective/proof/order.h"
+
+#include <algorithm>
+
+namespace asup::collective::proof {
+
+Order::Order(const Spec& spec)
+    : spec_(spec),
+      ranks_(spec.ranks),
+      heard_(static_cast<std::size_t>(spec.ranks) * spec.ranks, false) {
+  for (int rank = 0; rank < ranks_; ++rank) heard_[index(rank, rank)] = true;
+}
+
+void Order::begin_lane() {
+  clocks_.assign(heard_.size(), 0);
+  arriving_.assign(heard_.size(), 0);
+  met_.assign(heard_.size(), false);
+  memory_.clear();
+  memory_.reserve(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    clocks_[index(rank, rank)] = 1;
+    const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
+    const std::size_t input = spec_.aliased() ? 0 : spec_.elements(Area::input, rank);
+    memory_.push_back({IntervalMap<History>(input, start),
+                       IntervalMap<History>(spec_.elements(Area::output, rank), start)});
+  }
+}
+
+void Order::access(const Site& site, const Access& access, int sender) {
+  if (access.range.area == Area::scratch) return;  // which no other rank reaches
+  const Event event = {site.rank, static_cast<Time>(site.round + 1), site.step, access.write};
+  Owned& owned = memory_[access.owner];
+  IntervalMap<History>& map = access.range.area == Area::input ? owned.input : owned.output;
+  map.change(access.range.begin, access.range.end,
+             [&](std::size_t begin, std::size_t end, History& history) {
+               note(site, {access.owner, {access.range.area, begin, end}, access.write}, event,
+                    sender, history);
+             });
+  check_met(site, access);
+}
+
+void Order::check_met(const Site& site, const Access& access) const {
+  if (access.owner == site.rank || met_[index(site.rank, access.owner)]) return;
+  refute(site, access.range, "{} {} of rank {} without a message from there to say where it is",
+         access.write ? "writes" : "reads", describe(access.range), access.owner);
+}
+
+void Order::note(const Site& site, const Access& access, const Event& event, int sender,
+                 History& history) const {
+  auto known = [&](const Event& past) {
+    return knows(site.rank, past) || (sender >= 0 && knows(sender, past));
+  };
+  auto require_known = [&](const Event& past) {
+    if (known(past)) return;
+    refute(site, access.range, "{} {} of rank {}, but nothing makes it wait for {}",
+           access.write ? "writes" : "reads", describe(access.range), access.owner,
+           past.time == 0 ? fmt::format("rank {}'s start", past.rank)
+                          : fmt::format("rank {}'s {} in round {}", past.rank,
+                                        past.write ? "write" : "read", past.time - 1));
+  };
+  require_known(history.write);
+  if (access.write) {
+    for (const Event& read : history.reads) require_known(read);
+    history.reads.clear();
+    history.write = event;
+  } else {
+    std::erase_if(history.reads, known);
+    history.reads.push_back(event);
+  }
+}
+
+void Order::pass(int from, int to) {
+  const Time* theirs = &clocks_[index(from, 0)];
+  Time* arriving = &arriving_[index(to, 0)];
+  for (int r = 0; r < ranks_; ++r) arriving[r] = std::max(arriving[r], theirs[r]);
+  met_[index(to, from)] = true;
+}
+
+void Order::end_round(int rank) {
+  const Time* arriving = &arriving_[index(rank, 0)];
+  Time* own = &clocks_[index(rank, 0)];
+  for (int r = 0; r < ranks_; ++r) own[r] = std::max(own[r], arriving[r]);
+  ++own[rank];
+}
+
+void Order::end_lane(int lane) {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (int other = 0; other < ranks_; ++other) {
+      if (clocks_[index(rank, other)] > 0) heard_[index(rank, other)] = true;
+    }
+    check_end(lane, rank, Area::input, memory_[rank].input);
+    check_end(lane, rank, Area::output, memory_[rank].output);
+  }
+}
+
+void Order::check_end(int lane, int owner, Area area, const IntervalMap<History>& map) const {
+  map.visit(0, map.size(), [&](std::size_t begin, std::size_t end, const History& history) {
+    auto require_known = [&](const Event& event) {
+      if (knows(owner, event)) return;
+      const Range range = {area, begin, end};
+      refute({event.rank, lane, static_cast<int>(event.time) - 1, event.step}, range,
+             "{} {} of rank {}, which may have ended by then", event.write ? "writes" : "reads",
+             describe(range), owner);
+    };
+    require_known(history.write);
+    for (const Event& read : history.reads) require_known(read);
+  });
+}
+
+}  // namespace asup::collective::proof

@@ -1,0 +1,79 @@
+// What happened before what between ranks, by vector clocks that travel with the messages, and
+// whether accesses to one memory from different ranks are so ordered.
+//
+// L. Lamport: Time, clocks, and the ordering of events in a distributed system. CACM 21(7), 1978.
+// As in C. Flanagan, S. N. Freund: FastTrack: efficient and precise dynamic race detection. PLDI
+// 2009, the history of an element is its last write and the reads since, not a clock for each.
+//
+// Throws Refuted. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "asup/collective/plan.h"
+#include "asup/collective/proof/access.h"
+#include "asup/collective/proof/interval_map.h"
+#include "asup/collective/proof/site.h"
+
+namespace asup::collective::proof {
+
+class Order {
+ public:
+  explicit Order(const Spec& spec);
+
+  // Lanes are unordered and apart in memory: each has its own clocks and histories.
+  void begin_lane();
+
+  // The rank of `site` makes an access in its current round. It knows what it knew when the round
+  // began, and what `sender` did, when the access waits for a message from there (-1: it does not).
+  // Another's memory it can only find when a message came straight from there.
+  void access(const Site& site, const Access& access, int sender = -1);
+  void pass(int from, int to);
+  void end_round(int rank);
+
+  // After its end, a rank's memory is the caller's again: refutes accesses of others still to come.
+  void end_lane(int lane);
+
+  // Whether some lane's end at `rank` comes after the start of `other`.
+  bool heard(int rank, int other) const { return heard_[index(rank, other)]; }
+
+ private:
+  using Time = std::uint32_t;  // round number, from 1; a rank's start is at 0
+
+  struct Event {
+    int rank;
+    Time time;
+    int step;
+    bool write;
+  };
+  struct History {
+    Event write;
+    std::vector<Event> reads;  // since that write, by ranks of which none knew of another's
+  };
+  struct Owned {
+    IntervalMap<History> input, output;
+  };
+
+  std::size_t index(int rank, int other) const {
+    return static_cast<std::size_t>(rank) * ranks_ + other;
+  }
+  bool knows(int rank, const Event& event) const {
+    return event.rank == rank || event.time < clocks_[index(rank, event.rank)];
+  }
+  void check_met(const Site& site, const Access& access) const;
+  void note(const Site& site, const Access& access, const Event& event, int sender,
+            History& history) const;
+  void check_end(int lane, int owner, Area area, const IntervalMap<History>& map) const;
+
+  const Spec& spec_;
+  const int ranks_;
+  // By (rank, other): `rank` knows all that `other` did before this time.
+  std::vector<Time> clocks_;
+  std::vector<Time> arriving_;  // what the current round's messages add when it ends
+  std::vector<bool> met_;       // by (rank, other): `rank` received a message from `other`
+  std::vector<Owned> memory_;   // by rank
+  std::vector<bool> heard_;
+};
+
+}  // namespace asup::collective::proof

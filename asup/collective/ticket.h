@@ -1,0 +1,54 @@
+// One call on its way through a mesh communicator: made by the caller, carried out under the turn.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "asup/collective/communicator.h"
+#include "asup/collective/execute.h"
+
+namespace asup::collective {
+
+struct Ticket : Work::State {
+  explicit Ticket(net::Loop& loop) : loop(loop) {}
+
+  bool done() const override { return is_done.load(std::memory_order_acquire); }
+  // Moves the mesh on the caller's own thread until the call is done; its deadline ends it.
+  Outcome wait() override {
+    if (!done()) {
+      const net::Loop::Turn turn(loop);
+      loop.drive([this] { return done(); }, Deadline::max());
+    }
+    return outcome;
+  }
+  void finish(Outcome how) {
+    outcome = std::move(how);
+    is_done.store(true, std::memory_order_release);
+  }
+
+  net::Loop& loop;
+
+  // Constant once made.
+  Spec spec;
+  Envelope envelope;
+  std::shared_ptr<const Plan> plan;
+  Execution::Operands operands;
+  int first_lane = 0;
+  Deadline deadline;
+
+  // Under the turn.
+  std::vector<std::byte> scratch;
+  std::optional<Execution> execution;
+  bool asked = false;  // the deadline passed; the others were asked where they are
+  Deadline answers_due;
+  std::vector<std::uint64_t> answers;  // calls started, by rank; kNoAnswer: none yet
+  std::uint64_t endings_seen = 0;
+  static constexpr std::uint64_t kNoAnswer = ~std::uint64_t{0};
+
+  Outcome outcome;  // valid once is_done
+  std::atomic<bool> is_done{false};
+};
+
+}  // namespace asup::collective

@@ -1,0 +1,318 @@
+// The communicator over every kind of link: results against a double-precision reference, and what
+// happens when ranks disagree, are late or leave.
+#include "asup/collective/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "asup/collective/mesh_communicator.h"
+#include "tests/support/ranks.h"
+
+namespace asup {
+namespace {
+
+using net::LinkKind;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+struct Case {
+  LinkKind links;
+  int ranks;
+  bool shared;
+};
+
+class Communication : public ::testing::TestWithParam<Case> {
+ protected:
+  LinkKind links() const { return GetParam().links; }
+  int ranks() const { return GetParam().ranks; }
+
+  // A buffer of `count` in shared or private memory, as the case says.
+  template <typename T>
+  struct Numbers {
+    std::unique_ptr<SharedMemory> memory;
+    std::vector<T> own;
+    std::span<T> values;
+    Buffer buffer() { return buffer_of(values); }
+  };
+  template <typename T>
+  Numbers<T> numbers(Communicator& communicator, std::size_t count) {
+    Numbers<T> numbers;
+    if (GetParam().shared) {
+      numbers.memory = communicator.allocate(count * sizeof(T));
+      numbers.values = {reinterpret_cast<T*>(numbers.memory->bytes().data()), count};
+    } else {
+      numbers.own.resize(count);
+      numbers.values = numbers.own;
+    }
+    return numbers;
+  }
+};
+
+// What rank r holds at i: small integers, so that sums are exact whatever their order.
+double element(int rank, std::size_t i) {
+  return static_cast<double>((static_cast<std::size_t>(rank) * 7 + i * 3) % 11) + 1;
+}
+
+double reduced(ReduceOp op, int ranks, std::size_t i) {
+  double value = element(0, i);
+  for (int r = 1; r < ranks; ++r) {
+    const double next = element(r, i);
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::average:
+        value += next;
+        break;
+      case ReduceOp::min:
+        value = std::min(value, next);
+        break;
+      case ReduceOp::max:
+        value = std::max(value, next);
+        break;
+      case ReduceOp::product:
+        value *= next;
+        break;
+    }
+  }
+  return op == ReduceOp::average ? value / ranks : value;
+}
+
+TEST_P(Communication, AllReducesEveryLength) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (const std::size_t count : {0ul, 1ul, 2ul, 3ul, 7ul, 64ul, 1000ul, 65537ul, 1000003ul}) {
+      auto data = numbers<float>(*communicator, count);
+      for (std::size_t i = 0; i < count; ++i)
+        data.values[i] = static_cast<float>(element(job.rank(), i));
+      communicator->all_reduce(data.buffer()).or_throw();
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, job.size(), i))
+            << "at " << i << " of " << count;
+    }
+  });
+}
+
+TEST_P(Communication, ReducesByEveryOperator) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (const ReduceOp op :
+         {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+      auto data = numbers<double>(*communicator, 1001);
+      for (std::size_t i = 0; i < data.values.size(); ++i) data.values[i] = element(job.rank(), i);
+      communicator->all_reduce(data.buffer(), op).or_throw();
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        ASSERT_DOUBLE_EQ(data.values[i], reduced(op, job.size(), i)) << name_of(op) << " at " << i;
+    }
+  });
+}
+
+TEST_P(Communication, AllRanksEndWithTheSameBits) {
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks()));
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 10007);
+    std::mt19937 random(static_cast<unsigned>(job.rank()));
+    std::normal_distribution<float> normal;
+    for (float& value : data.values) value = normal(random);
+    communicator->all_reduce(data.buffer(), ReduceOp::average).or_throw();
+    results[static_cast<std::size_t>(job.rank())].assign(data.values.begin(), data.values.end());
+  });
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST_P(Communication, GathersAndScattersUnevenBlocks) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    std::vector<std::size_t> counts;
+    std::size_t total = 0, before = 0;
+    for (int r = 0; r < job.size(); ++r) {
+      counts.push_back(static_cast<std::size_t>(r) * 5 % 3 * 100 + static_cast<std::size_t>(r));
+      if (r < job.rank()) before += counts.back();
+      total += counts.back();
+    }
+    const std::size_t mine = counts[static_cast<std::size_t>(job.rank())];
+
+    auto whole = numbers<std::int32_t>(*communicator, total);
+    auto block = numbers<std::int32_t>(*communicator, mine);
+    for (std::size_t i = 0; i < total; ++i)
+      whole.values[i] = static_cast<std::int32_t>(element(job.rank(), i));
+    communicator->reduce_scatter(whole.buffer(), block.buffer(), ReduceOp::sum, counts).or_throw();
+    for (std::size_t i = 0; i < mine; ++i)
+      ASSERT_EQ(block.values[i], reduced(ReduceOp::sum, job.size(), before + i));
+
+    std::fill(whole.values.begin(), whole.values.end(), -1);
+    communicator->all_gather(block.buffer(), whole.buffer(), counts).or_throw();
+    for (std::size_t i = 0; i < total; ++i)
+      ASSERT_EQ(whole.values[i], reduced(ReduceOp::sum, job.size(), i));
+  });
+}
+
+TEST_P(Communication, BroadcastsFromEveryRoot) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (const std::size_t count : {1ul, 300'000ul})
+      for (int root = 0; root < job.size(); ++root) {
+        auto data = numbers<std::int64_t>(*communicator, count);
+        for (std::size_t i = 0; i < count; ++i)
+          data.values[i] = static_cast<std::int64_t>(element(job.rank(), i));
+        communicator->broadcast(data.buffer(), root).or_throw();
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data.values[i], element(root, i));
+      }
+  });
+}
+
+TEST_P(Communication, NoRankPassesABarrierBeforeAllHaveCome) {
+  std::atomic<int> arrived{0};
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      communicator->barrier().or_throw();
+      EXPECT_GE(arrived.load(), round * job.size());
+    }
+  });
+}
+
+TEST_P(Communication, StartedCallsKeepTheirOrder) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    constexpr std::size_t kCalls = 30;
+    auto data = numbers<float>(*communicator, kCalls * 1000);
+    for (std::size_t i = 0; i < data.values.size(); ++i)
+      data.values[i] = static_cast<float>(element(job.rank(), i));
+    std::vector<Work> works;
+    for (std::size_t call = 0; call < kCalls; ++call)
+      works.push_back(
+          communicator->start_all_reduce(buffer_of(data.values.subspan(call * 1000, 1000))));
+    std::vector<float> last{1};
+    communicator->all_reduce(buffer_of(std::span(last))).or_throw();
+    EXPECT_EQ(last[0], job.size());
+    for (Work& work : works) {
+      EXPECT_TRUE(work.done());
+      work.wait().or_throw();
+    }
+    for (std::size_t i = 0; i < data.values.size(); ++i)
+      ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, job.size(), i));
+  });
+}
+
+TEST_P(Communication, SendsBothWaysAtOnce) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    const int right = (job.rank() + 1) % job.size();
+    const int left = (job.rank() + job.size() - 1) % job.size();
+    std::vector<float> out(2'000'000, static_cast<float>(job.rank())), in(out.size());
+    Work receiving = communicator->start_recv(buffer_of(std::span(in)), left);
+    Work sending = communicator->start_send(buffer_of(std::span(out)), right);
+    receiving.wait().or_throw();
+    sending.wait().or_throw();
+    for (const float value : in) ASSERT_EQ(value, static_cast<float>(left));
+  });
+}
+
+TEST_P(Communication, SplitsIntoGroupsThatWorkApart) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto half = communicator->split(job.rank() % 2, -job.rank());
+    const int members = (job.size() + 1 - job.rank() % 2) / 2;
+    ASSERT_EQ(half->size(), members);
+    EXPECT_EQ(half->rank(), members - 1 - job.rank() / 2);  // the keys turn the order round
+    std::vector<std::int64_t> sum{job.rank()};
+    half->all_reduce(buffer_of(std::span(sum))).or_throw();
+    std::int64_t expected = 0;
+    for (int r = job.rank() % 2; r < job.size(); r += 2) expected += r;
+    EXPECT_EQ(sum[0], expected);
+    EXPECT_EQ(communicator->split(-1, 0), nullptr);
+  });
+}
+
+TEST_P(Communication, PrintsBothCallsWhenRanksDisagree) {
+  if (ranks() < 2) return;
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, job.rank() == 1 ? 12 : 10);
+    const Outcome outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch) << outcome.message();
+    EXPECT_EQ(communicator->barrier().kind(), Outcome::Kind::mismatch) << "and stays broken";
+    const std::lock_guard lock(mutex);
+    messages.push_back(outcome.message());
+  });
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr("10 x f32"));
+    EXPECT_THAT(message, HasSubstr("12 x f32"));
+  }
+}
+
+TEST_P(Communication, NamesTheRankThatIsLate) {
+  if (ranks() < 3) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    CommunicatorOptions options;
+    options.timeout = Seconds(0.2);
+    auto communicator = make_communicator(job, options);
+    auto data = numbers<float>(*communicator, 1000);
+    if (job.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
+      return;
+    }
+    const Outcome outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+    EXPECT_THAT(outcome.message(), HasSubstr("rank 1 (")) << "rank " << job.rank();
+    EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("rank 2 (")));
+  });
+}
+
+TEST_P(Communication, NamesTheRankThatLeft) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    Outcome outcome = communicator->barrier();
+    if (job.rank() == 0) return;
+    auto data = numbers<float>(*communicator, 100);
+    const auto start = Clock::now();
+    // A rank that is still in the barrier may hear of it there.
+    if (outcome.ok()) outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::lost) << outcome.message();
+    EXPECT_THAT(outcome.ranks(), ::testing::ElementsAre(0));
+    EXPECT_LT(seconds_since(start), 1.0);
+  });
+}
+
+TEST_P(Communication, RefusesNonsense) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    EXPECT_THROW((void)communicator->all_reduce({nullptr, 10, Dtype::f32}), BadInput);
+    float value = 0;
+    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, -1), BadInput);
+    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, job.size()), BadInput);
+    EXPECT_THROW((void)communicator->send({&value, 1, Dtype::f32}, job.rank()), BadInput);
+    Call call;
+    call.input = call.output = {&value, 1, Dtype::f32};
+    call.algorithm = "carrier_pigeon";
+    EXPECT_THROW((void)communicator->run(call), BadInput);
+    communicator->barrier().or_throw();
+  });
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
+    for (const int ranks : {1, 2, 4, 7})
+      for (const bool shared : {false, true})
+        if (!shared || links != LinkKind::tcp) cases.push_back({links, ranks, shared});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, Communication, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return testing::name_of(info.param.links) + "_" + std::to_string(info.param.ranks) +
+         (info.param.shared ? "_shared" : "_private");
+});
+
+}  // namespace
+}  // namespace asup

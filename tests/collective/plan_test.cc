@@ -1,0 +1,188 @@
+#include "asup/collective/plan.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <set>
+
+#include "asup/base/error.h"
+#include "asup/collective/build.h"
+#include "asup/collective/choose.h"
+#include "tests/collective/cases.h"
+
+namespace asup::collective {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Cut, PartsAreEvenAndCoverTheWhole) {
+  for (const std::size_t grain : {1, 16, 64}) {
+    for (const std::size_t count : {0, 1, 63, 64, 65, 1000, 4096}) {
+      for (const int parts : {1, 2, 3, 7, 64}) {
+        std::size_t end = 0, shortest = count, longest = 0;
+        for (int i = 0; i < parts; ++i) {
+          const Cut part = cut(count, parts, i, grain);
+          EXPECT_EQ(part.begin, end);
+          EXPECT_TRUE(part.begin % grain == 0 || part.begin == count);
+          end = part.end;
+          shortest = std::min(shortest, part.size());
+          longest = std::max(longest, part.size());
+        }
+        EXPECT_EQ(end, count);
+        EXPECT_LT(longest - shortest, 2 * grain);
+      }
+    }
+  }
+}
+
+TEST(Cut, DoesNotOverflow) {
+  const std::size_t most = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(cut(most, 2, 1, 64).end, most);
+  EXPECT_EQ(cut(most, 2, 0, 64).end, most / 2 + 1);
+}
+
+TEST(Cut, RefusesPartsThatAreNot) {
+  EXPECT_THROW(cut(10, 0, 0), Error);
+  EXPECT_THROW(cut(10, 2, 2), Error);
+  EXPECT_THROW(cut(10, 2, -1), Error);
+  EXPECT_THROW(cut(10, 2, 0, 0), Error);
+}
+
+TEST(Spec, BlocksFollowCounts) {
+  Spec spec;
+  spec.ranks = 3;
+  spec.count = 10;
+  EXPECT_EQ(spec.block(Area::input, 1), in(4, 7));
+  spec.counts = {5, 0, 5};
+  EXPECT_EQ(spec.block(Area::output, 2), out(5, 10));
+  EXPECT_EQ(spec.blocks(Area::output), (std::vector{out(0, 5), out(5, 5), out(5, 10)}));
+}
+
+TEST(Spec, KnowsHowLargeBuffersAre) {
+  Spec spec;
+  spec.ranks = 4;
+  spec.count = 10;
+  spec.root = 2;
+  auto sizes = [&](Collective collective, bool in_place, int rank) {
+    spec.collective = collective;
+    spec.in_place = in_place;
+    return std::pair(spec.elements(Area::input, rank), spec.elements(Area::output, rank));
+  };
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(sizes(Collective::all_reduce, false, 0), Sizes(10, 10));
+  EXPECT_EQ(sizes(Collective::reduce_scatter, false, 0), Sizes(10, 3));
+  EXPECT_EQ(sizes(Collective::all_gather, false, 3), Sizes(2, 10));
+  EXPECT_EQ(sizes(Collective::broadcast, false, 0), Sizes(0, 10));
+  EXPECT_EQ(sizes(Collective::broadcast, false, 2), Sizes(10, 10));
+  EXPECT_EQ(sizes(Collective::broadcast, true, 0), Sizes(10, 10));
+  EXPECT_EQ(sizes(Collective::barrier, true, 0), Sizes(0, 0));
+  EXPECT_EQ(sizes(Collective::send, true, 0), Sizes(10, 0));
+  EXPECT_EQ(sizes(Collective::recv, true, 0), Sizes(0, 10));
+}
+
+TEST(Spec, OnlySomeCollectivesKnowInPlace) {
+  Spec spec;
+  spec.in_place = true;
+  for (const auto& [collective, aliased] :
+       {std::pair(Collective::all_reduce, true), std::pair(Collective::broadcast, true),
+        std::pair(Collective::reduce_scatter, false), std::pair(Collective::all_gather, false)}) {
+    spec.collective = collective;
+    EXPECT_EQ(spec.aliased(), aliased) << name_of(collective);
+  }
+}
+
+TEST(Spec, WrongOnesAreRefused) {
+  const Spec good = {
+      .collective = Collective::all_gather, .ranks = 2, .count = 6, .counts = {2, 4}};
+  EXPECT_NO_THROW(require_valid(good));
+  auto refused = [&](auto spoil, const char* words) {
+    Spec spec = good;
+    spoil(spec);
+    EXPECT_THAT([&] { require_valid(spec); }, ThrowsMessage<BadInput>(HasSubstr(words)));
+  };
+  refused([](Spec& s) { s.ranks = 0; }, "at least one");
+  refused([](Spec& s) { s.root = -1; }, "there is no rank -1; ranks are 0 to 1");
+  refused([](Spec& s) { s.root = 2; }, "there is no rank 2");
+  refused([](Spec& s) { s.slice = 0; }, "slice");
+  refused([](Spec& s) { s.counts = {6}; }, "among 2 ranks got 1 block counts");
+  refused([](Spec& s) { s.count = 7; }, "add up to 6, but there are 7 elements");
+  refused([](Spec& s) { s.counts = {2, std::numeric_limits<std::size_t>::max()}; }, "more than");
+}
+
+TEST(Algorithms, NamesAreUniqueAndEveryCollectiveHasOneWithoutSharedMemory) {
+  std::set<std::pair<Collective, std::string_view>> seen;
+  std::set<Collective> served;
+  for (const Algorithm& algorithm : algorithms()) {
+    EXPECT_TRUE(seen.emplace(algorithm.collective, algorithm.name).second) << algorithm.name;
+    EXPECT_FALSE(algorithm.description.empty());
+    if (!algorithm.needs_shared) served.insert(algorithm.collective);
+    EXPECT_EQ(&find_algorithm(algorithm.collective, algorithm.name), &algorithm);
+  }
+  for (int c = 0; c <= static_cast<int>(Collective::recv); ++c) {
+    EXPECT_TRUE(served.count(static_cast<Collective>(c))) << name_of(static_cast<Collective>(c));
+  }
+}
+
+TEST(Algorithms, AnUnknownNameListsTheKnown) {
+  EXPECT_THAT([] { find_algorithm(Collective::broadcast, "rnig"); },
+              ThrowsMessage<BadInput>("broadcast has no algorithm 'rnig'; choose from: direct, "
+                                      "binomial, chain"));
+  EXPECT_THROW(find_algorithm(Collective::barrier, "ring"), BadInput);
+}
+
+TEST(Choose, TakesSharedMemoryWhereThereIsSome) {
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
+                                      Collective::all_gather, Collective::broadcast}) {
+    Spec spec = {.collective = collective, .ranks = 4, .count = 1 << 20};
+    EXPECT_FALSE(choose(spec).needs_shared);
+    spec.shared = true;
+    EXPECT_EQ(choose(spec).name, "direct");
+  }
+}
+
+TEST(Choose, BroadcastGoesBySize) {
+  Spec spec = {.collective = Collective::broadcast, .ranks = 8, .slice = 1000};
+  spec.count = 3000;  // the chain saves 2 sends of the whole, and waits for 6 slices more
+  EXPECT_EQ(choose(spec).name, "binomial");
+  spec.count = 3001;
+  EXPECT_EQ(choose(spec).name, "chain");
+  spec.ranks = 2;
+  EXPECT_EQ(choose(spec).name, "binomial");
+  spec.ranks = 1;
+  EXPECT_EQ(choose(spec).name, "binomial");
+}
+
+TEST(Choose, ANameDecides) {
+  Spec spec = {.collective = Collective::all_reduce, .ranks = 4, .count = 10};
+  EXPECT_EQ(choose(spec, "ring").name, "ring");
+  EXPECT_THAT([&] { choose(spec, "direct"); },
+              ThrowsMessage<BadInput>(HasSubstr("needs buffers that all ranks share")));
+  EXPECT_THROW(choose(spec, "chain"), BadInput);
+  spec.shared = true;
+  EXPECT_EQ(choose(spec, "ring").name, "ring");
+  EXPECT_EQ(choose(spec, "direct").name, "direct");
+}
+
+TEST(Describe, APlanReadsLikeOne) {
+  const Plan plan = {.lanes = {{{send(1, in(0, 4)), recv_reduce(1, in(4, 8), out(4, 8), true)},
+                                {copy(in(0, 4), scratch(0, 4))},
+                                {send(2, {}), recv(0, {})}}},
+                     .scratch = 4};
+  EXPECT_EQ(describe(plan),
+            "  round 0: send input[0, 4) to 1; "
+            "recv_reduce output[4, 8) = input[4, 8) (+) from 1, complete\n"
+            "  round 1: copy scratch[0, 4) = input[0, 4)\n"
+            "  round 2: signal 2; await 0\n"
+            "  needs scratch for 4 elements\n");
+  EXPECT_EQ(describe(peer_reduce(in(0, 2), out(0, 2))),
+            "peer_reduce output[0, 2) = (+) every rank's input[0, 2), complete");
+  EXPECT_EQ(describe(peer_write(3, out(0, 2), out(0, 2))),
+            "peer_write output[0, 2) of 3 = output[0, 2)");
+  EXPECT_EQ(describe(peer_read(3, in(0, 2), out(0, 2))),
+            "peer_read output[0, 2) = input[0, 2) of 3");
+  EXPECT_EQ(describe(Plan{}), "  nothing to do\n");
+}
+
+}  // namespace
+}  // namespace asup::collective

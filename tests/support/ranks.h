@@ -1,0 +1,19 @@
+// Runs ranks as threads of the test, each a member of a real job over real links.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "asup/net/identity.h"
+#include "asup/net/job.h"
+
+namespace asup::testing {
+
+// Calls `body` once a rank, each on its own thread with a joined job; returns when all have ended,
+// and throws what the lowest rank threw.
+void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body);
+
+// "inproc", "shm", "tcp": names for parameterised tests.
+std::string name_of(net::LinkKind links);
+
+}  // namespace asup::testing
