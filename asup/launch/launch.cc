@@ -1,0 +1,215 @@
+#include "asup/launch/launch.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "asup/base/error.h"
+#include "asup/launch/coordinator_place.h"
+#include "asup/launch/local_ranks.h"
+#include "asup/launch/process.h"
+#include "asup/launch/remote_ranks.h"
+#include "asup/launch/signals.h"
+#include "asup/launch/supervisor.h"
+#include "asup/net/coordinator.h"
+
+namespace asup::launch {
+namespace {
+
+// Work that the coordinator's thread hands to the launcher's.
+class Mailbox {
+ public:
+  Mailbox() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    check(static_cast<bool>(fd_), "eventfd: {}", std::strerror(errno));
+  }
+  int fd() const { return fd_.get(); }
+  void put(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+    eventfd_write(fd_.get(), 1);
+  }
+  void run_all() {
+    eventfd_t count;
+    eventfd_read(fd_.get(), &count);
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      work.swap(work_);
+    }
+    for (const auto& item : work) item();
+  }
+
+ private:
+  const Fd fd_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> work_;  // protected by mutex_
+};
+
+std::vector<Placement> placements_of(const LaunchOptions& options) {
+  if (options.hosts.empty()) return {{{"localhost"}, 0, std::max(options.ranks, 1)}};
+  return place(options.ranks, options.hosts);
+}
+
+// "NAME" becomes "NAME=our value".
+std::vector<std::string> with_values(const std::vector<std::string>& environment) {
+  std::vector<std::string> variables;
+  for (const std::string& variable : environment) {
+    const std::size_t equals = variable.find('=');
+    require(!variable.empty() && equals != 0, "--env '{}': a name is missing", variable);
+    const char* ours = std::getenv(variable.c_str());
+    require(equals != variable.npos || ours != nullptr, "--env {}: it is not set here", variable);
+    variables.push_back(equals == variable.npos ? variable + "=" + ours : variable);
+  }
+  return variables;
+}
+
+// What the ranks of another host should hear of this process's environment.
+std::vector<std::string> own_settings() {
+  std::vector<std::string> settings;
+  for (const std::string& variable : own_environment())
+    for (const char* name : {"ASUP_LOG_LEVEL=", "ASUP_LINKS=", "OMP_NUM_THREADS="})
+      if (variable.starts_with(name)) settings.push_back(variable);
+  return settings;
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options),
+        placements_(placements_of(options)),
+        output_(loop_, {options.prefix, options.output_dir}),
+        supervisor_(options, output_),
+        coordinator_(coordinator_options()) {}
+
+  JobResult run() {
+    loop_.watch(signals_.fd(), POLLIN, [this] { take_signals(); });
+    loop_.watch(mailbox_.fd(), POLLIN, [this] { mailbox_.run_all(); });
+    supervisor_.when_rank_ends([this](const RankEnd& end) {
+      coordinator_.process_ended(end.rank, end.who() + " " + end.how() + " before it joined");
+    });
+    for (const Placement& placement : placements_) start(placement);
+    while (!supervisor_.finished()) {
+      loop_.run_once(after(Seconds(0.1)));
+      supervisor_.keep_time();
+    }
+    coordinator_.stop();
+    mailbox_.run_all();
+    flush();
+    return supervisor_.result();
+  }
+
+ private:
+  int size() const { return placements_.back().first_rank + placements_.back().count; }
+
+  net::CoordinatorOptions coordinator_options() {
+    net::CoordinatorOptions options{.listen = coordinator_place(options_, placements_)};
+    options.remedy = "choose another with --port, or none and any free one is taken";
+    options.key = key_;
+    options.size = size();
+    options.join_timeout = options_.join_timeout;
+    options.callbacks.on_failed = [this](const std::string& why) {
+      mailbox_.put([this, why] { supervisor_.take_join_failure(why); });
+    };
+    options.callbacks.on_lost = [this](const net::Member& member) {
+      mailbox_.put([this, rank = member.rank] { supervisor_.take_loss(rank); });
+    };
+    options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
+      mailbox_.put(
+          [this, line = fmt::format("{}: {} has been silent for {:.0f} s", options_.name,
+                                    member.describe(), silence.count())] { output_.note(line); });
+    };
+    return options;
+  }
+
+  HostJob job_for(const Placement& placement) const {
+    HostJob job;
+    job.size = size();
+    job.first_rank = placement.first_rank;
+    job.count = placement.count;
+    job.coordinator = advertised_address(coordinator_.address(), options_, placements_);
+    job.key = key_;
+    job.program = options_.program;
+    job.grace = options_.grace;
+    if (!placement.host.local()) {
+      job.directory = std::filesystem::current_path();
+      job.environment = own_settings();
+    }
+    const auto set = [&](const char* name, const std::string& value) {
+      if (!value.empty()) set_variable(job.environment, name, value);
+    };
+    set("ASUP_INTERFACE", interface_for(placement.host, options_));
+    set("ASUP_LINKS", options_.links);
+    set("ASUP_JOIN_TIMEOUT", fmt::format("{}", options_.join_timeout.count()));
+    set("ASUP_CALL_TIMEOUT", fmt::format("{}", options_.call_timeout.count()));
+    for (const std::string& variable : with_values(options_.environment))
+      job.environment.push_back(variable);
+    return job;
+  }
+
+  void start(const Placement& placement) {
+    const HostJob job = job_for(placement);
+    if (options_.verbose && std::getenv("OMP_NUM_THREADS") == nullptr && placement.host.local())
+      output_.note(fmt::format("{}: OMP_NUM_THREADS={}, {} cores for {} ranks", options_.name,
+                               std::max(1, usable_cores() / job.count), usable_cores(), job.count));
+    if (!placement.host.local()) {
+      const RemoteOptions remote{placement.host.name, options_.ssh, options_.remote_asup};
+      return supervisor_.add(std::make_unique<RemoteRanks>(loop_, supervisor_, remote, job));
+    }
+    auto ranks = std::make_unique<LocalRanks>(loop_, supervisor_);
+    LocalRanks& here = *ranks;
+    supervisor_.add(std::move(ranks));
+    here.start(job, [this](int rank) {
+      const bool direct = rank == 0 && options_.inherit_rank_zero;
+      return RankOutput{direct, direct ? "" : output_.file_of(rank)};
+    });
+  }
+
+  void take_signals() {
+    // What the coordinator said before a rank ended explains why it did.
+    mailbox_.run_all();
+    for (const int number : signals_.take()) {
+      if (number == SIGCHLD)
+        loop_.reap();
+      else
+        supervisor_.take_signal(number);
+    }
+  }
+
+  // A reader that is slow (a pager) gets all of it, unless a signal says that nobody waits.
+  void flush() {
+    while (!output_.empty()) {
+      loop_.run_once(after(Seconds(1)));
+      const auto result = supervisor_.result();
+      if (result.exit_status > 128) return;
+    }
+  }
+
+  const LaunchOptions& options_;
+  const std::vector<Placement> placements_;
+  const net::Key key_ = net::random_key();
+  Signals signals_;
+  PollLoop loop_;
+  Mailbox mailbox_;
+  Output output_;
+  Supervisor supervisor_;
+  net::Coordinator coordinator_;
+};
+
+}  // namespace
+
+JobResult run(const LaunchOptions& options) {
+  require(!options.program.empty(), "no program to run");
+  require(options.ranks >= 0, "{} ranks", options.ranks);
+  LaunchOptions complete = options;
+  if (complete.remote_asup.empty() && !options.hosts.empty())
+    complete.remote_asup = std::filesystem::read_symlink("/proc/self/exe");
+  return Launcher(complete).run();
+}
+
+}  // namespace asup::launch

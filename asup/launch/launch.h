@@ -1,0 +1,58 @@
+// Starts a job and sees it through: its ranks, their output, signals, and who is to blame when it
+// fails. `asup run` is this on a command line; `asup train --workers N` uses it too.
+//
+//   - The coordinator runs inside the launcher.
+//   - A rank that exits with another status than 0, or by a signal, ends the job: the others have a
+//     moment to say what they lost, then get SIGTERM, and SIGKILL when the grace is over.
+//   - SIGINT, SIGTERM and SIGHUP are passed on to all ranks; a second one, or the end of the grace,
+//     kills them. The exit status is then 128 plus the signal's number (130 after Ctrl-C).
+//   - No rank, and nothing a rank has started in its process group, outlives the launcher.
+//
+// run() belongs on the main thread of a process that has no other threads yet: it takes the signals
+// for itself, and reaps every child of the process while it runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/launch/hosts.h"
+#include "asup/launch/rank_end.h"
+
+namespace asup::launch {
+
+struct LaunchOptions {
+  std::vector<std::string> program;  // and its arguments
+  int ranks = 0;                     // 0: one, or as many as the hosts have slots
+  std::vector<HostSpec> hosts;       // none: all ranks on this host
+
+  std::string interface;   // for the coordinator and the links; see net::interface_address
+  std::uint16_t port = 0;  // of the coordinator; 0: any that is free
+  std::string links;       // auto, shm or tcp; empty: the ranks' own default
+  Seconds join_timeout{60};
+  Seconds call_timeout{300};
+  Seconds grace{5};  // between being asked to end and being killed
+
+  bool prefix = true;              // "[3] " before each line of rank 3
+  std::string output_dir;          // rank_N.log for each rank there, instead of our own output
+  bool inherit_rank_zero = false;  // rank 0 writes straight to our terminal: for live displays
+  std::vector<std::string> environment;  // for every rank: "NAME" of ours, or "NAME=value"
+
+  std::string ssh = "ssh";        // the command for other hosts, with options
+  std::string remote_asup;        // path of asup there; empty: the same as here
+  std::string name = "asup run";  // before our own messages
+  bool verbose = false;
+};
+
+struct JobResult {
+  int exit_status = 0;  // 0: done, 1: failed, 128 + n: ended by signal n
+  std::string message;  // why, in one line; empty where all went well
+  std::optional<RankEnd> culprit;
+};
+
+// Throws BadInput where the job cannot even be started.
+JobResult run(const LaunchOptions& options);
+
+}  // namespace asup::launch

@@ -1,0 +1,43 @@
+#include "asup/launch/rank_end.h"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+namespace asup::launch {
+
+bool RankEnd::killed() const { return WIFSIGNALED(status); }
+int RankEnd::signal() const { return WTERMSIG(status); }
+int RankEnd::exit_code() const { return WEXITSTATUS(status); }
+
+std::string RankEnd::who() const {
+  return fmt::format("rank {} (pid {} on {})", rank, pid, hostname);
+}
+
+std::string RankEnd::how() const {
+  if (!killed()) return fmt::format("exited with status {}", exit_code());
+  std::string text = fmt::format("was killed by signal {} ({})", signal(), signal_name(signal()));
+  if (signal() == SIGKILL) text += "; where nobody did that, the host ran out of memory";
+  return text;
+}
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
+std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, std::optional<int> lost_first) {
+  const auto bad = [](const RankEnd& end) { return !end.ok() && !end.stopped; };
+  const auto find = [&](auto condition) {
+    return std::find_if(ends.begin(), ends.end(),
+                        [&](const RankEnd& end) { return bad(end) && condition(end); });
+  };
+  auto found = find([&](const RankEnd& end) { return end.rank == lost_first; });
+  if (found == ends.end()) found = find([](const RankEnd& end) { return end.killed(); });
+  if (found == ends.end()) found = find([](const RankEnd&) { return true; });
+  return found == ends.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace asup::launch

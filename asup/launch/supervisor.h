@@ -1,0 +1,64 @@
+// Watches over the ranks of a running job, on whichever hosts, and decides when it has ended and
+// how: the failure policy of launch.h. Does no I/O besides signals and notes. One thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/launch/launch.h"
+#include "asup/launch/output.h"
+#include "asup/launch/ranks.h"
+
+namespace asup::launch {
+
+class Supervisor : public RankObserver {
+ public:
+  Supervisor(const LaunchOptions& options, Output& output) : options_(options), output_(output) {}
+
+  void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
+  // Called with each rank that has ended and how; for the coordinator.
+  void when_rank_ends(std::function<void(const RankEnd&)> action) {
+    on_rank_end_ = std::move(action);
+  }
+
+  // All ranks have ended, or cannot be made to.
+  bool finished() const;
+  void keep_time();
+  JobResult result() const;
+
+  void take_signal(int number);
+  // From the coordinator: the members will never all be there; a member is gone.
+  void take_join_failure(const std::string& why);
+  void take_loss(int rank);
+
+  void on_started(int rank, int pid, const std::string& hostname) override;
+  void on_output(int rank, Stream stream, std::string_view bytes) override;
+  void on_ended(const RankEnd& end) override;
+  void on_host_failed(const std::string& why) override;
+
+ private:
+  // Begins the end of the job: after `pause`, `number` goes to all ranks, and SIGKILL after the
+  // grace.
+  void stop(int number, Seconds pause);
+  void signal_all(int number);
+  std::string blame(const RankEnd& end) const;
+
+  const LaunchOptions& options_;
+  Output& output_;
+  std::vector<std::unique_ptr<Ranks>> ranks_;
+  std::function<void(const RankEnd&)> on_rank_end_;
+
+  std::vector<RankEnd> ends_;
+  std::optional<int> lost_first_;
+  std::string failure_;             // of the job as a whole: a host, or ranks that never joined
+  std::optional<int> interrupted_;  // by this signal
+  std::optional<int> stop_signal_;  // the end has begun, with this signal
+  bool stop_sent_ = false, killed_ = false;
+  Deadline stop_at_{}, kill_at_{}, give_up_at_{};
+};
+
+}  // namespace asup::launch

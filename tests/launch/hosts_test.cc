@@ -1,0 +1,70 @@
+#include "asup/launch/hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+
+namespace asup::launch {
+namespace {
+
+using testing::HasSubstr;
+
+std::string complaint_of(const std::function<void()>& action) {
+  try {
+    action();
+    return "";
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+}
+
+// "alpha 0+2, beta 2+2": the host, its first rank, how many.
+std::string placed(int ranks, const std::string& hosts) {
+  std::string text;
+  for (const Placement& p : place(ranks, parse_hosts(hosts)))
+    text += fmt::format("{}{} {}+{}", text.empty() ? "" : ", ", p.host.name, p.first_rank, p.count);
+  return text;
+}
+
+TEST(Hosts, AreRead) {
+  const auto hosts = parse_hosts("alpha,me@beta:4,10.0.0.1,[fe80::1]:2,fe80::2,localhost");
+  ASSERT_EQ(hosts.size(), 6u);
+  EXPECT_EQ(hosts[0].name, "alpha");
+  EXPECT_EQ(hosts[0].slots, 0);
+  EXPECT_EQ(hosts[1].name, "me@beta");
+  EXPECT_EQ(hosts[1].slots, 4);
+  EXPECT_EQ(hosts[3].name, "fe80::1");
+  EXPECT_EQ(hosts[3].slots, 2);
+  EXPECT_EQ(hosts[4].name, "fe80::2");
+  EXPECT_TRUE(hosts[5].local());
+}
+
+TEST(Hosts, WrongOnesAreNamed) {
+  for (const char* wrong :
+       {"", "alpha,", "alpha:0", "alpha:x", "alpha:2x", ":2", "a b", "-oProxy=x"})
+    EXPECT_THAT(complaint_of([&] { parse_hosts(wrong); }), HasSubstr("--hosts")) << wrong;
+  EXPECT_THAT(complaint_of([] { parse_hosts("alpha,alpha"); }), HasSubstr("write alpha:2"));
+}
+
+TEST(Place, OneRankAHostByDefault) { EXPECT_EQ(placed(0, "a,b,c"), "a 0+1, b 1+1, c 2+1"); }
+
+TEST(Place, AsManyAsThereAreSlots) { EXPECT_EQ(placed(0, "a:2,b:3,c"), "a 0+2, b 2+3, c 5+1"); }
+
+TEST(Place, EquallyWhereNoSlotsAreGiven) {
+  EXPECT_EQ(placed(5, "a,b"), "a 0+3, b 3+2");
+  EXPECT_EQ(placed(1, "a,b"), "a 0+1");
+}
+
+TEST(Place, FillsSlotsInOrder) {
+  EXPECT_EQ(placed(3, "a:2,b:2"), "a 0+2, b 2+1");
+  EXPECT_EQ(placed(2, "a:2,b:2"), "a 0+2");
+}
+
+TEST(Place, TooManyAreRefused) {
+  EXPECT_EQ(complaint_of([] { place(5, parse_hosts("a:2,b:2")); }),
+            "5 ranks do not fit into the 4 slots of --hosts");
+}
+
+}  // namespace
+}  // namespace asup::launch
