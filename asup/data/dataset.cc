@@ -1,0 +1,99 @@
+#include "asup/data/dataset.h"
+
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "asup/base/error.h"
+#include "asup/base/suggest.h"
+#include "asup/data/augment.h"
+#include "asup/data/cifar.h"
+#include "asup/data/image_dataset.h"
+#include "asup/data/mnist.h"
+#include "asup/data/synthetic.h"
+
+namespace asup::data {
+namespace {
+
+constexpr DatasetInfo kDatasets[] = {
+    {"fashion-mnist", "70,000 grey 28 x 28 pictures of clothes in 10 classes (Debian's package)"},
+    {"synthetic", "made-up images of any size, number and classes, for benchmarks and tests"},
+};
+
+constexpr const char* kFashionMnist = "/usr/share/datasets/fashion-mnist";
+
+// Of the training images; a test measures the first again.
+Normalisation fashion_mnist_normalisation() { return {{0.2860}, {0.3530}}; }
+Normalisation cifar10_normalisation() {
+  return {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
+}
+
+std::unique_ptr<Dataset> open_fashion_mnist(Split split, const DatasetOptions& options) {
+  std::filesystem::path folder = options.fashion_mnist_folder;
+  if (folder.empty()) {
+    const char* variable = std::getenv("ASUP_FASHION_MNIST");
+    folder = variable && *variable ? variable : kFashionMnist;
+  }
+  require(is_mnist_folder(folder),
+          "Fashion-MNIST is not in {}: install it with `apt-get install dataset-fashion-mnist`, or "
+          "set ASUP_FASHION_MNIST to the folder with its four .gz files",
+          folder.string());
+  return make_image_dataset("fashion-mnist", read_mnist(folder, split, 10),
+                            fashion_mnist_normalisation());
+}
+
+// Nobody knows these images' mean beforehand: the training images say.
+std::unique_ptr<Dataset> open_mnist(const std::filesystem::path& folder, Split split, int classes) {
+  Images images = read_mnist(folder, split, classes);
+  const auto normalisation = measure_normalisation(
+      split == Split::train ? images : read_mnist(folder, Split::train, classes));
+  return make_image_dataset(folder.string(), std::move(images), normalisation);
+}
+
+std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split split,
+                                     const DatasetOptions& options) {
+  require(std::filesystem::is_directory(folder),
+          "{} is a file; give the folder that holds the unpacked dataset", folder.string());
+  if (is_mnist_folder(folder)) return open_mnist(folder, split, options.classes);
+  const auto cifar = find_cifar10(folder);
+  require(!cifar.empty(),
+          "{} holds no dataset that is understood: neither train-images-idx3-ubyte[.gz] (MNIST "
+          "format) nor data_batch_1.bin (CIFAR-10, binary version)",
+          folder.string());
+  return make_image_dataset(folder.string(), read_cifar10(cifar, split), cifar10_normalisation());
+}
+
+std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
+                                    const DatasetOptions& options) {
+  if (name == "fashion-mnist") return open_fashion_mnist(split, options);
+  if (name == "synthetic") return make_synthetic(options.synthetic, options.seed, split);
+  std::error_code error;
+  if (std::filesystem::exists(name, error)) return open_folder(name, split, options);
+  std::vector<std::string> known;
+  for (const DatasetInfo& info : kDatasets) known.emplace_back(info.name);
+  throw BadInput(fmt::format(
+      "'{}' is neither a dataset ({}) nor a folder that exists (in MNIST or CIFAR-10 binary "
+      "format){}",
+      name, fmt::join(known, ", "), did_you_mean(name, known)));
+}
+
+}  // namespace
+
+Batch Dataset::get(std::span<const std::int64_t> indices, std::uint64_t epoch) const {
+  for (const std::int64_t index : indices)
+    check(index >= 0 && static_cast<std::size_t>(index) < size(), "{} has no sample {}, only {}",
+          name(), index, size());
+  return assemble(indices, epoch);
+}
+
+std::span<const DatasetInfo> datasets() { return kDatasets; }
+
+std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,
+                                      const DatasetOptions& options) {
+  auto dataset = open_plain(name_or_path, split, options);
+  if (split == Split::test || !options.augment.any()) return dataset;
+  return make_augmented(std::move(dataset), options.augment, options.seed);
+}
+
+}  // namespace asup::data

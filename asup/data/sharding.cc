@@ -1,0 +1,82 @@
+#include "asup/data/sharding.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "asup/base/error.h"
+#include "asup/data/random.h"
+
+namespace asup::data {
+namespace {
+
+void require_sense(std::size_t size, int rank, int ranks, std::size_t global_batch,
+                   Remainder remainder) {
+  check(ranks >= 1 && rank >= 0 && rank < ranks, "there is no rank {} of {}", rank, ranks);
+  require(size >= 1, "there are no samples to train on");
+  require(global_batch >= static_cast<std::size_t>(ranks),
+          "a global batch of {} leaves some of the {} workers without a sample; use a batch of at "
+          "least {}",
+          global_batch, ranks, ranks);
+  require(remainder != Remainder::drop || size >= global_batch,
+          "a global batch of {} is more than the {} samples there are; use a smaller batch",
+          global_batch, size);
+}
+
+std::size_t count_steps(std::size_t size, std::size_t global_batch, Remainder remainder) {
+  const std::size_t full = size / global_batch;
+  return remainder == Remainder::drop || size % global_batch == 0 ? full : full + 1;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> GlobalOrder::order(std::uint64_t epoch) const {
+  std::vector<std::int64_t> order(size_);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  if (!shuffle_) return order;
+  Random random(seed_, epoch);
+  for (std::size_t left = size_; left > 1; --left)
+    std::swap(order[left - 1], order[random.below(left)]);
+  return order;
+}
+
+Part part_of(std::size_t count, std::size_t index, std::size_t parts) {
+  const std::size_t each = count / parts, longer = count % parts;
+  const std::size_t begin = index * each + std::min(index, longer);
+  return {begin, begin + each + (index < longer ? 1 : 0)};
+}
+
+ShardedBatches::ShardedBatches(std::size_t size, std::uint64_t seed, int rank, int ranks,
+                               std::size_t global_batch, Remainder remainder, bool shuffle)
+    : global_order_(size, seed, shuffle),
+      rank_(static_cast<std::size_t>(rank)),
+      ranks_(static_cast<std::size_t>(ranks)),
+      global_batch_((require_sense(size, rank, ranks, global_batch, remainder), global_batch)),
+      remainder_(remainder),
+      steps_(count_steps(size, global_batch, remainder)) {}
+
+std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step) const {
+  const Part part = part_of(global_count(epoch, step), rank_, ranks_);
+  const Order order = this->order(epoch);
+  std::vector<std::int64_t> indices;
+  indices.reserve(part.size());
+  for (std::size_t i = part.begin; i < part.end; ++i)
+    indices.push_back((*order)[(step * global_batch_ + i) % order->size()]);  // %: pad
+  return indices;
+}
+
+std::size_t ShardedBatches::global_count(std::uint64_t, std::size_t step) const {
+  check(step < steps_, "step {} of an epoch of {}", step, steps_);
+  if (remainder_ != Remainder::keep) return global_batch_;
+  return std::min(global_batch_, global_order_.size() - step * global_batch_);
+}
+
+ShardedBatches::Order ShardedBatches::order(std::uint64_t epoch) const {
+  std::lock_guard lock(mutex_);
+  if (!cached_ || cached_epoch_ != epoch) {
+    cached_ = std::make_shared<const std::vector<std::int64_t>>(global_order_.order(epoch));
+    cached_epoch_ = epoch;
+  }
+  return cached_;
+}
+
+}  // namespace asup::data

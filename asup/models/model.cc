@@ -1,0 +1,63 @@
+#include "asup/models/model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/base/suggest.h"
+#include "asup/models/cnn.h"
+#include "asup/models/mlp.h"
+#include "asup/models/resnet.h"
+
+namespace asup::models {
+namespace {
+
+constexpr ModelInfo kModels[] = {
+    {"mlp", "fully connected layers with ReLU (2 hidden layers of 256, or --depth of --width)"},
+    {"cnn", "three convolutions and a hidden layer, for small images; quick on a CPU"},
+    {"resnet18", "ResNet-18, 11.7 million parameters"},
+    {"resnet34", "ResNet-34, 21.8 million parameters"},
+    {"resnet50", "ResNet-50, 25.6 million parameters"},
+};
+
+using Maker = std::shared_ptr<Model> (*)(const ModelOptions&);
+
+// In the order of kModels.
+constexpr Maker kMakers[] = {make_mlp, make_cnn, make_resnet18, make_resnet34, make_resnet50};
+
+static_assert(std::size(kModels) == std::size(kMakers));
+
+std::size_t find(const std::string& name) {
+  std::vector<std::string> known;
+  for (const ModelInfo& info : kModels) known.emplace_back(info.name);
+  const auto found = std::find(known.begin(), known.end(), name);
+  require(found != known.end(), "there is no model '{}', only {}{}", name, fmt::join(known, ", "),
+          did_you_mean(name, known));
+  return static_cast<std::size_t>(found - known.begin());
+}
+
+void require_sense(const std::string& name, const ModelOptions& options) {
+  const auto& shape = options.input_shape;
+  require(!shape.empty() &&
+              std::all_of(shape.begin(), shape.end(), [](std::int64_t n) { return n >= 1; }),
+          "a model's input needs a shape of positive sizes, not [{}]", fmt::join(shape, ", "));
+  require(name == "mlp" || shape.size() == 3,
+          "{} takes images of channels x height x width, not an input of shape [{}]", name,
+          fmt::join(shape, ", "));
+  require(options.classes >= 1, "a model needs at least 1 class, not {}", options.classes);
+  require(options.width >= 0 && options.depth >= 0,
+          "a model's width ({}) and depth ({}) cannot be negative", options.width, options.depth);
+}
+
+}  // namespace
+
+std::span<const ModelInfo> models() { return kModels; }
+
+std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options) {
+  const std::size_t index = find(name);
+  require_sense(name, options);
+  return kMakers[index](options);
+}
+
+}  // namespace asup::models

@@ -1,0 +1,50 @@
+// The models that `asup train` knows by name.
+//
+// A model is used from one thread at a time. Its first weights come from torch's generator:
+// torch::manual_seed() before make_model() makes them the same again.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace asup::models {
+
+class Model : public torch::nn::Module {
+ public:
+  // N x input_shape in, N x classes out: scores before softmax.
+  virtual torch::Tensor forward(torch::Tensor input) = 0;
+};
+
+// How a ResNet begins.
+enum class Stem {
+  automatic,  // small up to 64 pixels
+  imagenet,   // 7x7 convolution with stride 2, then max pooling: a quarter of the size
+  small       // 3x3 convolution that keeps the size
+};
+
+struct ModelOptions {
+  std::vector<std::int64_t> input_shape{1, 28, 28};  // C, H, W; mlp takes any shape and flattens it
+  int classes = 10;
+  std::int64_t width = 0;  // mlp: units of a hidden layer; cnn: channels of the first; 0: usual
+  std::int64_t depth = 0;  // mlp: hidden layers (matrices: one more); 0: usual
+  Stem stem = Stem::automatic;      // resnets
+  bool zero_init_residual = false;  // resnets: each block begins as the identity
+};
+
+struct ModelInfo {
+  const char* name;
+  const char* description;
+};
+
+std::span<const ModelInfo> models();
+
+// Throws BadInput for a name that models() does not list (and suggests the nearest), or options
+// that the model cannot be built with.
+std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options);
+
+}  // namespace asup::models

@@ -1,0 +1,159 @@
+#include "asup/models/resnet.h"
+
+#include <algorithm>
+#include <array>
+
+#include "asup/base/error.h"
+#include "asup/models/initialise.h"
+
+namespace asup::models {
+namespace {
+
+using torch::nn::BatchNorm2d;
+using torch::nn::Conv2d;
+using torch::nn::Sequential;
+
+// Every convolution here is followed by BatchNorm, which has a bias of its own, and keeps the size
+// but for its stride.
+Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  return Conv2d(
+      torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+class Block : public torch::nn::Module {
+ public:
+  torch::Tensor forward(torch::Tensor input) {
+    const torch::Tensor shortcut = shortcut_ ? shortcut_->forward(input) : input;
+    return residual(input).add_(shortcut).relu_();
+  }
+
+  virtual void zero_last() = 0;
+
+ protected:
+  // Where the block changes the shape, the way around it does too.
+  void make_shortcut(std::int64_t in, std::int64_t out, std::int64_t stride) {
+    if (in == out && stride == 1) return;
+    shortcut_ =
+        register_module("shortcut", Sequential(convolution(in, out, 1, stride), BatchNorm2d(out)));
+  }
+
+ private:
+  virtual torch::Tensor residual(torch::Tensor x) = 0;
+
+  Sequential shortcut_{nullptr};
+};
+
+class BasicBlock : public Block {
+ public:
+  static constexpr std::int64_t kExpansion = 1;
+
+  BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
+      : conv1_(register_module("conv1", convolution(in, width, 3, stride))),
+        norm1_(register_module("norm1", BatchNorm2d(width))),
+        conv2_(register_module("conv2", convolution(width, width, 3, 1))),
+        norm2_(register_module("norm2", BatchNorm2d(width))) {
+    make_shortcut(in, width, stride);
+  }
+
+  void zero_last() override { torch::nn::init::zeros_(norm2_->weight); }
+
+ private:
+  torch::Tensor residual(torch::Tensor x) override {
+    x = norm1_->forward(conv1_->forward(x)).relu_();
+    return norm2_->forward(conv2_->forward(x));
+  }
+
+  Conv2d conv1_;
+  BatchNorm2d norm1_;
+  Conv2d conv2_;
+  BatchNorm2d norm2_;
+};
+
+class Bottleneck : public Block {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+
+  Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
+      : conv1_(register_module("conv1", convolution(in, width, 1, 1))),
+        norm1_(register_module("norm1", BatchNorm2d(width))),
+        conv2_(register_module("conv2", convolution(width, width, 3, stride))),
+        norm2_(register_module("norm2", BatchNorm2d(width))),
+        conv3_(register_module("conv3", convolution(width, width * kExpansion, 1, 1))),
+        norm3_(register_module("norm3", BatchNorm2d(width * kExpansion))) {
+    make_shortcut(in, width * kExpansion, stride);
+  }
+
+  void zero_last() override { torch::nn::init::zeros_(norm3_->weight); }
+
+ private:
+  torch::Tensor residual(torch::Tensor x) override {
+    x = norm1_->forward(conv1_->forward(x)).relu_();
+    x = norm2_->forward(conv2_->forward(x)).relu_();
+    return norm3_->forward(conv3_->forward(x));
+  }
+
+  Conv2d conv1_;
+  BatchNorm2d norm1_;
+  Conv2d conv2_;
+  BatchNorm2d norm2_;
+  Conv2d conv3_;
+  BatchNorm2d norm3_;
+};
+
+bool small_stem(const ModelOptions& options) {
+  if (options.stem != Stem::automatic) return options.stem == Stem::small;
+  return std::max(options.input_shape[1], options.input_shape[2]) <= 64;
+}
+
+template <typename BlockType>
+class ResNet : public Model {
+ public:
+  ResNet(const std::array<int, 4>& blocks, const ModelOptions& options)
+      : small_(small_stem(options)),
+        conv1_(register_module("conv1", small_ ? convolution(options.input_shape[0], 64, 3, 1)
+                                               : convolution(options.input_shape[0], 64, 7, 2))),
+        norm1_(register_module("norm1", BatchNorm2d(64))) {
+    std::int64_t in = 64, width = 64;
+    for (std::size_t stage = 0; stage < blocks.size(); ++stage, width *= 2)
+      for (int i = 0; i < blocks[stage]; ++i) {
+        const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+        blocks_.push_back(register_module(fmt::format("stage{}_block{}", stage + 1, i + 1),
+                                          std::make_shared<BlockType>(in, width, stride)));
+        in = width * BlockType::kExpansion;
+      }
+    output_ = register_module("output", torch::nn::Linear(in, options.classes));
+    initialise_residual(*this);
+    if (options.zero_init_residual)
+      for (const auto& block : blocks_) block->zero_last();
+  }
+
+  torch::Tensor forward(torch::Tensor input) override {
+    torch::Tensor x = norm1_->forward(conv1_->forward(input)).relu_();
+    if (!small_) x = torch::max_pool2d(x, 3, 2, 1);
+    for (const auto& block : blocks_) x = block->forward(x);
+    return output_->forward(x.mean({2, 3}));
+  }
+
+ private:
+  const bool small_;
+  Conv2d conv1_;
+  BatchNorm2d norm1_;
+  std::vector<std::shared_ptr<BlockType>> blocks_;
+  torch::nn::Linear output_{nullptr};
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_resnet18(const ModelOptions& options) {
+  return std::make_shared<ResNet<BasicBlock>>(std::array{2, 2, 2, 2}, options);
+}
+
+std::shared_ptr<Model> make_resnet34(const ModelOptions& options) {
+  return std::make_shared<ResNet<BasicBlock>>(std::array{3, 4, 6, 3}, options);
+}
+
+std::shared_ptr<Model> make_resnet50(const ModelOptions& options) {
+  return std::make_shared<ResNet<Bottleneck>>(std::array{3, 4, 6, 3}, options);
+}
+
+}  // namespace asup::models
