@@ -1,0 +1,67 @@
+// Keeps one worker's copy of a model's parameters in step with the other workers'.
+//
+// A Replica is used from the thread that trains. What it exchanges travels beside backward.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+
+namespace asup {
+
+enum class StepResult {
+  applied,
+  skipped  // on all ranks alike: no parameter changed
+};
+
+// Since the replica was made.
+struct ReplicaStats {
+  std::uint64_t steps = 0;
+  double wait_seconds = 0;        // the training thread stood still for the exchange
+  double exchange_seconds = 0;    // the exchange was under way, beside backward or not
+  std::uint64_t bytes_moved = 0;  // by this rank
+};
+
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  // Ends the exchange of this step's gradients and applies the optimizer. Throws JobFailed, naming
+  // the ranks, when a peer was lost or late; no parameter has changed then.
+  virtual StepResult step() = 0;
+
+  // Ends the exchange without applying it, for code that reads or clips the gradients before
+  // step(), or drops them: until then they may be under way. Collective.
+  virtual void finish_exchange() = 0;
+
+  // Gradient accumulation: while false, backward only adds up locally; the next backward with true
+  // exchanges the sum. NoSync below sets it for a scope.
+  virtual void set_sync(bool sync) = 0;
+
+  // Makes BatchNorm statistics and other buffers equal on all ranks (the average for floating
+  // points, rank 0's for others), for evaluation or a checkpoint. Collective.
+  virtual void average_buffers() = 0;
+
+  // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. Collective.
+  virtual void check_equal() = 0;
+
+  // What this replica found out by watching, in one line, for a checkpoint: a replica that is made
+  // with it repeats the same bits. The same on all ranks; complete after the first step.
+  virtual std::string learned() const = 0;
+
+  virtual ReplicaStats stats() const = 0;
+};
+
+class NoSync {
+ public:
+  explicit NoSync(Replica& replica) : replica_(replica) { replica_.set_sync(false); }
+  ~NoSync() { replica_.set_sync(true); }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  Replica& replica_;
+};
+
+}  // namespace asup

@@ -1,0 +1,39 @@
+// Tensors as the communicator sees them, and a module's tensors as a list that all ranks share.
+// Values only; safe from any thread as far as the tensors are.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/base/buffer.h"
+
+namespace asup::sync {
+
+struct NamedTensor {
+  std::string name;  // as the module registered it: "layer1.0.conv1.weight"
+  torch::Tensor tensor;
+};
+
+// Each tensor once, under its first name, however many modules share it.
+std::vector<NamedTensor> parameters_of(const torch::nn::Module& module);
+std::vector<NamedTensor> buffers_of(const torch::nn::Module& module);
+
+// None for types that no reduction knows (complex, bool, 8-bit floats).
+std::optional<Dtype> dtype_of(const torch::Tensor& tensor);
+
+torch::ScalarType scalar_type_of(Dtype dtype);
+
+using asup::buffer_of;  // of spans, beside that of tensors
+
+// The memory of a tensor without holes. Needs: is_non_overlapping_and_dense(), on the CPU.
+Buffer buffer_of(const torch::Tensor& tensor);
+// The same as bytes, for what is copied and not reduced.
+Buffer bytes_of(const torch::Tensor& tensor);
+
+// "64×3×7×7 f32": shape, type, and strides where they are not the usual ones.
+std::string describe(const torch::Tensor& tensor);
+
+}  // namespace asup::sync

@@ -1,0 +1,366 @@
+// What every Replica does, whichever way it keeps ranks in step. A replica joins with
+//
+//   INSTANTIATE_TEST_SUITE_P(AllReduce, ReplicaConformance, replica_cases(way), name_of_case);
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "asup/sync/replica.h"
+#include "tests/sync/training.h"
+
+namespace asup::testing {
+
+struct ReplicaWay {
+  std::string name;
+  std::function<std::unique_ptr<Replica>(Communicator&, torch::nn::Module&,
+                                         torch::optim::Optimizer&)>
+      make;
+  bool equal_after_steps = true;    // all ranks have the same bits after every step
+  bool follows_one_process = true;  // n ranks with parts of a batch do what one does with all of it
+};
+
+struct ReplicaCase {
+  ReplicaWay way;
+  net::LinkKind links;
+  int ranks;
+};
+
+inline std::vector<ReplicaCase> replica_cases(const ReplicaWay& way) {
+  return {{way, net::LinkKind::inproc, 1},
+          {way, net::LinkKind::inproc, 2},
+          {way, net::LinkKind::shm, 3},
+          {way, net::LinkKind::tcp, 4}};
+}
+
+inline std::string name_of_case(const ::testing::TestParamInfo<ReplicaCase>& info) {
+  return info.param.way.name + "_" + name_of(info.param.links) + "_" +
+         std::to_string(info.param.ranks);
+}
+
+// Takes one of two ways for each input; a third is never taken.
+struct Forked : torch::nn::Module {
+  Forked()
+      : trunk(register_module("trunk", torch::nn::Linear(8, 8))),
+        left(register_module("left", torch::nn::Linear(8, 4))),
+        right(register_module("right", torch::nn::Linear(8, 4))),
+        spare(register_module("spare", torch::nn::Linear(8, 4))) {
+    fill(*this, 3);
+  }
+  torch::Tensor forward(const torch::Tensor& x, bool go_left) {
+    const auto y = torch::tanh(trunk(x));
+    return go_left ? left(y) : right(y);
+  }
+  torch::nn::Linear trunk, left, right, spare;
+};
+
+inline torch::Tensor loss_of(Forked& model, const Batch& batch, bool go_left) {
+  return torch::mse_loss(model.forward(batch.data, go_left), batch.target);
+}
+
+class ReplicaConformance : public ::testing::TestWithParam<ReplicaCase> {
+ protected:
+  using Optimizers = std::function<std::unique_ptr<torch::optim::Optimizer>(torch::nn::Module&)>;
+
+  int ranks() const { return GetParam().ranks; }
+  const ReplicaWay& way() const { return GetParam().way; }
+  void run(const std::function<void(Communicator&)>& body) const {
+    train_ranks(ranks(), GetParam().links, body);
+  }
+  std::unique_ptr<Replica> make(Communicator& communicator, torch::nn::Module& module,
+                                torch::optim::Optimizer& optimizer) const {
+    return way().make(communicator, module, optimizer);
+  }
+
+  void expect_followed(const torch::nn::Module& model, const torch::nn::Module& alone) const {
+    if (!way().follows_one_process) return;
+    EXPECT_LT(distance(snapshot(model), snapshot(alone)), 1e-6);
+  }
+
+  // Trains an Mlp on all ranks and, where promised, compares with one process.
+  void follow(const Optimizers& optimizer_of, bool set_to_none, int steps = 8) const {
+    Mlp alone;
+    const auto optimizer = optimizer_of(alone);
+    for (int step = 0; step < steps; ++step) {
+      optimizer->zero_grad(set_to_none);
+      loss_of(alone, Mlp::batch(step)).backward();
+      optimizer->step();
+    }
+    run([&](Communicator& communicator) {
+      Mlp model;
+      fill(model, 1 + 100 * communicator.rank());
+      const auto mine = optimizer_of(model);
+      const auto replica = make(communicator, model, *mine);
+      for (int step = 0; step < steps; ++step) {
+        mine->zero_grad(set_to_none);
+        loss_of(model, part(Mlp::batch(step), communicator.rank(), ranks())).backward();
+        EXPECT_EQ(replica->step(), StepResult::applied);
+      }
+      if (way().equal_after_steps) replica->check_equal();
+      expect_followed(model, alone);
+    });
+  }
+};
+
+inline std::unique_ptr<torch::optim::Optimizer> plain_sgd(torch::nn::Module& module) {
+  return std::make_unique<torch::optim::SGD>(module.parameters(), torch::optim::SGDOptions(0.05));
+}
+
+inline std::unique_ptr<torch::optim::Optimizer> momentum_sgd(torch::nn::Module& module) {
+  return std::make_unique<torch::optim::SGD>(
+      module.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(0.01));
+}
+
+inline std::unique_ptr<torch::optim::Optimizer> adam(torch::nn::Module& module) {
+  return std::make_unique<torch::optim::Adam>(module.parameters(),
+                                              torch::optim::AdamOptions(0.001).eps(1e-4));
+}
+
+// Biases learn faster than weights.
+inline std::unique_ptr<torch::optim::Optimizer> two_groups(torch::nn::Module& module) {
+  std::vector<torch::Tensor> weights, biases;
+  for (const auto& parameter : module.parameters())
+    (parameter.dim() > 1 ? weights : biases).push_back(parameter);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(weights, std::make_unique<torch::optim::SGDOptions>(0.02));
+  groups.emplace_back(biases, std::make_unique<torch::optim::SGDOptions>(0.1));
+  return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
+}
+
+TEST_P(ReplicaConformance, StartsFromRankZerosWeightsAndBuffers) {
+  Mlp zero;
+  fill(zero, 1);
+  run([&](Communicator& communicator) {
+    Mlp model;
+    fill(model, 1 + 100 * communicator.rank());
+    const auto counter = model.register_buffer("counter", torch::full({2}, communicator.rank()));
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    EXPECT_EQ(distance(snapshot(model), snapshot(zero)), 0);
+    EXPECT_EQ(counter.sum().item<int>(), 0);
+    replica->check_equal();
+  });
+}
+
+TEST_P(ReplicaConformance, StepsWithSgd) { follow(plain_sgd, true); }
+TEST_P(ReplicaConformance, StepsWithMomentumAndGradientsSetToZero) { follow(momentum_sgd, false); }
+TEST_P(ReplicaConformance, StepsWithAdam) { follow(adam, true); }
+TEST_P(ReplicaConformance, StepsWithTwoGroups) { follow(two_groups, true); }
+
+TEST_P(ReplicaConformance, RefusesModelsThatDiffer) {
+  if (ranks() == 1) return;  // there is none to differ from
+  run([&](Communicator& communicator) {
+    Mlp model(communicator.rank() == ranks() - 1 ? 20 : 16);
+    const auto optimizer = plain_sgd(model);
+    try {
+      make(communicator, model, *optimizer);
+      ADD_FAILURE() << "rank " << communicator.rank() << " accepted another model";
+    } catch (const JobFailed& failure) {
+      EXPECT_THAT(
+          failure.what(),
+          ::testing::HasSubstr(fmt::format(
+              "parameter 0, first.weight: 20×8 f32 on rank {}, 16×8 f32 on rank 0", ranks() - 1)));
+    }
+  });
+}
+
+TEST_P(ReplicaConformance, RefusesAModelWithNothingToTrain) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    for (auto& parameter : model.parameters()) parameter.set_requires_grad(false);
+    EXPECT_THROW(make(communicator, model, *optimizer), BadInput);
+  });
+}
+
+TEST_P(ReplicaConformance, FrozenParametersStay) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    model.second->weight.set_requires_grad(false);
+    const auto before = snapshot(model);
+    const auto optimizer = momentum_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    for (int step = 0; step < 3; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(step), communicator.rank(), ranks())).backward();
+      replica->step();
+    }
+    EXPECT_TRUE(torch::equal(model.second->weight, before[2]));
+    EXPECT_FALSE(torch::equal(model.first->weight, before[0]));
+    EXPECT_FALSE(torch::equal(model.second->bias, before[3]));
+  });
+}
+
+// Ranks take different ways through the model: what one of them used moves everywhere, what none
+// used moves nowhere, not even by weight decay.
+TEST_P(ReplicaConformance, UnusedParameters) {
+  const auto goes_left = [](int rank, int step) { return (rank + step) % 3 == 0; };
+  Forked alone;
+  const auto untouched = alone.spare->weight.detach().clone();
+  const auto optimizer = momentum_sgd(alone);
+  for (int step = 0; step < 6; ++step) {
+    optimizer->zero_grad();
+    torch::Tensor loss = torch::zeros({});
+    for (int rank = 0; rank < ranks(); ++rank)
+      loss = loss + loss_of(alone, part(Mlp::batch(step), rank, ranks()), goes_left(rank, step));
+    (loss / ranks()).backward();
+    optimizer->step();
+  }
+  run([&](Communicator& communicator) {
+    Forked model;
+    const auto mine = momentum_sgd(model);
+    const auto replica = make(communicator, model, *mine);
+    for (int step = 0; step < 6; ++step) {
+      mine->zero_grad();
+      const int rank = communicator.rank();
+      loss_of(model, part(Mlp::batch(step), rank, ranks()), goes_left(rank, step)).backward();
+      replica->step();
+    }
+    EXPECT_TRUE(torch::equal(model.spare->weight, untouched));
+    EXPECT_FALSE(model.spare->weight.grad().defined());
+    if (way().equal_after_steps) replica->check_equal();
+    expect_followed(model, alone);
+  });
+}
+
+TEST_P(ReplicaConformance, ARankWithoutDataStillSteps) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto before = snapshot(model);
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    for (int step = 0; step < 3; ++step) {
+      optimizer->zero_grad();
+      if (communicator.rank() == 0) loss_of(model, Mlp::batch(step)).backward();
+      replica->step();
+    }
+    if (way().equal_after_steps) replica->check_equal();
+    EXPECT_GT(distance(snapshot(model), before), 1e-4);
+  });
+}
+
+TEST_P(ReplicaConformance, AccumulatesWithoutSync) {
+  constexpr int kParts = 3;
+  Mlp alone;
+  const auto optimizer = momentum_sgd(alone);
+  for (int step = 0; step < 4; ++step) {
+    optimizer->zero_grad();
+    for (int i = 0; i < kParts; ++i)
+      (loss_of(alone, Mlp::batch(kParts * step + i)) / kParts).backward();
+    optimizer->step();
+  }
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto mine = momentum_sgd(model);
+    const auto replica = make(communicator, model, *mine);
+    for (int step = 0; step < 4; ++step) {
+      mine->zero_grad();
+      const auto backward = [&](int i) {
+        const Batch batch = part(Mlp::batch(kParts * step + i), communicator.rank(), ranks());
+        (loss_of(model, batch) / kParts).backward();
+      };
+      {
+        NoSync no_sync(*replica);
+        for (int i = 0; i + 1 < kParts; ++i) backward(i);
+      }
+      backward(kParts - 1);
+      replica->step();
+    }
+    if (way().equal_after_steps) replica->check_equal();
+    expect_followed(model, alone);
+  });
+}
+
+TEST_P(ReplicaConformance, NoStepWithoutSync) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    NoSync no_sync(*replica);
+    loss_of(model, Mlp::batch(0)).backward();
+    EXPECT_THROW(replica->step(), Error);
+  });
+}
+
+TEST_P(ReplicaConformance, NamesTheParameterThatDiffers) {
+  if (ranks() == 1) return;  // there is none to differ from
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    replica->check_equal();
+    if (communicator.rank() == 1) {
+      torch::NoGradGuard no_grad;
+      model.second->bias[3] = std::nextafter(model.second->bias[3].item<float>(), 1e9f);
+    }
+    try {
+      replica->check_equal();
+      ADD_FAILURE() << "rank " << communicator.rank() << " saw no difference";
+    } catch (const JobFailed& failure) {
+      EXPECT_THAT(failure.what(), ::testing::HasSubstr("parameter 3, second.bias: rank 1"));
+    }
+  });
+}
+
+TEST_P(ReplicaConformance, AveragesBuffers) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto mean = model.register_buffer("mean", torch::zeros({3, 2}));
+    const auto count = model.register_buffer("count", torch::zeros({}, torch::kInt64));
+    const auto flag = model.register_buffer("flag", torch::zeros({1}, torch::kBool));
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    mean.fill_(communicator.rank());
+    count.fill_(10 + communicator.rank());
+    flag.fill_(communicator.rank() == 0);
+    replica->average_buffers();
+    EXPECT_TRUE(torch::allclose(mean, torch::full({3, 2}, (ranks() - 1) / 2.0)));
+    EXPECT_EQ(count.item<std::int64_t>(), 10);
+    EXPECT_TRUE(flag.item<bool>());
+  });
+}
+
+TEST_P(ReplicaConformance, CountsWhatItDoes) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    const auto replica = make(communicator, model, *optimizer);
+    const auto before = replica->stats();
+    EXPECT_EQ(before.steps, 0u);
+    for (int step = 0; step < 3; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, Mlp::batch(step)).backward();
+      replica->step();
+    }
+    const auto after = replica->stats();
+    EXPECT_EQ(after.steps, 3u);
+    EXPECT_GE(after.exchange_seconds, 0);
+    EXPECT_GE(after.wait_seconds, 0);
+    if (ranks() > 1) {
+      EXPECT_GT(after.exchange_seconds, before.exchange_seconds);
+      EXPECT_GT(after.bytes_moved, before.bytes_moved);
+    }
+  });
+}
+
+// Gradients, hooks and memory are given back: the model trains on alone.
+TEST_P(ReplicaConformance, LeavesTheModelUsable) {
+  run([&](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    torch::Tensor gradient;
+    {
+      const auto replica = make(communicator, model, *optimizer);
+      loss_of(model, Mlp::batch(0)).backward();
+      replica->step();
+      gradient = model.first->weight.grad().clone();
+    }
+    EXPECT_TRUE(torch::equal(model.first->weight.grad(), gradient));
+    loss_of(model, Mlp::batch(1)).backward();
+    optimizer->step();
+    EXPECT_FALSE(torch::equal(model.first->weight.grad(), gradient));
+  });
+}
+
+}  // namespace asup::testing

@@ -1,0 +1,21 @@
+#include "tests/sync/replica_conformance.h"
+
+#include "asup/sync/all_reduce_replica.h"
+
+namespace asup::testing {
+namespace {
+
+// Several buckets even for a small model.
+const ReplicaWay kAllReduce{.name = "all_reduce",
+                            .make = [](Communicator& communicator, torch::nn::Module& module,
+                                       torch::optim::Optimizer& optimizer) {
+                              return make_all_reduce_replica(
+                                  communicator, module, optimizer,
+                                  {.bucket_bytes = 600, .first_bucket_bytes = 100});
+                            }};
+
+INSTANTIATE_TEST_SUITE_P(AllReduce, ReplicaConformance,
+                         ::testing::ValuesIn(replica_cases(kAllReduce)), name_of_case);
+
+}  // namespace
+}  // namespace asup::testing
