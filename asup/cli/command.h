@@ -1,0 +1,36 @@
+// A command of the program: one file each, which adds its flags to the parser and says what to do
+// when it is called. Runs on the main thread, before the program has any other.
+//
+// A command returns the exit status: 0 done, 1 the job failed, 2 bad input. It may throw BadInput
+// or another Error instead; main prints the message as the last line and turns it into 2 or 1.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace asup::cli {
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+// What stands after "--" on the command line; `given` tells "--" with nothing behind it.
+struct ProgramArguments {
+  bool given = false;
+  std::vector<std::string> words;
+};
+
+Command add_train_command(CLI::App& app);
+Command add_report_command(CLI::App& app);
+Command add_run_command(CLI::App& app, const ProgramArguments& program);
+Command add_agent_command(CLI::App& app);
+// `arguments` are those of the program: the benchmark starts itself again as each of its ranks.
+Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments);
+
+// What `asup --version` prints.
+std::string version_text();
+
+}  // namespace asup::cli

@@ -1,0 +1,86 @@
+// The program `asup`. Exit status: 0 done, 1 the job failed and the last line says why, 2 bad
+// input.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/cli/command.h"
+#include "asup/cli/usage.h"
+
+namespace asup::cli {
+namespace {
+
+constexpr int kFailed = 1, kBadInput = 2;
+
+constexpr const char* kFooter = R"(
+asup COMMAND --help explains a command. ASUP_LOG_LEVEL=info shows more of what happens inside.)";
+
+// Files opened later must not get the numbers of the standard streams where somebody closed those.
+void open_standard_streams() {
+  for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR))
+    if (fd > STDERR_FILENO) {
+      close(fd);
+      return;
+    }
+}
+
+// Takes what stands after "--" off the arguments; the parser sees the rest, last word first.
+ProgramArguments take_program(std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  ProgramArguments program{dashes != arguments.end(), {}};
+  if (program.given) program.words.assign(dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+  return program;
+}
+
+int call(const CLI::App& app, const std::vector<Command>& commands) {
+  for (const Command& command : commands)
+    if (command.app->parsed()) return command.run();
+  std::fputs(app.help().c_str(), stderr);
+  return kBadInput;
+}
+
+int run(std::vector<std::string> arguments) {
+  CLI::App app("Adaptive Synchronization, Unified Parallel training", "asup");
+  set_usage(app, "Usage: asup COMMAND [flags]");
+  app.footer(kFooter);
+  app.set_version_flag("--version", version_text, "Print versions and exit");
+  app.set_help_flag("-h,--help", "Print this and exit");
+  const ProgramArguments program = take_program(arguments);
+  const std::vector<Command> commands = {
+      add_train_command(app), add_run_command(app, program),     add_report_command(app),
+      add_agent_command(app), add_bench_command(app, arguments),
+  };
+  for (const Command& command : commands)
+    if (!command.app->get_group().empty()) command.app->group("Commands");
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+    const bool takes_program = !program.given || app.got_subcommand("run");
+    require(takes_program, "only asup run takes a program after --");
+    return call(app, commands);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    print_last_line(called_name(app), explain(app, error));
+    return kBadInput;
+  } catch (const BadInput& error) {
+    print_last_line(called_name(app), error.what());
+    return kBadInput;
+  } catch (const std::exception& error) {
+    print_last_line(called_name(app), error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace asup::cli
+
+int main(int argc, char** argv) {
+  asup::cli::open_standard_streams();
+  asup::set_up_log("asup");
+  return asup::cli::run({argv + 1, argv + argc});
+}

@@ -1,0 +1,135 @@
+// asup run: starts a program as the ranks of a job.
+#include <memory>
+
+#include "asup/base/error.h"
+#include "asup/base/suggest.h"
+#include "asup/cli/command.h"
+#include "asup/cli/usage.h"
+#include "asup/launch/launch.h"
+
+namespace asup::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+examples:
+  asup run -n 4 -- ./program --epochs 10        four ranks on this host
+  asup run --hosts alpha,beta -- ./program      one rank on each of two hosts, over ssh
+  asup run --hosts alpha:2,beta:2 -- ./program  two on each
+
+A rank that fails ends the job; the last line says which rank and why. Exit status: 0 done, 1 the
+job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
+
+The program finds its job with asup::Job::join(). Variables for scripts: ASUP_RANK, ASUP_SIZE,
+ASUP_LOCAL_RANK, ASUP_LOCAL_SIZE. OMP_NUM_THREADS is set to the host's cores divided by its ranks,
+unless it is set already.)";
+
+struct RunFlags {
+  launch::LaunchOptions options;
+  std::string hosts;
+  double join_timeout = 60, call_timeout = 300, grace = 5;
+  bool no_prefix = false;
+};
+
+void add_places(CLI::App& run, RunFlags& flags) {
+  auto& options = flags.options;
+  run.add_option("-n,--ranks", options.ranks, "How many ranks (default: 1, or the hosts' slots)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  run.add_option("--hosts", flags.hosts,
+                 "Hosts to run on, over ssh: a,b or a:2,b:4 with the ranks each can take; "
+                 "localhost is this one")
+      ->type_name("a,b");
+  run.add_option("--interface", options.interface,
+                 "Network the job uses: a name (eth0), an address, or a network (10.1.0.0/16); "
+                 "default: loopback on one host, else the way to the first host")
+      ->type_name("NAME")
+      ->envname("ASUP_INTERFACE");
+  run.add_option("--port", options.port, "Port of the coordinator (default: any free one)")
+      ->type_name("PORT")
+      ->check(CLI::Range(1, 65535));
+  run.add_option("--links", options.links, "How ranks are linked: auto (default), shm, tcp")
+      ->type_name("KIND")
+      ->envname("ASUP_LINKS")
+      ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+  run.add_option("--ssh", options.ssh, "The ssh command, with options (default: ssh)")
+      ->type_name("COMMAND");
+  run.add_option("--remote-asup", options.remote_asup,
+                 "Path of asup on the other hosts (default: the same as here)")
+      ->type_name("PATH");
+}
+
+void add_times(CLI::App& run, RunFlags& flags) {
+  const auto positive = CLI::Range(0.001, 1e6);
+  run.add_option("--join-timeout,--timeout", flags.join_timeout,
+                 "Seconds from the first rank that joins to the last (default: 60)")
+      ->type_name("SECONDS")
+      ->envname("ASUP_JOIN_TIMEOUT")
+      ->check(positive);
+  run.add_option("--call-timeout", flags.call_timeout,
+                 "Seconds a collective may take (default: 300)")
+      ->type_name("SECONDS")
+      ->envname("ASUP_CALL_TIMEOUT")
+      ->check(positive);
+  run.add_option("--grace", flags.grace,
+                 "Seconds a rank has to end when it is told to, before it is killed (default: 5)")
+      ->type_name("SECONDS")
+      ->check(positive);
+}
+
+void add_output(CLI::App& run, RunFlags& flags) {
+  auto& options = flags.options;
+  run.add_option("--output-dir", options.output_dir,
+                 "Write each rank's output to rank_N.log in this folder")
+      ->type_name("DIR");
+  run.add_flag("--prefix,!--no-prefix", options.prefix,
+               "Begin each line of output with its rank (default with several ranks)");
+  run.add_option("--env", options.environment,
+                 "A variable for every rank: NAME (its value here) or NAME=value; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  run.add_flag("-v,--verbose", options.verbose, "Say what is started and how it ends");
+}
+
+std::vector<std::string> program_of(const CLI::App& run, const ProgramArguments& program) {
+  const auto words = run.remaining();
+  if (!words.empty() && words.front().starts_with('-'))
+    throw BadInput(unknown_flag(run, words.front()));
+  require(words.empty() || !program.given,
+          "'{}' stands before --: flags for asup come before it, the program after it",
+          words.empty() ? "" : words.front());
+  const auto& chosen = program.given ? program.words : words;
+  require(!chosen.empty(), "no program to run: asup run -n 4 -- ./program");
+  return chosen;
+}
+
+int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& program) {
+  auto& options = flags.options;
+  options.program = program_of(run, program);
+  if (!flags.hosts.empty()) options.hosts = launch::parse_hosts(flags.hosts);
+  options.join_timeout = Seconds(flags.join_timeout);
+  options.call_timeout = Seconds(flags.call_timeout);
+  options.grace = Seconds(flags.grace);
+  // One rank is a program like any other: its output needs no help.
+  const bool alone = options.ranks <= 1 && options.hosts.empty();
+  if (alone && run.count("--prefix") == 0) options.prefix = false;
+  options.inherit_rank_zero = alone && !options.prefix && options.output_dir.empty();
+  const launch::JobResult result = launch::run(options);
+  if (!result.message.empty()) print_last_line("asup run", result.message);
+  return result.exit_status;
+}
+
+}  // namespace
+
+Command add_run_command(CLI::App& app, const ProgramArguments& program) {
+  CLI::App* run = app.add_subcommand("run", "Start a program on this host or on several");
+  set_usage(*run, "Usage: asup run [-n N] [--hosts a,b] [flags] -- program [arguments]");
+  run->footer(kFooter);
+  run->prefix_command();
+  auto flags = std::make_shared<RunFlags>();
+  add_places(*run, *flags);
+  add_times(*run, *flags);
+  add_output(*run, *flags);
+  return {run, [run, flags, &program] { return run_job(*run, *flags, program); }};
+}
+
+}  // namespace asup::cli

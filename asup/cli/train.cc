@@ -1,0 +1,217 @@
+// asup train: trains a model that asup knows, with no program at all.
+//
+// Called by a person it is the launcher: it checks what it was given and starts copies of itself.
+// Called inside a job (by itself, asup run, torchrun, mpirun or srun) it is a worker.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/cli/command.h"
+#include "asup/cli/failure_note.h"
+#include "asup/cli/usage.h"
+#include "asup/launch/launch.h"
+#include "asup/net/identity.h"
+#include "asup/net/job.h"
+#include "asup/train/check.h"
+#include "asup/train/config_draft.h"
+#include "asup/train/progress.h"
+#include "asup/train/run_folder.h"
+#include "asup/train/stop.h"
+#include "asup/train/trainer.h"
+
+namespace asup::cli {
+namespace {
+
+using train::ConfigDraft;
+using train::RunFolder;
+using train::Terminal;
+using train::TrainConfig;
+
+constexpr const char* kFooter = R"(
+examples:
+  asup train                                          a small network on Fashion-MNIST, two workers
+  asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine
+  asup train --config job.toml --lr 0.02              flags go over the file's keys
+  asup train --resume runs/mine                       continue where it stopped
+
+Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
+metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
+the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
+
+struct TrainFlags {
+  std::string config_file;
+  bool list = false;
+  bool worker = false;
+  std::vector<std::pair<const train::Setting*, CLI::Option*>> settings;
+};
+
+CLI::Option* add_setting(CLI::App& app, const train::Setting& setting) {
+  const auto name = fmt::format("--{}", setting.name);
+  const std::string help(setting.help);
+  if (setting.is_flag())
+    return app.add_flag(fmt::format("{0},!--no-{1}", name, setting.name), help);
+  const auto usual = train::text_of(TrainConfig{}, setting);
+  // The values are taken from the results, so that files and flags are checked by the same code.
+  return app
+      .add_option(
+          name, [](const CLI::results_t&) { return true; }, help)
+      ->type_name(setting.type_name())
+      ->default_str(usual);
+}
+
+void set_flags(ConfigDraft& draft, const TrainFlags& flags) {
+  for (const auto& [setting, option] : flags.settings) {
+    if (option->count() > 0) draft.set_flag(*setting, option->results().back());
+  }
+}
+
+// Defaults, then the resumed run, then the file, then flags.
+ConfigDraft read_settings(const TrainFlags& flags) {
+  ConfigDraft first;
+  if (!flags.config_file.empty()) first.read_toml(flags.config_file);
+  set_flags(first, flags);
+  const std::string resumed = first.config().resume;
+  if (resumed.empty() || flags.worker) return first;
+
+  ConfigDraft draft;
+  RunFolder(resumed).check_is_run();
+  draft.read_toml(RunFolder(resumed).config_file());
+  if (!flags.config_file.empty()) draft.read_toml(flags.config_file);
+  set_flags(draft, flags);
+  return draft;
+}
+
+void fill_in_folder(TrainConfig& config) {
+  if (!config.out.empty()) return;
+  config.out = config.resume.empty() ? train::default_run_folder(config) : config.resume;
+}
+
+net::LinkKind links_of(const std::string& name) {
+  if (name == "shm") return net::LinkKind::shm;
+  return name == "tcp" ? net::LinkKind::tcp : net::LinkKind::automatic;
+}
+
+net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identity) {
+  if (config.links != "auto") identity.links = links_of(config.links);
+  if (!config.interface.empty()) identity.interface = config.interface;
+  identity.call_timeout = Seconds(config.timeout);
+  return identity;
+}
+
+void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
+  if (!end.stopped) {
+    terminal.write(train::result_block(end.summary, terminal));
+    return;
+  }
+  const auto& facts = end.summary.facts;
+  const std::string how = end.summary.checkpoint.empty()
+                              ? std::string("no checkpoint was kept")
+                              : fmt::format("continue with: asup train --resume {}", facts.folder);
+  terminal.write(
+      fmt::format("stopped after step {} of {}; {}\n", end.summary.step, facts.steps, how));
+}
+
+int train_here(TrainConfig config, const net::JoinOptions& identity) {
+  const train::StopSignals signals;
+  Job job = Job::join(identity_for(config, identity));
+  set_up_log(fmt::format("rank {}", job.rank()));
+  const Terminal terminal(STDOUT_FILENO);
+  const bool shows = job.rank() == 0 && config.progress != "none";
+  const auto display = train::make_progress(shows ? config.progress : "none", terminal);
+  const auto end =
+      train::train(job, config, *display, [] { return train::StopSignals::received() != 0; });
+  if (shows) tell_how_it_ended(end, terminal);
+  const int signal = train::StopSignals::received();
+  return end.stopped && signal != 0 ? 128 + signal : 0;
+}
+
+// A worker of our own launcher leaves its reason there, to be told once.
+int train_for_launcher(const TrainConfig& config, const net::JoinOptions& identity) try {
+  return train_here(config, identity);
+} catch (const std::exception& error) {
+  const auto reason = identity.rank == 0 ? std::string(error.what())
+                                         : fmt::format("rank {}: {}", identity.rank, error.what());
+  if (!FailureNote::leave(reason)) throw;
+  return dynamic_cast<const BadInput*>(&error) != nullptr ? 2 : 1;
+}
+
+launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNote& note) {
+  launch::LaunchOptions options;
+  options.name = "asup train";
+  options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--worker"};
+  for (const auto& flag : train::to_flags(config)) options.program.push_back(flag);
+  options.ranks = static_cast<int>(config.workers);
+  if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
+  options.interface = config.interface;
+  options.links = config.links;
+  options.call_timeout = Seconds(config.timeout);
+  options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
+  options.inherit_rank_zero = true;
+  options.environment.push_back(note.variable());
+  return options;
+}
+
+int launch_workers(const TrainConfig& config) {
+  const FailureNote note;
+  const auto result = launch::run(launch_options(config, note));
+  const Terminal terminal(STDOUT_FILENO);
+  if (terminal.live()) terminal.write("\x1b[?25h");  // a killed worker left the cursor hidden
+  if (result.message.empty()) return result.exit_status;
+  const bool killed = result.culprit && result.culprit->killed();
+  const std::string reason = killed || result.exit_status > 128 ? "" : note.read();
+  print_last_line("asup train", reason.empty() ? result.message : reason);
+  return result.exit_status;
+}
+
+void check_folder(const TrainConfig& config) {
+  const bool in_place = !config.resume.empty() && config.out == config.resume;
+  if (!in_place) RunFolder(config.out).check_can_create();
+}
+
+int run_train(const TrainFlags& flags) {
+  if (flags.list) {
+    std::fputs(train::list_inputs().c_str(), stdout);
+    return 0;
+  }
+  const ConfigDraft draft = read_settings(flags);
+  TrainConfig config = draft.config();
+  const auto identity = net::identity_from(net::process_environment());
+  const bool inside = identity.launcher != "none";
+  require(!inside || !draft.given("workers") || config.workers == identity.size,
+          "workers = {}, but {} started {} processes: leave workers out", config.workers,
+          identity.launcher, identity.size);
+  if (inside) config.workers = identity.size;
+  config = train::resolve(config);
+  fill_in_folder(config);
+  if (flags.worker) return train_for_launcher(config, identity);
+  if (inside) return train_here(config, identity);
+  check_folder(config);
+  if (config.workers == 1 && config.hosts.empty()) return train_here(config, identity);
+  train::check_inputs(config);
+  return launch_workers(config);
+}
+
+}  // namespace
+
+Command add_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train a model on this host or on several");
+  set_usage(*command, "Usage: asup train [--config job.toml] [flags]");
+  command->footer(kFooter);
+  auto flags = std::make_shared<TrainFlags>();
+  command->add_option("--config", flags->config_file, "TOML file with some of the keys below");
+  command->add_flag("--list", flags->list, "Print the models and data sets there are, and exit");
+  command->add_flag("--worker", flags->worker)->group("");  // we started it: flags say everything
+  for (const auto& setting : train::settings()) {
+    CLI::Option* option = add_setting(*command, setting);
+    option->group(std::string(setting.group))->take_last();
+    flags->settings.emplace_back(&setting, option);
+  }
+  return {command, [flags] { return run_train(*flags); }};
+}
+
+}  // namespace asup::cli

@@ -1,0 +1,134 @@
+#include "asup/cli/usage.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "asup/base/suggest.h"
+
+namespace asup::cli {
+namespace {
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  return flags;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  return names;
+}
+
+// The command that was called last: of `asup bench step`, step.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto called = app.get_subcommands();
+  return called.empty() ? app : innermost(*called.back());
+}
+
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  const auto known = commands_of(app);
+  if (known.empty()) return fmt::format("'{}' was not expected", word);
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  const std::string suggestion = did_you_mean(word, known);
+  return fmt::format("unknown command '{}'{}", word,
+                     suggestion.empty() ? " (there are: " + list + ")" : suggestion);
+}
+
+// The text in lines of at most `width`, those after the first behind `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
+  std::string result, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      result += line + "\n" + std::string(indent, ' ');
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return result + line;
+}
+
+// Help in 100 columns, without the parser's notes on ranges and choices, which the texts give.
+class Formatter : public CLI::Formatter {
+ public:
+  Formatter(const CLI::App& command, std::string line) : command_(command), line_(std::move(line)) {
+    column_width(kColumn);
+  }
+  // Commands inside a command inherit its formatter, but not its line.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (app == &command_) return "\n" + line_ + "\n";
+    return "\n" + CLI::Formatter::make_usage(app, std::move(name));
+  }
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string name = "  " + make_option_name(option, positional) + make_option_opts(option);
+    if (const auto note = name.find("{false}"); note != name.npos) name.erase(note, 7);
+    const std::string text = wrapped(make_option_desc(option), kWidth - kColumn, kColumn);
+    if (name.size() + 1 > kColumn) return name + "\n" + std::string(kColumn, ' ') + text + "\n";
+    return name + std::string(kColumn - name.size(), ' ') + text + "\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    const std::string type = option->get_type_name();
+    std::string text = " " + type.substr(0, type.find(':'));
+    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kColumn = 30, kWidth = 100;
+  const CLI::App& command_;
+  const std::string line_;
+};
+
+}  // namespace
+
+void set_usage(CLI::App& command, std::string line) {
+  command.formatter(std::make_shared<Formatter>(command, std::move(line)));
+}
+
+std::string unknown_flag(const CLI::App& command, const std::string& flag) {
+  const std::string name = flag.substr(0, flag.find('='));
+  return fmt::format("unknown flag {}{}", name, did_you_mean(name, flags_of(command)));
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(app);
+  const std::string what = error.what();
+  const std::string subject = what.substr(0, what.find(':'));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return subject + " needs a value";
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto words = app.remaining(true);
+    for (const std::string& word : words)
+      if (word.size() > 1 && word.starts_with('-')) return unknown_flag(command, word);
+    if (!words.empty()) return unknown_command(command, words.front());
+  }
+  return what;
+}
+
+void print_last_line(const std::string& command, const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: {}\n", command, message);
+  std::fflush(stderr);
+}
+
+std::string called_name(const CLI::App& app) {
+  std::string name = "asup";
+  for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
+    command = command->get_subcommands().back();
+    name += " " + command->get_name();
+  }
+  return name;
+}
+
+}  // namespace asup::cli

@@ -1,0 +1,24 @@
+// Words for people who mistyped, and the last line of a failed command. Functions only.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace asup::cli {
+
+// "unknown flag --wrokers; did you mean '--workers'?", from the flags of the command.
+std::string unknown_flag(const CLI::App& command, const std::string& flag);
+
+// The message for a command line that the parser refused.
+std::string explain(const CLI::App& app, const CLI::ParseError& error);
+
+// "asup run: message" on standard error, after everything that was written before.
+void print_last_line(const std::string& command, const std::string& message);
+
+// Makes `line` the first of the command's help, in place of the parser's own "Usage: …".
+void set_usage(CLI::App& command, std::string line);
+
+// "asup train", for the command that was called; "asup" where none was.
+std::string called_name(const CLI::App& app);
+
+}  // namespace asup::cli

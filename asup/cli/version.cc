@@ -1,0 +1,32 @@
+// asup --version: what a report of a problem should begin with.
+#include "asup/base/version.h"
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
+
+#include "asup/cli/command.h"
+#include "asup/kernels/instruction_set.h"
+
+namespace asup::cli {
+
+std::string version_text() {
+  utsname system{};
+  uname(&system);
+  return fmt::format(
+      "asup {}\n"
+      "torch {} (uses {})\n"
+      "kernels use {}\n"
+      "built with {} {}\n"
+      "{} {} {}",
+      kVersion, TORCH_VERSION, at::get_cpu_capability(), kernels::instruction_set(),
+#ifdef __clang__
+      "clang",
+#else
+      "g++",
+#endif
+      __VERSION__, system.sysname, system.release, system.machine);
+}
+
+}  // namespace asup::cli

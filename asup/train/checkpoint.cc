@@ -1,0 +1,188 @@
+#include "asup/train/checkpoint.h"
+
+#include <sstream>
+
+#include "asup/base/error.h"
+#include "asup/sync/agreement.h"
+#include "asup/train/run_folder.h"
+#include "asup/train/settings.h"
+#include "asup/train/strings_exchange.h"
+#include "asup/train/tensor_pack.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json config_json(const TrainConfig& config) {
+  Json out;
+  for (const auto& setting : settings()) {
+    if (setting.scope != Scope::call) out[std::string(setting.name)] = text_of(config, setting);
+  }
+  return out;
+}
+
+// A setting that a later version added is as usual in an earlier version's checkpoint.
+TrainConfig config_from(const Json& json) {
+  TrainConfig config;
+  for (const auto& setting : settings()) {
+    const auto found = json.find(std::string(setting.name));
+    if (found != json.end()) {
+      assign_text(config, setting, found->get<std::string>(), setting.name);
+    }
+  }
+  return config;
+}
+
+Json header_of(const CheckpointInfo& info) {
+  return {{"step", info.step},
+          {"ranks", info.ranks},
+          {"config", config_json(info.config)},
+          {"choices", to_json(info.choices)},
+          {"totals",
+           {{"seconds", info.totals.seconds},
+            {"train_seconds", info.totals.train_seconds},
+            {"comm_s", info.totals.comm_s},
+            {"samples", info.totals.samples},
+            {"bytes_sent", info.totals.bytes_sent}}}};
+}
+
+Totals totals_from(const Json& json) {
+  Totals totals;
+  json.at("seconds").get_to(totals.seconds);
+  json.at("train_seconds").get_to(totals.train_seconds);
+  json.at("comm_s").get_to(totals.comm_s);
+  json.at("samples").get_to(totals.samples);
+  json.at("bytes_sent").get_to(totals.bytes_sent);
+  return totals;
+}
+
+at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
+
+// Buffers, and the random generator's state under a name that no module can give.
+std::vector<sync::NamedTensor> rank_state(const torch::nn::Module& module,
+                                          const torch::Tensor& random) {
+  auto tensors = sync::buffers_of(module);
+  tensors.push_back({"(random generator)", random});
+  return tensors;
+}
+
+std::string pack_optimizer(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream out;
+  archive.save_to(out);
+  return std::move(out).str();
+}
+
+// The archive also holds the options of the time; those in force are this run's.
+void unpack_optimizer(const std::string& bytes, torch::optim::Optimizer& optimizer) {
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
+  for (const auto& group : optimizer.param_groups()) options.push_back(group.options().clone());
+  std::istringstream in(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(in);
+  optimizer.load(archive);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    optimizer.param_groups()[i].set_options(std::move(options[i]));
+  }
+}
+
+std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
+
+// Runs `action`, and makes its complaint every rank's.
+template <typename Action>
+void together(Communicator& communicator, const Action& action) {
+  std::string complaint;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    complaint = error.what();
+  }
+  sync::agree(communicator, complaint);
+}
+
+}  // namespace
+
+CheckpointInfo info_of(const CheckpointFile& file, const std::string& path) try {
+  CheckpointInfo info;
+  file.header.at("step").get_to(info.step);
+  file.header.at("ranks").get_to(info.ranks);
+  info.config = config_from(file.header.at("config"));
+  info.choices = choices_from(file.header.at("choices"));
+  info.totals = totals_from(file.header.at("totals"));
+  return info;
+} catch (const nlohmann::json::exception& error) {
+  throw BadInput(
+      fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
+}
+
+CheckpointFile read_newest_checkpoint(const std::string& run_folder) {
+  const RunFolder folder(run_folder);
+  folder.check_is_run();
+  const auto found = folder.list_checkpoints();
+  require(!found.empty(), "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
+  try {
+    return read_checkpoint_file(found.back());
+  } catch (const BadInput& error) {
+    if (found.size() == 1) throw;
+    throw BadInput(
+        fmt::format("{}. Delete it to resume from {}", error.what(), found[found.size() - 2]));
+  }
+}
+
+void check_can_resume(const CheckpointInfo& info, const TrainConfig& config) {
+  require(info.ranks == config.workers,
+          "resume: the checkpoint is of a run on {} workers and cannot go on with {} in this "
+          "version of asup. Give workers = {}.",
+          info.ranks, config.workers, info.ranks);
+  for (const auto& setting : settings()) {
+    if (setting.scope != Scope::fixed) continue;
+    const std::string was = text_of(info.config, setting);
+    const std::string is = text_of(config, setting);
+    require(was == is, "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
+            setting.name, was, is);
+  }
+}
+
+void save_checkpoint(Communicator& communicator, const std::string& path,
+                     const CheckpointInfo& info, const torch::nn::Module& module,
+                     const torch::optim::Optimizer& optimizer) {
+  const auto ranks =
+      gather_texts(communicator, pack_tensors(rank_state(module, generator().get_state())));
+  together(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    CheckpointFile file;
+    file.header = header_of(info);
+    file.sections.push_back({"parameters", pack_tensors(sync::parameters_of(module))});
+    file.sections.push_back({"optimizer", pack_optimizer(optimizer)});
+    for (int rank = 0; rank < communicator.size(); ++rank) {
+      file.sections.push_back({section_of_rank(rank), ranks[static_cast<std::size_t>(rank)]});
+    }
+    write_checkpoint_file(path, std::move(file));
+  });
+}
+
+void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
+                        torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
+  const bool reads = communicator.rank() == 0;
+  const auto share = [&](const std::string& name) {
+    return broadcast_text(communicator, reads ? file.section(name) : "");
+  };
+  const std::string parameters = share("parameters");
+  const std::string state = share("optimizer");
+  std::string own;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    std::string section = share(section_of_rank(rank));
+    if (rank == communicator.rank()) own = std::move(section);
+  }
+  together(communicator, [&] {
+    torch::Tensor random = generator().get_state();
+    unpack_tensors(parameters, sync::parameters_of(module));
+    unpack_optimizer(state, optimizer);
+    unpack_tensors(own, rank_state(module, random));
+    generator().set_state(random);
+  });
+}
+
+}  // namespace asup::train

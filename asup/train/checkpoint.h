@@ -1,0 +1,57 @@
+// A run's whole state in a file, so that it can go on from there to the same bits.
+//
+// Rank 0 writes and reads the file; what belongs to each rank (BatchNorm statistics, random
+// numbers) travels. Called by the thread that trains; saving and restoring are collective.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "asup/collective/communicator.h"
+#include "asup/train/checkpoint_file.h"
+#include "asup/train/choices.h"
+#include "asup/train/config.h"
+
+namespace asup::train {
+
+// What a summary counts over the whole run, resumed or not.
+struct Totals {
+  double seconds = 0;
+  double train_seconds = 0;
+  double comm_s = 0;
+  std::int64_t samples = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
+// The checkpoint's header.
+struct CheckpointInfo {
+  std::int64_t step = 0;  // done
+  std::int64_t ranks = 0;
+  TrainConfig config;
+  Choices choices;
+  Totals totals;
+};
+
+// Throws BadInput for a header of another form, naming `path`.
+CheckpointInfo info_of(const CheckpointFile& file, const std::string& path);
+
+// The newest checkpoint of a run folder, read and checked; throws BadInput that says what is wrong
+// with it and what to do.
+CheckpointFile read_newest_checkpoint(const std::string& run_folder);
+
+// Throws BadInput unless a run with this configuration can go on from the checkpoint: the same
+// number of ranks, and every setting of Scope::fixed as it was.
+void check_can_resume(const CheckpointInfo& info, const TrainConfig& config);
+
+// Throws JobFailed on all ranks when rank 0 cannot write `path`; what was there is untouched.
+void save_checkpoint(Communicator& communicator, const std::string& path,
+                     const CheckpointInfo& info, const torch::nn::Module& module,
+                     const torch::optim::Optimizer& optimizer);
+
+// `file` is rank 0's; other ranks' is not looked at. Throws JobFailed on all ranks where it is of
+// another model or optimizer.
+void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
+                        torch::nn::Module& module, torch::optim::Optimizer& optimizer);
+
+}  // namespace asup::train

@@ -1,0 +1,95 @@
+#include "asup/train/choices.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "asup/base/log.h"
+#include "asup/train/files.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// "model name" on x86-64; "CPU implementer" and "CPU part" on aarch64.
+std::string processor() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string name;
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    const bool tells = line.starts_with("model name") || line.starts_with("CPU implementer") ||
+                       line.starts_with("CPU part");
+    const auto colon = line.find(": ");
+    if (tells && colon != std::string::npos) name += line.substr(colon + 1);
+  }
+  return name.empty() ? " unknown processor" : name;
+}
+
+}  // namespace
+
+Json to_json(const Choices& choices) {
+  return {{"convolution_path", choices.convolution_path},
+          {"threads", choices.threads},
+          {"learned", choices.learned}};
+}
+
+Choices choices_from(const Json& json) {
+  Choices choices;
+  json.at("convolution_path").get_to(choices.convolution_path);
+  json.at("threads").get_to(choices.threads);
+  json.at("learned").get_to(choices.learned);
+  return choices;
+}
+
+ConvolutionCache ConvolutionCache::of_user() {
+  const std::string cache = environment("XDG_CACHE_HOME");
+  if (!cache.empty()) return ConvolutionCache(cache + "/asup");
+  const std::string home = environment("HOME");
+  return ConvolutionCache(home.empty() ? "" : home + "/.cache/asup");
+}
+
+Json ConvolutionCache::read() const {
+  std::ifstream in(file());
+  Json known = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return known.is_object() ? known : Json::object();
+}
+
+std::optional<std::string> ConvolutionCache::find(const std::string& key) const {
+  if (folder_.empty()) return std::nullopt;
+  const Json known = read();
+  const auto found = known.find(key);
+  if (found == known.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+void ConvolutionCache::remember(const std::string& key, const std::string& path) const {
+  if (folder_.empty()) return;
+  try {
+    Json known = read();
+    known[key] = path;
+    std::filesystem::create_directories(folder_);
+    write_atomically(file(), known.dump(1) + "\n");
+  } catch (const std::exception& error) {
+    spdlog::info("the convolution path is not remembered: {}", error.what());
+  }
+}
+
+std::string convolution_key(const TrainConfig& config, const std::string& hosts,
+                            const std::string& torch_version, const std::string& input_shape,
+                            std::int64_t threads) {
+  return fmt::format(
+      "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
+      "{} threads, {} workers",
+      config.model, processor(), hosts, torch_version, config.model_width, config.model_depth,
+      config.stem, input_shape, config.batch / config.workers / config.accumulate, threads,
+      config.workers);
+}
+
+}  // namespace asup::train

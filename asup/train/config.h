@@ -1,0 +1,80 @@
+// Everything that can be said about a training run. Values only; safe from any thread.
+//
+// settings.h describes each member once: as a flag of `asup train`, as a TOML key, and with its
+// range. What a 0 or an empty text stands for is said there too, and resolved by resolve().
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace asup::train {
+
+// How often something is done.
+struct Every {
+  enum class Kind : std::uint8_t { never, epoch, steps };
+  Kind kind = Kind::epoch;
+  std::int64_t steps = 0;  // for Kind::steps
+
+  bool operator==(const Every&) const = default;
+};
+
+struct TrainConfig {
+  // What is trained, on what.
+  std::string model = "cnn";
+  std::int64_t model_width = 0;
+  std::int64_t model_depth = 0;
+  std::string stem = "auto";
+  std::string data = "fashion-mnist";
+  std::int64_t classes = 10;
+  std::int64_t augment_shift = 0;
+  bool augment_flip = false;
+  std::int64_t synthetic_samples = 8192;
+  std::int64_t synthetic_test_samples = 1024;
+  std::string synthetic_shape = "1x28x28";
+  std::int64_t synthetic_classes = 10;
+  double synthetic_noise = 1.0;
+
+  // How long, and in what portions.
+  std::int64_t batch = 128;
+  std::int64_t epochs = 0;
+  std::int64_t steps = 0;
+  std::int64_t stop_at = 0;
+  std::int64_t accumulate = 1;
+  std::string remainder = "keep";
+
+  // How weights change.
+  std::string optimizer = "sgd";
+  double lr = 0;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  std::string schedule = "constant";
+  std::int64_t warmup = 0;
+  std::int64_t decay_every = 0;
+  double decay_factor = 0.1;
+  std::int64_t seed = 0;
+
+  // Who works on it, and how they stay in step.
+  std::int64_t workers = 2;
+  std::string hosts;
+  std::int64_t threads = 0;
+  std::string sync = "allreduce";
+  std::string buffers = "local";
+  double bucket_mb = 25;
+  std::string algorithm = "auto";
+  std::string links = "auto";
+  std::string interface;
+  double timeout = 300;
+  std::string conv_path = "auto";
+
+  // What is left behind.
+  std::string out;
+  std::string resume;
+  Every checkpoint_every{Every::Kind::epoch};
+  std::int64_t keep_checkpoints = 2;
+  std::int64_t log_every = 10;
+  Every eval_every{Every::Kind::epoch};
+  std::string progress = "auto";
+};
+
+}  // namespace asup::train

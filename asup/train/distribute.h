@@ -1,0 +1,42 @@
+// Turns a single-process libtorch program into a distributed one:
+//
+//   auto job = asup::Job::join();
+//   auto replica = asup::distribute(job, model, optimizer);
+//   … loss.backward(); replica->step();
+//
+// All ranks call it, in the same order as their other calls on the job.
+#pragma once
+
+#include <memory>
+
+#include "asup/collective/communicator.h"
+#include "asup/net/job.h"
+#include "asup/sync/replica.h"
+#include "asup/train/strategy.h"
+
+namespace asup {
+
+// The replica has a communicator of its own. Job, model and optimizer must outlive it. Without a
+// strategy: the one in the environment. Throws BadInput for a strategy that cannot work.
+std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
+                                    torch::optim::Optimizer& optimizer);
+std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
+                                    torch::optim::Optimizer& optimizer, const Strategy& strategy);
+
+// For what holds a module: torch's module holders and shared pointers.
+template <typename Holder, typename... Rest>
+auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, const Rest&... rest)
+    -> decltype(distribute(job, static_cast<torch::nn::Module&>(*model), optimizer, rest...)) {
+  return distribute(job, static_cast<torch::nn::Module&>(*model), optimizer, rest...);
+}
+
+namespace train {
+
+// The parts of it, for a caller that keeps them apart. `learned`: see Replica::learned().
+std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy);
+std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
+                                      torch::optim::Optimizer& optimizer, const Strategy& strategy,
+                                      const std::string& learned = "");
+
+}  // namespace train
+}  // namespace asup

@@ -1,0 +1,43 @@
+// A model's marks on the test set, each rank working on its part. Used from the thread that trains.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "asup/collective/communicator.h"
+#include "asup/data/dataset.h"
+#include "asup/models/convolution_path.h"
+#include "asup/models/model.h"
+
+namespace asup::train {
+
+// One test image and what the model made of it.
+struct Example {
+  std::int64_t index = 0;
+  std::int64_t truth = 0;
+  std::int64_t predicted = 0;
+  double confidence = 0;  // probability that the model gave its prediction
+};
+
+struct Evaluation {
+  double loss = 0;  // mean over the test set
+  double accuracy = 0;
+  std::int64_t samples = 0;
+  int classes = 0;
+  std::vector<std::int64_t> confusion;  // row: the truth, column: the prediction
+  std::vector<Example> own;             // of this rank's part
+};
+
+// Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all
+// buffers as they were. `batch`: samples worked on at once, on all ranks together.
+Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
+                    models::ConvolutionPath path, std::int64_t batch);
+
+// evaluation.json: confusion matrix, class names and a gallery: the first images, and those of
+// which the model was surest and wrong.
+nlohmann::ordered_json describe_evaluation(const Evaluation& evaluation,
+                                           const data::Dataset& dataset);
+
+}  // namespace asup::train

@@ -1,0 +1,24 @@
+// Whole files: read at once, and written so that a reader, or a crash, never meets half of one.
+// Safe from any thread, for different paths.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace asup::train {
+
+// Throws BadInput with the path and the reason.
+std::string read_file(const std::string& path);
+
+// Writes the parts, one after the other, to a temporary file beside `path`, syncs it and renames it
+// to `path`. Throws Error with the path and the reason (a full disk, a folder that may not be
+// written); what was at `path` is untouched then.
+void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);
+void write_atomically(const std::string& path, std::string_view text);
+
+// Where write_atomically() collects the bytes.
+std::string temporary_path(const std::string& path);
+
+}  // namespace asup::train

@@ -1,0 +1,58 @@
+#include "asup/train/progress.h"
+
+#include <fmt/format.h>
+
+#include "asup/train/words.h"
+
+namespace asup::train {
+namespace {
+
+class Silence : public Observer {};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_progress(const std::string& mode, const Terminal& terminal) {
+  if (mode == "none") return std::make_unique<Silence>();
+  if (mode == "auto" && terminal.live()) return make_live_progress(terminal);
+  return make_plain_progress(terminal);
+}
+
+std::string headline(const RunFacts& facts) {
+  return fmt::format("{} on {}", facts.model, facts.data);
+}
+
+std::string describe_work(const RunFacts& facts) {
+  const std::string workers = facts.workers == 1 ? "1 worker" : counted(facts.workers, "worker");
+  std::string text = fmt::format("{} × {}", workers, counted(facts.threads, "thread"));
+  if (facts.workers > 1) text += fmt::format(" · {} over {}", facts.sync, facts.links);
+  return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
+}
+
+std::string describe_size(const RunFacts& facts) {
+  return fmt::format("{} parameters · {} training and {} test samples", grouped(facts.parameters),
+                     grouped(facts.train_samples), grouped(facts.test_samples));
+}
+
+std::string result_block(const Summary& summary, const Terminal& terminal) {
+  std::string out;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<13}", name)), value);
+  };
+  if (summary.test) {
+    line("test accuracy", terminal.styled(kGood, percent(summary.test->test_accuracy, 2)));
+  }
+  line("loss", fmt::format("{:.4f}", summary.final_loss));
+  line("time",
+       fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
+  line("speed", fmt::format("{} samples/s",
+                            grouped(static_cast<std::int64_t>(summary.samples_per_s() + 0.5))));
+  if (summary.facts.workers > 1) {
+    line("communication", fmt::format("{} of the time, {} sent", percent(summary.comm_share(), 1),
+                                      byte_size(summary.bytes_sent)));
+  }
+  line("peak memory", byte_size(summary.peak_memory_bytes));
+  line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
+  return out;
+}
+
+}  // namespace asup::train

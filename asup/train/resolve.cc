@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "asup/base/error.h"
+#include "asup/train/config_draft.h"
+
+namespace asup::train {
+namespace {
+
+// Throws unless `name` is as in TrainConfig{}: it would have no effect, which nobody wants unsaid.
+void unused(const TrainConfig& config, std::string_view name, std::string_view because) {
+  const Setting* setting = find_setting(name);
+  check(setting != nullptr, "no setting {}", name);
+  const std::string value = text_of(config, *setting);
+  require(value == text_of(TrainConfig{}, *setting), "{} = {} has no effect: {}. Leave it out.",
+          name, value, because);
+}
+
+void check_sync(const TrainConfig& config) {
+  require(config.sync == "allreduce",
+          "sync = {} is not available in this version of asup; sync = allreduce is.", config.sync);
+}
+
+void check_portions(const TrainConfig& config) {
+  require(config.batch >= config.workers,
+          "batch {} is smaller than workers {}: each worker needs a sample of every batch. Raise "
+          "batch, or lower workers.",
+          config.batch, config.workers);
+  const std::int64_t part = config.batch / config.workers;
+  require(
+      config.accumulate <= part,
+      "accumulate {} cannot cut up a worker's part of a batch, which has {} samples (batch {} / "
+      "workers {}). Lower accumulate, or raise batch.",
+      config.accumulate, part, config.batch, config.workers);
+}
+
+void check_optimizer(const TrainConfig& config) {
+  const bool has_momentum = config.optimizer == "sgd" || config.optimizer == "rmsprop";
+  if (!has_momentum) {
+    unused(config, "momentum", fmt::format("{} has a momentum of its own", config.optimizer));
+  }
+  if (!config.nesterov) return;
+  require(config.optimizer == "sgd", "nesterov is a kind of sgd's momentum, not of {}'s.",
+          config.optimizer);
+  require(config.momentum > 0, "nesterov needs a momentum above 0.");
+}
+
+void check_schedule(const TrainConfig& config) {
+  if (config.schedule == "step") return;
+  const auto because = fmt::format("the schedule is {}, not step", config.schedule);
+  unused(config, "decay-every", because);
+  unused(config, "decay-factor", because);
+}
+
+void check_data(const TrainConfig& config) {
+  if (config.data == "synthetic") {
+    parse_shape(config.synthetic_shape);
+    return;
+  }
+  for (const auto& setting : settings()) {
+    if (setting.name.starts_with("synthetic-")) {
+      unused(config, setting.name, fmt::format("data is {}, not synthetic", config.data));
+    }
+  }
+}
+
+void fill_in(TrainConfig& config) {
+  if (config.lr == 0) config.lr = config.optimizer == "sgd" ? 0.05 : 0.001;
+  if (config.epochs == 0 && config.steps == 0) config.epochs = 5;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_shape(const std::string& text) {
+  std::vector<std::int64_t> shape;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int64_t size = 0;
+    const auto [stop, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || size > 4096) break;
+    shape.push_back(size);
+    at = stop == end ? end : (*stop == 'x' && stop + 1 < end ? stop + 1 : nullptr);
+    if (!at) break;
+  }
+  require(at == end && shape.size() == 3,
+          "synthetic-shape: '{}' is not channels x height x width, like 3x32x32, each 1 … 4096.",
+          text);
+  return shape;
+}
+
+TrainConfig resolve(TrainConfig config) {
+  check_sync(config);
+  check_portions(config);
+  check_optimizer(config);
+  check_schedule(config);
+  check_data(config);
+  fill_in(config);
+  return config;
+}
+
+}  // namespace asup::train

@@ -1,0 +1,38 @@
+#include "asup/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace asup::train {
+namespace {
+
+double cosine(const TrainConfig& config, const RunLength& length, std::int64_t step) {
+  const auto whole = static_cast<double>(std::max<std::int64_t>(1, length.steps - config.warmup));
+  const auto done = static_cast<double>(step - config.warmup);
+  return config.lr * 0.5 * (1 + std::cos(std::numbers::pi * done / whole));
+}
+
+double steps_down(const TrainConfig& config, const RunLength& length, std::int64_t step) {
+  const std::int64_t third = std::max<std::int64_t>(1, (length.epochs() + 2) / 3);
+  const std::int64_t every = config.decay_every > 0 ? config.decay_every : third;
+  const std::int64_t times = step / length.steps_per_epoch / every;
+  return config.lr * std::pow(config.decay_factor, static_cast<double>(times));
+}
+
+}  // namespace
+
+RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch) {
+  return {config.steps > 0 ? config.steps : config.epochs * steps_per_epoch, steps_per_epoch};
+}
+
+double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step) {
+  if (step < config.warmup) {
+    return config.lr * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
+  }
+  if (config.schedule == "cosine") return cosine(config, length, step);
+  if (config.schedule == "step") return steps_down(config, length, step);
+  return config.lr;
+}
+
+}  // namespace asup::train

@@ -1,0 +1,25 @@
+// The learning rate of a step. Pure; safe from any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "asup/train/config.h"
+
+namespace asup::train {
+
+struct RunLength {
+  std::int64_t steps = 0;  // of the whole run
+  std::int64_t steps_per_epoch = 1;
+
+  std::int64_t epochs() const { return (steps + steps_per_epoch - 1) / steps_per_epoch; }
+};
+
+// The length that epochs or steps of the configuration come to.
+RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch);
+
+// needs: 0 <= step < length.steps. Warm-up rises in even steps and reaches config.lr at its last
+// one; cosine then falls to near 0 (Loshchilov and Hutter, "SGDR", 2017, equation 5, without
+// restarts).
+double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step);
+
+}  // namespace asup::train

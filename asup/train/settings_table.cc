@@ -1,0 +1,76 @@
+// The rows behind settings.h.
+#include "asup/train/settings.h"
+
+namespace asup::train {
+namespace {
+
+using C = TrainConfig;
+
+constexpr Range kWhole{0, 9.0e15};  // whole numbers that a double holds exactly
+constexpr Range kCount{1, 1e9};
+constexpr Range kCountOrZero{0, 1e9};
+
+const std::vector<Setting>& table() {
+  static const std::vector<Setting> rows{
+      // clang-format off
+      {"model", "Model and data", &C::model, "what to train; `asup train --list` shows all", {}, {}, Scope::fixed},
+      {"model-width", "Model and data", &C::model_width, "mlp: units of a hidden layer, cnn: channels of the first layer; 0: the model's usual", {0, 65536}, {}, Scope::fixed},
+      {"model-depth", "Model and data", &C::model_depth, "mlp: hidden layers; 0: the model's usual", {0, 1000}, {}, Scope::fixed},
+      {"stem", "Model and data", &C::stem, "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed},
+      {"data", "Model and data", &C::data, "name of a data set, or a folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed},
+      {"classes", "Model and data", &C::classes, "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed},
+      {"augment-shift", "Model and data", &C::augment_shift, "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed},
+      {"augment-flip", "Model and data", &C::augment_flip, "training images are mirrored half of the time", {}, {}, Scope::fixed},
+      {"synthetic-samples", "Model and data", &C::synthetic_samples, "training images of `--data synthetic`", kCount, {}, Scope::fixed},
+      {"synthetic-test-samples", "Model and data", &C::synthetic_test_samples, "its test images", kCount, {}, Scope::fixed},
+      {"synthetic-shape", "Model and data", &C::synthetic_shape, "its images' channels x height x width", {}, {}, Scope::fixed},
+      {"synthetic-classes", "Model and data", &C::synthetic_classes, "its classes", {1, 65536}, {}, Scope::fixed},
+      {"synthetic-noise", "Model and data", &C::synthetic_noise, "standard deviation of its noise; its patterns' own is 1", {0, 1e6}, {}, Scope::fixed},
+
+      {"batch", "Length", &C::batch, "global batch: samples of one step, on all workers together", kCount, {}, Scope::fixed},
+      {"epochs", "Length", &C::epochs, "passes over the data; 0: as many as --steps needs, or else 5", kCountOrZero},
+      {"steps", "Length", &C::steps, "steps in all; 0: as many as --epochs needs", kCountOrZero},
+      {"stop-at", "Length", &C::stop_at, "stop after this step, with a checkpoint to resume from; 0: at the end", kCountOrZero, {}, Scope::call},
+      {"accumulate", "Length", &C::accumulate, "a worker's part of a batch is worked on in so many portions, to save memory", {1, 65536}, {}, Scope::fixed},
+      {"remainder", "Length", &C::remainder, "samples at an epoch's end that fill no batch: a shorter last batch, leave them out, or fill it up", {}, {"keep", "drop", "pad"}, Scope::fixed},
+
+      {"optimizer", "Optimizer", &C::optimizer, "how gradients change weights", {}, {"sgd", "adam", "adamw", "rmsprop"}, Scope::fixed},
+      {"lr", "Optimizer", &C::lr, "learning rate; 0: 0.05 for sgd, 0.001 for the others", {0, 1000}},
+      {"momentum", "Optimizer", &C::momentum, "of sgd and rmsprop", {0, 1, false, true}},
+      {"nesterov", "Optimizer", &C::nesterov, "Nesterov's momentum, for sgd"},
+      {"weight-decay", "Optimizer", &C::weight_decay, "pull of every weight towards 0", {0, 10}},
+      {"schedule", "Optimizer", &C::schedule, "course of the learning rate after the warm-up", {}, {"constant", "cosine", "step"}},
+      {"warmup", "Optimizer", &C::warmup, "steps in which the learning rate rises from near 0", kCountOrZero},
+      {"decay-every", "Optimizer", &C::decay_every, "schedule step: epochs after which the rate is multiplied by decay-factor; 0: a third of the run", kCountOrZero},
+      {"decay-factor", "Optimizer", &C::decay_factor, "schedule step: the factor", {0, 1, true, false}},
+      {"seed", "Optimizer", &C::seed, "of first weights, order of samples, augmentation and dropout", kWhole, {}, Scope::fixed},
+
+      {"workers", "Workers", &C::workers, "processes that train together", {1, 4096}, {}, Scope::fixed},
+      {"hosts", "Workers", &C::hosts, "hosts to start them on over ssh, a,b,c; empty: this one"},
+      {"threads", "Workers", &C::threads, "threads of a worker; 0: its share of the host's cores", {0, 1024}},
+      {"sync", "Workers", &C::sync, "how workers stay in step; this version has allreduce", {}, {"allreduce", "server", "asup", "local", "diloco", "adpsgd", "gossip"}, Scope::fixed},
+      {"buffers", "Workers", &C::buffers, "BatchNorm statistics: each worker's own, rank 0's, or the average", {}, {"local", "broadcast", "average"}, Scope::fixed},
+      {"bucket-mb", "Workers", &C::bucket_mb, "gradients travel in buckets of about so many megabytes", {0, 4096, true, false}},
+      {"algorithm", "Workers", &C::algorithm, "of the all-reduce; auto: the best for the links"},
+      {"links", "Workers", &C::links, "auto: shared memory between workers of one host, TCP between hosts", {}, {"auto", "shm", "tcp"}},
+      {"interface", "Workers", &C::interface, "network interface or address that workers listen on; empty: the route to the coordinator"},
+      {"timeout", "Workers", &C::timeout, "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}},
+      {"conv-path", "Workers", &C::conv_path, "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}},
+
+      {"out", "Run folder", &C::out, "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous", {}, {}, Scope::call},
+      {"resume", "Run folder", &C::resume, "continue the run in this folder from its last checkpoint", {}, {}, Scope::call},
+      {"checkpoint-every", "Run folder", &C::checkpoint_every, "so many steps, `epoch` or `never`", kCount},
+      {"keep-checkpoints", "Run folder", &C::keep_checkpoints, "how many of the last checkpoints stay", {1, 1e6}},
+      {"log-every", "Run folder", &C::log_every, "steps between two rows of metrics.jsonl", kCount},
+      {"eval-every", "Run folder", &C::eval_every, "test after so many steps, every `epoch`, or `never` before the end", kCount},
+      {"progress", "Run folder", &C::progress, "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}},
+      // clang-format on
+  };
+  return rows;
+}
+
+}  // namespace
+
+std::span<const Setting> settings() { return table(); }
+
+}  // namespace asup::train

@@ -1,0 +1,205 @@
+#include "asup/train/setup.h"
+
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <set>
+
+#include "asup/base/error.h"
+#include "asup/data/random.h"
+#include "asup/net/mesh.h"
+#include "asup/sync/agreement.h"
+#include "asup/train/distribute.h"
+#include "asup/train/inputs.h"
+#include "asup/train/settings.h"
+#include "asup/train/stepper.h"
+#include "asup/train/strings_exchange.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Cores that this process may use.
+std::int64_t cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// What the launcher or the user said, else the rank's share of the host's cores.
+std::int64_t usual_threads(const Job& job) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return torch::get_num_threads();
+  const auto& members = job.roster().members;
+  const auto& host = members[static_cast<std::size_t>(job.rank())].host;
+  const auto here = std::count_if(members.begin(), members.end(),
+                                  [&](const net::Member& member) { return member.host == host; });
+  return std::max<std::int64_t>(1, cores() / here);
+}
+
+std::string hosts_of(const Job& job) {
+  std::set<std::string> names;
+  for (const auto& member : job.roster().members) names.insert(member.hostname);
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string links_in_words(Job& job) {
+  if (job.mesh().shares_memory()) return "shared memory";
+  return job.roster().one_host() ? "TCP on this host" : "TCP";
+}
+
+// Other launchers than asup train could give each rank flags of its own.
+void check_same_settings(Communicator& control, const TrainConfig& config) {
+  std::vector<sync::Fact> facts;
+  for (const auto& setting : settings()) {
+    if (setting.scope == Scope::call) continue;
+    facts.push_back({fmt::format("setting {}", setting.name), text_of(config, setting)});
+  }
+  sync::check_same_facts(control, facts);
+}
+
+// Rank 0 reads the checkpoint, and all ranks learn its header.
+struct Resumed {
+  CheckpointFile file;  // on rank 0
+  std::optional<CheckpointInfo> info;
+};
+
+Resumed read_checkpoint(Communicator& control, const TrainConfig& config) {
+  Resumed resumed;
+  if (config.resume.empty()) return resumed;
+  std::string complaint;
+  if (control.rank() == 0) {
+    try {
+      resumed.file = read_newest_checkpoint(config.resume);
+      check_can_resume(info_of(resumed.file, config.resume), config);
+    } catch (const BadInput& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(control, complaint);
+  CheckpointFile header;
+  header.header = Json::parse(broadcast_text(control, resumed.file.header.dump()));
+  resumed.info = info_of(header, config.resume);
+  return resumed;
+}
+
+// How the convolution path was found, for the log.
+struct PathChoice {
+  std::string name;
+  std::string note;
+};
+
+PathChoice measure_path(const Setup& setup, const TrainConfig& config) {
+  const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
+  const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(setup.train->size()));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  const auto choice = models::measure_convolution_path(*setup.model, setup.train->get(indices));
+  return {std::string(models::name_of(choice.path)), choice.times.empty() ? "" : choice.describe()};
+}
+
+// The configuration's, the checkpoint's, the remembered, or the fastest: as rank 0 has it.
+PathChoice choose_path(const Setup& setup, const TrainConfig& config, const std::string& key) {
+  if (config.conv_path != "auto") {
+    return {config.conv_path, fmt::format("convolution path: {} (as set)", config.conv_path)};
+  }
+  if (setup.resumed) {
+    const auto& name = setup.resumed->choices.convolution_path;
+    return {name, fmt::format("convolution path: {} (as before)", name)};
+  }
+  const auto cache = ConvolutionCache::of_user();
+  const bool first = setup.control->rank() == 0;
+  const auto known =
+      broadcast_text(*setup.control, first ? cache.find(key).value_or("") : std::string());
+  if (!known.empty()) return {known, fmt::format("convolution path: {} (as last time)", known)};
+  // All ranks measure at once, as they will work at once.
+  PathChoice choice = measure_path(setup, config);
+  choice.name = broadcast_text(*setup.control, choice.name);
+  if (first && !choice.note.empty()) cache.remember(key, choice.name);
+  return choice;
+}
+
+std::int64_t count_parameters(const models::Model& model) {
+  std::int64_t count = 0;
+  for (const auto& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+RunFacts facts_of(const Setup& setup, Job& job, const TrainConfig& config) {
+  RunFacts facts;
+  facts.folder = config.out;
+  facts.model = config.model;
+  facts.data = config.data;
+  facts.optimizer = config.optimizer;
+  facts.sync = config.sync;
+  facts.links = job.size() > 1 ? links_in_words(job) : "none";
+  facts.convolution_path = setup.choices.convolution_path;
+  facts.workers = config.workers;
+  facts.threads = setup.choices.threads;
+  facts.batch = config.batch;
+  facts.parameters = count_parameters(*setup.model);
+  facts.train_samples = static_cast<std::int64_t>(setup.train->size());
+  facts.test_samples = static_cast<std::int64_t>(setup.test->size());
+  facts.steps = setup.length.steps;
+  facts.steps_per_epoch = setup.length.steps_per_epoch;
+  facts.first_step = setup.resumed ? setup.resumed->step : 0;
+  return facts;
+}
+
+void set_threads(Setup& setup, const Job& job, const TrainConfig& config) {
+  const bool as_before = config.threads == 0 && setup.resumed;
+  setup.choices.threads = as_before            ? setup.resumed->choices.threads
+                          : config.threads > 0 ? config.threads
+                                               : usual_threads(job);
+  torch::set_num_threads(static_cast<int>(setup.choices.threads));
+}
+
+void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config) {
+  const auto seed = static_cast<std::uint64_t>(config.seed);
+  torch::manual_seed(seed);
+  setup.model = make_model(config, *setup.train);
+  setup.optimizer = make_optimizer(config, *setup.model);
+  // Dropout is each rank's own.
+  torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
+  if (setup.resumed) setup.choices.learned = setup.resumed->choices.learned;
+  setup.replica = make_replica(*setup.gradients, *setup.model, *setup.optimizer,
+                               strategy_of(config), setup.choices.learned);
+}
+
+}  // namespace
+
+Setup set_up(Job& job, const TrainConfig& config) {
+  Setup setup;
+  setup.train = open_data(config, data::Split::train);
+  setup.test = open_data(config, data::Split::test);
+  setup.control = make_communicator(job, strategy_of(config));
+  setup.gradients = make_communicator(job, strategy_of(config));
+  setup.batches = make_batches(config, *setup.train, job.rank());
+  setup.length = run_length(config, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
+
+  check_same_settings(*setup.control, config);
+  const Resumed resumed = read_checkpoint(*setup.control, config);
+  setup.resumed = resumed.info;
+  set_threads(setup, job, config);
+  make_trained_parts(setup, job, config);
+
+  const auto shape = fmt::format("{}", fmt::join(setup.train->input_shape(), "x"));
+  const PathChoice path = choose_path(
+      setup, config,
+      convolution_key(config, hosts_of(job), TORCH_VERSION, shape, setup.choices.threads));
+  setup.choices.convolution_path = path.name;
+  setup.path = models::convolution_path_from(path.name);
+  if (setup.resumed) {
+    restore_checkpoint(*setup.control, resumed.file, *setup.model, *setup.optimizer);
+  }
+  setup.facts = facts_of(setup, job, config);
+  setup.facts.conv_note = path.note;
+  return setup;
+}
+
+}  // namespace asup::train

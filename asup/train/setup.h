@@ -1,0 +1,41 @@
+// Everything that a run works on, made ready for the first step. Used from the thread that trains.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "asup/collective/communicator.h"
+#include "asup/data/dataset.h"
+#include "asup/data/sharding.h"
+#include "asup/models/convolution_path.h"
+#include "asup/models/model.h"
+#include "asup/net/job.h"
+#include "asup/sync/replica.h"
+#include "asup/train/checkpoint.h"
+#include "asup/train/choices.h"
+#include "asup/train/config.h"
+#include "asup/train/records.h"
+#include "asup/train/schedule.h"
+
+namespace asup::train {
+
+struct Setup {
+  std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
+  std::unique_ptr<Communicator> gradients;  // the replica's own
+  std::unique_ptr<data::Dataset> train, test;
+  std::unique_ptr<data::ShardedBatches> batches;
+  std::shared_ptr<models::Model> model;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
+  models::ConvolutionPath path = models::ConvolutionPath::onednn;
+  Choices choices;
+  RunLength length;
+  RunFacts facts;
+  std::optional<CheckpointInfo> resumed;
+};
+
+// Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
+// BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.
+Setup set_up(Job& job, const TrainConfig& config);
+
+}  // namespace asup::train

@@ -1,0 +1,67 @@
+#include "asup/train/stepper.h"
+
+#include "asup/base/error.h"
+#include "asup/data/sharding.h"
+
+namespace asup::train {
+
+namespace F = torch::nn::functional;
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                        const models::Model& model) {
+  const auto parameters = model.parameters();
+  const double decay = config.weight_decay;
+  if (config.optimizer == "sgd") {
+    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(config.lr)
+                                                               .momentum(config.momentum)
+                                                               .nesterov(config.nesterov)
+                                                               .weight_decay(decay));
+  }
+  if (config.optimizer == "adam") {
+    return std::make_unique<torch::optim::Adam>(
+        parameters, torch::optim::AdamOptions(config.lr).weight_decay(decay));
+  }
+  if (config.optimizer == "adamw") {
+    return std::make_unique<torch::optim::AdamW>(
+        parameters, torch::optim::AdamWOptions(config.lr).weight_decay(decay));
+  }
+  check(config.optimizer == "rmsprop", "no optimizer {}", config.optimizer);
+  return std::make_unique<torch::optim::RMSprop>(
+      parameters,
+      torch::optim::RMSpropOptions(config.lr).momentum(config.momentum).weight_decay(decay));
+}
+
+double Stepper::step(const data::Batch& batch, std::size_t samples, double lr) {
+  for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+  optimizer_.zero_grad();
+  // The exchange takes the mean over ranks, the update wants the mean over samples.
+  const double weight = static_cast<double>(ranks_) / static_cast<double>(samples);
+  const auto own = static_cast<std::size_t>(batch.input.size(0));
+  const auto portions = std::min(own, static_cast<std::size_t>(portions_));
+  double loss = 0;
+  for (std::size_t i = 0; i < portions; ++i) {
+    const auto part = data::part_of(own, i, portions);
+    const auto begin = static_cast<std::int64_t>(part.begin);
+    const auto count = static_cast<std::int64_t>(part.size());
+    std::optional<NoSync> local;
+    if (i + 1 < portions) local.emplace(replica_);
+    loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
+                    weight);
+  }
+  replica_.step();
+  return loss;
+}
+
+double Stepper::portion(const data::Batch& batch, double weight) {
+  torch::Tensor loss;
+  {
+    models::ConvolutionScope scope(path_, models::Pass::forward);
+    loss = F::cross_entropy(model_.forward(batch.input), batch.target,
+                            F::CrossEntropyFuncOptions().reduction(torch::kSum));
+  }
+  models::ConvolutionScope scope(path_, models::Pass::backward);
+  (loss * weight).backward();
+  return loss.item<double>();
+}
+
+}  // namespace asup::train

@@ -1,0 +1,24 @@
+#include "asup/train/tally.h"
+
+namespace asup::train {
+
+Tally::~Tally() {
+  if (under_way_) (void)work_.wait();  // values_ must outlive the call
+}
+
+void Tally::start(const StepFigures& own) {
+  check(!under_way_, "the last step's figures were not collected");
+  values_ = {own.loss, own.samples, own.wait_seconds, own.stops};
+  if (communicator_.size() > 1)
+    work_ = communicator_.start_all_reduce(buffer_of(std::span<double>(values_)));
+  under_way_ = true;
+}
+
+std::optional<StepFigures> Tally::collect() {
+  if (!under_way_) return std::nullopt;
+  under_way_ = false;
+  work_.wait().or_throw();
+  return StepFigures{values_[0], values_[1], values_[2], values_[3]};
+}
+
+}  // namespace asup::train

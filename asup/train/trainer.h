@@ -1,0 +1,27 @@
+// A whole training run, as one rank of a job works on it. Used from one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "asup/net/job.h"
+#include "asup/train/config.h"
+#include "asup/train/observer.h"
+
+namespace asup::train {
+
+struct TrainEnd {
+  Summary summary;       // on rank 0
+  bool stopped = false;  // before the run's last step, as asked
+};
+
+// Trains, and leaves the run folder config.out behind (rank 0 does). Collective: all ranks give the
+// same configuration, resolved, with workers = job.size(). `display` is told on rank 0 alone.
+// `stop_asked` is looked at after every step; when any rank's says so, all stop.
+//
+// Throws BadInput for input that cannot be used, JobFailed where a peer was lost or ranks disagree,
+// Error when a file cannot be written or the loss is no number any more.
+TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
+               const std::function<bool()>& stop_asked);
+
+}  // namespace asup::train

@@ -1,0 +1,17 @@
+# Installs asup from BUILD into a fresh folder under WORK, and builds and runs the consumer with it.
+#   cmake -DBUILD=... -DWORK=... -DSOURCE=... -P install_and_use.cmake
+
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed)
+  if(failed)
+    list(JOIN ARGV " " command)
+    message(FATAL_ERROR "failed: ${command}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/asup")
+run("${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/build" -G Ninja -DCMAKE_BUILD_TYPE=Release
+    "-DCMAKE_PREFIX_PATH=${WORK}/asup")
+run("${CMAKE_COMMAND}" --build "${WORK}/build")
+run("${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}/build" --output-on-failure)

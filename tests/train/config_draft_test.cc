@@ -1,0 +1,131 @@
+#include "asup/train/config_draft.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace asup::train {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ConfigDraftTest : public ::testing::Test {
+ protected:
+  std::string refusal(const std::string& toml) {
+    ConfigDraft draft;
+    const auto path = folder_.write("job.toml", toml);
+    const auto message = message_of<BadInput>([&] { draft.read_toml(path); });
+    EXPECT_THAT(message, StartsWith(path));
+    return message.substr(std::min(message.size(), path.size()));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ConfigDraftTest, FlagsGoOverFiles) {
+  ConfigDraft draft;
+  draft.read_toml(
+      folder_.write("job.toml", "batch = 64\nlr = 1\nmodel = \"mlp\"\nnesterov = true\n"));
+  draft.set_flag(*find_setting("batch"), "32");
+  EXPECT_EQ(draft.config().batch, 32);
+  EXPECT_EQ(draft.config().lr, 1.0);
+  EXPECT_EQ(draft.config().model, "mlp");
+  EXPECT_TRUE(draft.config().nesterov);
+  EXPECT_TRUE(draft.given("batch"));
+  EXPECT_FALSE(draft.given("seed"));
+}
+
+TEST_F(ConfigDraftTest, WhatIsWrittenReadsTheSame) {
+  TrainConfig config;
+  config.data = "odd \"name\" \\ with\ttab";
+  config.lr = 0.1 + 0.2;
+  config.eval_every = {Every::Kind::steps, 3};
+  config.nesterov = true;
+  ConfigDraft draft;
+  draft.read_toml(folder_.write("config.toml", to_toml(config)));
+  for (const auto& setting : settings()) {
+    EXPECT_EQ(text_of(draft.config(), setting), text_of(config, setting)) << setting.name;
+  }
+}
+
+TEST_F(ConfigDraftTest, RefusalsSayFileLineAndKey) {
+  EXPECT_EQ(refusal("batch = 64\nwokers = 2\n"),
+            ":2: wokers: there is no such setting; did you mean 'workers'?");
+  EXPECT_EQ(refusal("\n\nbatch = 0\n"), ":3: batch: 0 is out of range (allowed: 1 … 1000000000)");
+  EXPECT_THAT(refusal("batch = \"many\"\n"), HasSubstr(":1: batch: 'many' is not a whole number"));
+  EXPECT_THAT(refusal("batch = 1.5\n"), HasSubstr(":1: batch: 1.5 is not a whole number"));
+  EXPECT_THAT(refusal("model = 3\n"), HasSubstr(":1: model: 3 is not a text"));
+  EXPECT_THAT(refusal("[optimizer]\nlr = 1\n"), HasSubstr(":1: optimizer: a text, a number"));
+  EXPECT_THAT(refusal("batch = [1]\n"), HasSubstr("not a table, list or date"));
+  EXPECT_THAT(refusal("batch = = 3\n"), HasSubstr(":1: "));
+  EXPECT_THAT(refusal("lr = 0.1\nlr = 0.2\n"), HasSubstr(":2: "));
+}
+
+TEST_F(ConfigDraftTest, FilesThatCannotBeReadAreNamed) {
+  ConfigDraft draft;
+  EXPECT_EQ(message_of<BadInput>([&] { draft.read_toml(folder_.file("none.toml")); }),
+            folder_.file("none.toml") + ": cannot be read (No such file or directory)");
+  EXPECT_EQ(message_of<BadInput>([&] { draft.read_toml(folder_.path()); }),
+            folder_.path() + ": cannot be read (Is a directory)");
+}
+
+TEST_F(ConfigDraftTest, EpochsAndStepsExcludeEachOther) {
+  EXPECT_THAT(refusal("epochs = 2\nsteps = 100\n"), HasSubstr("give one of them"));
+  ConfigDraft draft;
+  draft.read_toml(folder_.write("job.toml", "epochs = 2\n"));
+  draft.set_flag(*find_setting("steps"), "100");
+  EXPECT_EQ(draft.config().epochs, 0);
+  EXPECT_EQ(draft.config().steps, 100);
+  EXPECT_THROW(draft.set_flag(*find_setting("epochs"), "1"), BadInput);
+}
+
+std::string complaint(const std::function<void(TrainConfig&)>& change) {
+  TrainConfig config;
+  change(config);
+  return message_of<BadInput>([&] { resolve(config); });
+}
+
+TEST(Resolve, FillsInWhatIsLeftOpen) {
+  EXPECT_EQ(resolve({}).lr, 0.05);
+  EXPECT_EQ(resolve({}).epochs, 5);
+  TrainConfig adam;
+  adam.optimizer = "adam";
+  adam.steps = 10;
+  EXPECT_EQ(resolve(adam).lr, 0.001);
+  EXPECT_EQ(resolve(adam).epochs, 0);
+}
+
+TEST(Resolve, RefusesWhatCannotWork) {
+  EXPECT_EQ(complaint([](auto& c) { c.sync = "gossip"; }),
+            "sync = gossip is not available in this version of asup; sync = allreduce is.");
+  EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
+              StartsWith("batch 3 is smaller than workers 4"));
+  EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
+              StartsWith("accumulate 5 cannot cut up"));
+  EXPECT_THAT(complaint([](auto& c) { c.nesterov = true, c.optimizer = "adam"; }),
+              HasSubstr("not of adam's"));
+  EXPECT_THAT(complaint([](auto& c) { c.nesterov = true, c.momentum = 0; }),
+              HasSubstr("needs a momentum"));
+}
+
+TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
+  EXPECT_EQ(complaint([](auto& c) { c.momentum = 0.5, c.optimizer = "adam"; }),
+            "momentum = 0.5 has no effect: adam has a momentum of its own. Leave it out.");
+  EXPECT_THAT(complaint([](auto& c) { c.decay_every = 3; }), HasSubstr("not step"));
+  EXPECT_THAT(complaint([](auto& c) { c.synthetic_samples = 3; }),
+              HasSubstr("data is fashion-mnist, not synthetic"));
+}
+
+TEST(Resolve, ReadsShapes) {
+  EXPECT_EQ(parse_shape("3x32x16"), (std::vector<std::int64_t>{3, 32, 16}));
+  for (const auto* text : {"", "3", "3x32", "3x32x", "3x32x32x1", "3x0x3", "axbxc", "3,32,32"}) {
+    EXPECT_THROW(parse_shape(text), BadInput) << text;
+  }
+}
+
+}  // namespace
+}  // namespace asup::train

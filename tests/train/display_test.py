@@ -1,0 +1,147 @@
+"""What a person sees: the live display on a terminal, lines elsewhere, and the report."""
+
+import fcntl
+import html.parser
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unittest
+
+from harness import SMALL, Case
+
+RUN = ["train", *SMALL, "--epochs=3", "--workers=2", "--out=run"]
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Display(Case):
+    def on_terminal(self, columns, *flags, **environment):
+        """Everything that the command draws on a terminal of so many columns."""
+        parent, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        environment = dict(self.environment, TERM="xterm", **environment)
+        process = subprocess.Popen(self.command(*flags), env=environment, cwd=self.place,
+                                   stdin=child, stdout=child, stderr=child)
+        self.addCleanup(self.end, process)
+        os.close(child)
+        drawn = b""
+        while True:
+            try:
+                piece = os.read(parent, 65536)
+            except OSError:  # the last one closed the terminal
+                break
+            if not piece:
+                break
+            drawn += piece
+        os.close(parent)
+        self.assertEqual(process.wait(), 0, drawn)
+        return drawn.decode()
+
+    def test_live(self):
+        drawn = self.on_terminal(100, *RUN)
+        self.assertIn("━", drawn)
+        self.assertIn("\x1b[36m", drawn)
+        self.assertEqual(drawn.count("\x1b[?25l"), 1)  # the cursor is hidden once …
+        self.assertGreater(drawn.rfind("\x1b[?25h"), drawn.rfind("\x1b[?25l"))  # … and comes back
+        plain = ESCAPE.sub("", drawn)
+        for epoch in 1, 2, 3:
+            self.assertRegex(plain, rf"\r +{epoch}/3 +[\d.]+ +[\d.]+ % +[\d,]+ +\d+ % +\d:\d\d")
+        self.assertRegex(plain, r"test accuracy +[\d.]+ %")
+        self.assertRegex(plain, r"report +run/report.html")
+
+    def test_no_line_is_wider_than_the_terminal(self):
+        for columns in 40, 60, 200:
+            drawn = self.on_terminal(columns, *RUN, NO_COLOR="1")
+            self.assertNotRegex(drawn, r"\x1b\[[0-9;]*m")
+            for line in re.split(r"[\r\n]", ESCAPE.sub("", drawn)):
+                if "━" in line:
+                    self.assertLess(len(line), columns, line)
+
+    def test_lines_elsewhere(self):
+        out = self.call(*RUN).stdout
+        self.assertNotIn("\x1b", out)
+        self.assertNotIn("\r", out)
+        self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  loss [\d.]+  \d+ samples/s")
+        self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  test accuracy [\d.]+ %")
+        self.assertEqual(self.call(*RUN, "--progress=none").stdout, "")
+
+    def test_a_diverged_run_gives_the_cursor_back(self):
+        with self.assertRaises(AssertionError) as failure:
+            self.on_terminal(100, *RUN, "--lr=1000")
+        drawn = failure.exception.args[0]
+        self.assertIn("diverged", drawn)
+        self.assertGreater(drawn.rfind("[?25h"), drawn.rfind("[?25l"))
+
+    def test_help_lists_every_group(self):
+        out = self.call("train", "--help").stdout
+        for words in ("Model and data:", "Optimizer:", "Workers:", "--weight-decay", "examples:"):
+            self.assertIn(words, out)
+        out = self.call("train", "--list").stdout
+        self.assertIn("resnet18", out)
+        self.assertIn("fashion-mnist", out)
+
+
+class Page(html.parser.HTMLParser):
+    """Collects the run's figures and everything the page would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.loads, self.run, self.inside = [], "", False
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.loads += [attributes[name] for name in ("src", "href") if name in attributes]
+        self.inside = attributes.get("id") == "run"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.run += data
+
+
+class Report(Case):
+    def read(self):
+        with open(self.path("run/report.html")) as file:
+            text = file.read()
+        page = Page()
+        page.feed(text)
+        self.assertEqual(page.loads, [])  # it needs nothing from outside
+        addresses = set(re.findall(r"https?://[^\s\"'<]+", text.replace(page.run, "")))
+        self.assertEqual(addresses, {"http://www.w3.org/2000/svg"})
+        return json.loads(page.run)
+
+    def test_is_made_with_the_run_and_again(self):
+        self.call(*RUN, "--synthetic-shape=3x8x8", "--data=synthetic")
+        run = self.read()
+        self.assertEqual(len(run["steps"]), 51)
+        self.assertEqual(len(run["tests"]), 3)
+        self.assertEqual(sum(run["evaluation"]["confusion"]), 90)
+        self.assertEqual(len(run["evaluation"]["first"]), 24)
+        for example in run["evaluation"]["first"]:
+            self.assertTrue(example["image"].startswith("data:image/png;base64,iVBORw0KGgo"))
+
+        os.remove(self.path("run/report.html"))
+        out = self.call("report", "run").stdout
+        self.assertRegex(out, r"test accuracy +[\d.]+ %")
+        self.assertEqual(self.read(), run)
+
+    def test_texts_of_the_run_cannot_break_out(self):
+        self.call(*RUN)
+        with open(self.path("run/config.toml"), "a") as file:
+            file.write("# </script><script>alert(1)</script>\n")
+        self.call("report", "run")
+        self.assertIn("</script><script>alert(1)", self.read()["config"])
+
+    def test_a_run_without_an_end_is_refused(self):
+        self.call(*RUN)
+        os.remove(self.path("run/summary.json"))
+        self.assertIn("has not ended", self.refused("report", "run"))
+
+
+if __name__ == "__main__":
+    unittest.main()

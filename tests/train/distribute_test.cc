@@ -1,0 +1,105 @@
+#include "asup/train/distribute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "asup/asup.h"
+#include "asup/base/error.h"
+#include "tests/support/ranks.h"
+#include "tests/train/temporary_folder.h"
+
+namespace asup {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::run_ranks;
+using asup::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+net::Environment environment(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(Strategy, VariablesGoOverTheFile) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("strategy.toml", "buffers = \"average\"\nbucket-mb = 4\n");
+  const auto strategy = Strategy::from(
+      environment({{"ASUP_STRATEGY", file}, {"ASUP_BUCKET_MB", "8"}, {"ASUP_TIMEOUT", "30"}}));
+  EXPECT_EQ(strategy.buffers, "average");
+  EXPECT_EQ(strategy.bucket_mb, 8);
+  EXPECT_EQ(strategy.timeout.count(), 30);
+  EXPECT_EQ(Strategy::from(environment({})).bucket_mb, 25);
+}
+
+TEST(Strategy, MistakesAreNamed) {
+  const TemporaryFolder folder;
+  const auto refusal = [](std::map<std::string, std::string> variables) {
+    return message_of<BadInput>([&] { Strategy::from(environment(variables)); });
+  };
+  EXPECT_EQ(refusal({{"ASUP_BUFFERS", "locl"}}),
+            "ASUP_BUFFERS: 'locl' is none of local, broadcast, average; did you mean 'local'?");
+  EXPECT_THAT(refusal({{"ASUP_SYNC", "diloco"}}), HasSubstr("not available in this version"));
+  const auto file = folder.write("strategy.toml", "batch = 4\n");
+  EXPECT_THAT(refusal({{"ASUP_STRATEGY", file}}),
+              HasSubstr("batch is a setting of `asup train`, not of a strategy"));
+}
+
+torch::nn::Linear row(const torch::Tensor& weight) {
+  torch::nn::Linear linear(torch::nn::LinearOptions(3, 1).bias(false));
+  torch::NoGradGuard no_grad;
+  linear->weight.copy_(weight);
+  return linear;
+}
+
+// Each rank has half of the data, and all end as one process would.
+TEST(Distribute, TakesReferencesHoldersAndSharedPointers) {
+  const auto data = torch::arange(24, torch::kFloat32).view({8, 3}) / 24;
+  const auto first = torch::tensor({{0.5F, -1.0F, 2.0F}});
+  auto alone = row(first);
+  torch::optim::SGD optimizer(alone->parameters(), 0.1);
+  alone->forward(data).square().mean().backward();
+  optimizer.step();
+
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto part = data.narrow(0, job.rank() * 4, 4);
+    const auto train = [&](torch::nn::Linear linear, auto distribute_it) {
+      torch::optim::SGD optimizer(linear->parameters(), 0.1);
+      const auto replica = distribute_it(linear, optimizer);
+      linear->forward(part).square().mean().backward();
+      EXPECT_EQ(replica->step(), StepResult::applied);
+      EXPECT_TRUE(torch::allclose(linear->weight, alone->weight, 1e-6, 1e-7));
+      EXPECT_EQ(replica->stats().steps, 1u);
+      replica->check_equal();
+    };
+    // Rank 0's weights become everybody's.
+    const auto fresh = [&] { return row(job.rank() == 0 ? first : torch::zeros({1, 3})); };
+    train(fresh(), [&](auto& model, auto& optimizer) { return distribute(job, model, optimizer); });
+    train(fresh(),
+          [&](auto& model, auto& optimizer) { return distribute(job, *model, optimizer); });
+    train(fresh(), [&](auto& model, auto& optimizer) {
+      auto shared = model.ptr();
+      return distribute(job, shared, optimizer, Strategy{.buffers = "average"});
+    });
+  });
+}
+
+TEST(Distribute, RefusesAStrategyThatCannotWork) {
+  run_ranks(1, net::LinkKind::inproc, [](Job& job) {
+    torch::nn::Linear model(3, 1);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    const auto refusal = [&](const Strategy& strategy) {
+      return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
+    };
+    EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("not available in this version"));
+    EXPECT_THAT(refusal({.bucket_mb = 0}), HasSubstr("bucket-mb"));
+    EXPECT_THAT(refusal({.algorithm = "spiral"}), HasSubstr("spiral"));
+  });
+}
+
+}  // namespace
+}  // namespace asup

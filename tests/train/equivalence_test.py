@@ -1,0 +1,71 @@
+"""What a step trains on, and what comes out, does not depend on the number of workers."""
+
+import unittest
+
+from harness import SMALL, Case
+
+
+class Equivalence(Case):
+    def assert_same_course(self, run, other):
+        self.assertEqual(len(run.losses), len(other.losses))
+        for step, (a, b) in enumerate(zip(run.losses, other.losses), 1):
+            self.assertLessEqual(abs(a - b), 1e-5 * abs(b), f"step {step}: {a} and {b}")
+        self.assertAlmostEqual(run.summary["test_accuracy"], other.summary["test_accuracy"], 2)
+
+    def test_workers_follow_one_process(self):
+        flags = ["--steps=50", "--lr=0.05", "--model=cnn", "--model-width=4"]
+        alone = self.train("one", *flags, "--workers=1")
+        self.assertEqual([row["step"] for row in alone.rows if "loss" in row],
+                         list(range(1, 51)))
+        self.assertLess(alone.losses[-1], 0.5 * alone.losses[0])  # it learns
+        for workers in 2, 3:
+            self.assert_same_course(self.train(f"{workers}", *flags, f"--workers={workers}"), alone)
+
+    # 400 samples are 16 batches of 24 and one of 16; 3 workers have 6, 5 and 5 of those.
+    def test_last_batch_weighs_by_samples(self):
+        flags = ["--epochs=3", "--momentum=0"]
+        alone = self.train("one", *flags, "--workers=1")
+        self.assertEqual(alone.rows[16]["samples"], 16)
+        self.assert_same_course(self.train("three", *flags, "--workers=3"), alone)
+
+    # 6 batches of 8 and one of 2, for 4 workers: two of them have nothing to do in it.
+    def test_workers_without_samples(self):
+        flags = ["--epochs=2", "--batch=8", "--synthetic-samples=50"]
+        alone = self.train("one", *flags, "--workers=1")
+        self.assertEqual(alone.rows[6]["samples"], 2)
+        self.assert_same_course(self.train("four", *flags, "--workers=4"), alone)
+
+    def test_portions_add_up_to_a_batch(self):
+        flags = ["--steps=30", "--optimizer=adam"]
+        alone = self.train("one", *flags, "--workers=1")
+        self.assert_same_course(self.train("cut", *flags, "--workers=2", "--accumulate=5"), alone)
+
+    def test_remainders_can_be_dropped_or_filled_up(self):
+        flags = ["--epochs=1", "--workers=2"]
+        dropped = self.train("drop", *flags, "--remainder=drop")
+        self.assertEqual(dropped.summary["steps_per_epoch"], 16)
+        padded = self.train("pad", *flags, "--remainder=pad")
+        self.assertEqual(padded.summary["steps_per_epoch"], 17)
+        self.assertEqual(padded.summary["samples"], 17 * 24)
+
+    def test_a_run_can_be_repeated(self):
+        flags = ["--steps=40", "--workers=2", "--model=cnn", "--model-width=4", "--augment-shift=1"]
+        first, second = self.train("first", *flags), self.train("second", *flags)
+        self.assertEqual(first.losses, second.losses)
+        self.assertEqual(first.sha, second.sha)
+        other = self.train("other", *flags, "--seed=8")
+        self.assertNotEqual(first.sha, other.sha)
+
+    def test_another_launcher_starts_the_same_run(self):
+        own = self.train("own", "--steps=10", "--workers=2")
+        flags = [*SMALL, "--steps=10", f"--out={self.path('run')}"]
+        self.call("run", "-n", "2", "--", *self.command("train", *flags))
+        with open(self.path("run/summary.json")) as file:
+            self.assertIn(own.sha, file.read())
+        refused = self.call("run", "-n", "2", "--", *self.command("train", *flags, "--workers=3"),
+                            status=1)
+        self.assertIn("workers = 3, but asup run started 2 processes", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+"""The program for one process and its twin for several: five lines apart, and both learn."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from harness import PROGRAM, Case
+
+SINGLE, DISTRIBUTED = os.environ["ASUP_EXAMPLES"].split(":")
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
+
+
+class Examples(Case):
+    def test_five_lines_differ(self):
+        diff = subprocess.run(["diff", "mnist_single.cpp", "mnist_distributed.cpp"], cwd=SOURCES,
+                              stdout=subprocess.PIPE, text=True).stdout
+        new = [line[2:].strip() for line in diff.splitlines() if line.startswith(">")]
+        old = [line[2:].strip() for line in diff.splitlines() if line.startswith("<")]
+        self.assertEqual(len(new), 5, diff)
+        self.assertEqual(len(old), 2, diff)
+        for line, start in zip(new, ("#include <asup/asup.h>", "auto job = asup::Job::join();",
+                                     "auto loader = ", "auto replica = asup::distribute(",
+                                     "replica->step();")):
+            self.assertTrue(line.startswith(start), line)
+
+    def last_epochs(self, *command):
+        """(steps, accuracy) of the last epoch, of each process that tells."""
+        done = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [(int(steps), float(accuracy)) for steps, accuracy in
+                re.findall(r"epoch 1: (\d+) steps, loss [\d.]+, test accuracy ([\d.]+)", done.stdout)]
+
+    def test_both_learn(self):
+        folder = os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
+        alone = self.last_epochs(SINGLE, folder, "1", "64")
+        together = self.last_epochs(PROGRAM, "run", "-n", "2", "--", DISTRIBUTED, folder, "1", "32")
+        self.assertEqual([steps for steps, _ in alone], [938])
+        self.assertEqual([steps for steps, _ in together], [938, 938])
+        self.assertGreater(alone[0][1], 0.8)
+        self.assertGreater(together[0][1], 0.8)
+        self.assertEqual(together[0][1], together[1][1])  # one model
+
+
+if __name__ == "__main__":
+    unittest.main()

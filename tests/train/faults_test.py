@@ -1,0 +1,123 @@
+"""Bad input is refused with a sentence that helps; what breaks a run ends it cleanly."""
+
+import os
+import re
+import signal
+import time
+import unittest
+
+from harness import SMALL, Case, Run
+
+ENDLESS = ["--steps=1000000", "--workers=3", "--eval-every=never"]
+
+
+class BadInput(Case):
+    def test_flags(self):
+        self.assertEqual(self.refused("train", "--wrokers=2"),
+                         "asup train: unknown flag --wrokers; did you mean '--workers'?")
+        self.assertIn("--batch: 0 is out of range (allowed: 1 …", self.refused("train", "--batch=0"))
+        self.assertIn("--batch: -5 is out of range", self.refused("train", "--batch", "-5"))
+        self.assertIn("--lr: 'fast' is not a number", self.refused("train", "--lr=fast"))
+        self.assertIn("'gossip' is not available in this version".replace("'", ""),
+                      self.refused("train", "--sync=gossip"))
+        self.assertIn("did you mean 'allreduce'?", self.refused("train", "--sync=allreduse"))
+        self.assertIn("'somewhere' was not expected", self.refused("train", "somewhere"))
+        self.assertIn("batch 3 is smaller than workers 4",
+                      self.refused("train", "--batch=3", "--workers=4"))
+
+    def test_files(self):
+        def refused(text):
+            with open(self.path("job.toml"), "w") as file:
+                file.write(text)
+            return self.refused("train", "--config=job.toml")
+
+        self.assertEqual(refused("lr = 0.1\nmomentun = 0.9\n"),
+                         "asup train: job.toml:2: momentun: there is no such setting; did you mean "
+                         "'momentum'?")
+        self.assertIn("job.toml:1: lr: 'fast' is not a number", refused('lr = "fast"\n'))
+        self.assertIn("job.toml:1: ", refused("lr = \n"))
+        self.assertIn("none.toml: cannot be read (No such file or directory)",
+                      self.refused("train", "--config=none.toml"))
+
+    def test_names_and_places(self):
+        self.assertIn("did you mean 'resnet18'?", self.refused("train", "--model=resnet81"))
+        self.assertIn("/no/such/data", self.refused("train", "--data=/no/such/data"))
+        self.assertIn("/no/such/data", self.refused("train", "--data=/no/such/data", "--workers=1"))
+        with open(self.path("file"), "w") as file:
+            file.write("precious")
+        self.assertIn("is a file", self.refused("train", *SMALL, "--out=file/run"))
+        self.assertIn("holds something that is not a run",
+                      self.refused("train", *SMALL, f"--out={self.place}"))
+        self.assertIn("is not a run folder", self.refused("report", self.place))
+        with open(self.path("file")) as file:
+            self.assertEqual(file.read(), "precious")
+
+    def test_a_config_is_run_again_from_its_run_folder(self):
+        first = self.train("first", "--steps=5", "--workers=2")
+        self.call("train", f"--config={first.path('config.toml')}", "--out=second")
+        self.assertEqual(Run(self.path("second")).sha, first.sha)
+
+
+class Faults(Case):
+    # /dev/full answers every write as a full disk does.
+    def test_a_full_disk_keeps_the_checkpoint_before(self):
+        flags = ["--steps=30", "--workers=2", "--checkpoint-every=10"]
+        whole = self.train("whole", *flags)
+        run = self.train("run", *flags, "--stop-at=10")
+        os.symlink("/dev/full", run.path("checkpoints/.step-00000020.asup.tmp"))
+        done = self.call("train", f"--resume={run.folder}", status=1)
+        self.assertRegex(done.stderr.strip().splitlines()[-1],
+                         r"^asup train: .*checkpoints/step-00000020.asup: cannot be written "
+                         r"\(No space left on device\)")
+        self.assertEqual([os.path.basename(path) for path in run.checkpoints],
+                         ["step-00000010.asup"])
+        self.call("train", f"--resume={run.folder}")
+        self.assertEqual(run.sha, whole.sha)
+
+    def test_a_diverged_run_says_so(self):
+        done = self.call("train", *SMALL, "--steps=200", "--workers=2", "--lr=1000",
+                         f"--out={self.path('run')}", status=1)
+        self.assertRegex(done.stderr.strip().splitlines()[-1],
+                         r"^asup train: .*the loss became -?(nan|inf) in step \d+: training has "
+                         r"diverged. A lower learning rate \(lr is 1000\)")
+
+    def start_endless(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, *ENDLESS, f"--out={run.folder}")
+        self.wait_for_step(run, 5, process)
+        return run, process
+
+    def test_a_killed_rank_ends_the_job(self):
+        _, process = self.start_endless()
+        workers = {}
+        for pid, _ in self.processes():
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                rank = re.search(rb"\0ASUP_RANK=(\d+)\0", b"\0" + file.read() + b"\0")
+            if rank:
+                workers[int(rank[1])] = pid
+        self.assertEqual(sorted(workers), [0, 1, 2])
+        before = set(os.listdir("/dev/shm"))
+        os.kill(workers[1], signal.SIGKILL)
+        killed = time.monotonic()
+        _, err = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - killed, 10)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err.strip().splitlines()[-1],
+                         rf"^asup train: rank 1 \(pid {workers[1]} on .*\) was killed by signal 9")
+        self.check_nothing_left()
+        self.assertEqual([name for name in os.listdir("/dev/shm")
+                          if name not in before and "asup" in name], [])
+
+    def test_ctrl_c_stops_and_can_be_resumed(self):
+        run, process = self.start_endless()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("Ctrl-C", err.strip().splitlines()[-1])
+        self.assertEqual(len(run.checkpoints), 1)
+        self.call("train", f"--resume={run.folder}", f"--steps={run.summary['step'] + 5}")
+        self.assertTrue(run.summary["finished"])
+
+
+if __name__ == "__main__":
+    unittest.main()

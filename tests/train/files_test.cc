@@ -1,0 +1,61 @@
+#include "asup/train/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "asup/train/sha256.h"
+#include "tests/train/temporary_folder.h"
+
+namespace asup::train {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::TemporaryFolder;
+namespace fs = std::filesystem;
+
+TEST(Files, AreReadWhole) {
+  const TemporaryFolder folder;
+  const std::string text("a\0b\n", 4);
+  EXPECT_EQ(read_file(folder.write("file", text)), text);
+  EXPECT_EQ(read_file(folder.write("empty", "")), "");
+  EXPECT_EQ(message_of<BadInput>([&] { read_file(folder.path()); }),
+            folder.path() + ": cannot be read (Is a directory)");
+}
+
+TEST(Files, ReplaceWhatWasThere) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("file", "old");
+  write_atomically(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_FALSE(fs::exists(temporary_path(path)));
+}
+
+// /dev/full answers every write as a full disk does.
+TEST(Files, AFullDiskLeavesWhatWasThere) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("file", "old");
+  fs::create_symlink("/dev/full", temporary_path(path));
+  EXPECT_EQ(message_of<Error>([&] { write_atomically(path, "new"); }),
+            path + ": cannot be written (No space left on device)");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_FALSE(fs::exists(fs::symlink_status(temporary_path(path))));
+}
+
+TEST(Files, AFolderThatIsNotThereIsNamed) {
+  const TemporaryFolder folder;
+  const auto path = folder.file("none/file");
+  EXPECT_EQ(message_of<Error>([&] { write_atomically(path, "new"); }),
+            path + ": cannot be written (No such file or directory)");
+}
+
+// FIPS 180-2, appendix B.1.
+TEST(Sha256, OfAbc) {
+  Sha256 hash;
+  hash.add("a");
+  hash.add("bc");
+  EXPECT_EQ(hash.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace asup::train

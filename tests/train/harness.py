@@ -1,0 +1,140 @@
+"""What the tests that run the built program share. Python's standard library only."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["ASUP_PROGRAM"]
+
+# A job that is done in moments: a small network on few small images.
+SMALL = [
+    "--model=mlp", "--model-width=16", "--data=synthetic", "--synthetic-samples=400",
+    "--synthetic-test-samples=90", "--synthetic-shape=1x8x8", "--batch=24", "--threads=1",
+    "--log-every=1", "--seed=7",
+]
+
+
+class Run:
+    """A run folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    @property
+    def summary(self):
+        with open(self.path("summary.json")) as file:
+            return json.load(file)
+
+    @property
+    def rows(self):
+        with open(self.path("metrics.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    @property
+    def losses(self):
+        return [row["loss"] for row in self.rows if "loss" in row]
+
+    @property
+    def sha(self):
+        return self.summary["weights_sha256"]
+
+    @property
+    def checkpoints(self):
+        return sorted(glob.glob(self.path("checkpoints/step-*.asup")))
+
+
+class Case(unittest.TestCase):
+    """Each test has a folder of its own, and leaves no process and no shared memory."""
+
+    def setUp(self):
+        self.place = tempfile.mkdtemp(prefix="asup-test-")
+        self.addCleanup(shutil.rmtree, self.place, ignore_errors=True)
+        self.environment = dict(os.environ, XDG_CACHE_HOME=self.place + "/cache",
+                                TMPDIR=self.place)
+        self.environment.pop("OMP_NUM_THREADS", None)
+        self.addCleanup(self.check_nothing_left)
+
+    def path(self, name):
+        return os.path.join(self.place, name)
+
+    def command(self, *flags):
+        return [PROGRAM, *flags]
+
+    def call(self, *flags, status=0, **environment):
+        """Runs `asup flags` to its end, and checks how it ended."""
+        done = subprocess.run(self.command(*flags), env=dict(self.environment, **environment),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=120, cwd=self.place)
+        self.assertEqual(done.returncode, status, f"{flags}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def train(self, name, *flags, status=0, **environment):
+        """Runs `asup train` into a folder of this name."""
+        self.call("train", *SMALL, *flags, f"--out={self.path(name)}", status=status,
+                  **environment)
+        return Run(self.path(name))
+
+    def refused(self, *flags):
+        """The last line of a command that is refused as bad input."""
+        return self.call(*flags, status=2).stderr.strip().splitlines()[-1]
+
+    def start(self, *flags, **options):
+        """Starts `asup flags` and returns the process, which is ended with the test."""
+        process = subprocess.Popen(self.command(*flags), env=self.environment, cwd=self.place,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def wait_for_step(self, run, step, process):
+        """Returns when the run has logged this step."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            self.assertIsNone(process.poll(), "the run ended too early")
+            if os.path.exists(run.path("metrics.jsonl")):
+                with open(run.path("metrics.jsonl")) as file:
+                    whole = [line for line in file if line.endswith("\n")]
+                if whole and json.loads(whole[-1])["step"] >= step:
+                    return
+            time.sleep(0.02)
+        self.fail(f"step {step} did not come")
+
+    def processes(self):
+        """Processes of this test that still run: all name its folder on their command line."""
+        found = []
+        for path in glob.glob("/proc/[0-9]*/cmdline"):
+            try:
+                with open(path, "rb") as file:
+                    line = file.read().replace(b"\0", b" ").decode(errors="replace")
+                pid = int(path.split("/")[2])
+                with open(f"/proc/{pid}/stat") as file:
+                    state = file.read().rsplit(")", 1)[1].split()[0]
+            except (OSError, IndexError):
+                continue
+            if self.place in line and pid != os.getpid() and state != "Z":
+                found.append((pid, line))
+        return found
+
+    def check_nothing_left(self):
+        deadline = time.monotonic() + 10
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        left = self.processes()
+        for pid, _ in left:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(left, [], "processes were left behind")

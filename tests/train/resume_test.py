@@ -1,0 +1,119 @@
+"""A run that was stopped goes on to the bits it would have had."""
+
+import os
+import shutil
+import signal
+import unittest
+
+from harness import SMALL, Case, Run
+
+RUN = ["--steps=40", "--workers=2", "--schedule=cosine", "--warmup=5", "--optimizer=adam"]
+
+
+class Resume(Case):
+    def resume(self, run, *flags, status=0):
+        done = self.call("train", f"--resume={run.folder}", *flags, status=status)
+        return done.stderr
+
+    def assert_same_end(self, run, whole):
+        self.assertTrue(run.summary["finished"])
+        self.assertEqual(run.sha, whole.sha)
+        self.assertEqual(run.losses, whole.losses)
+        self.assertEqual(run.summary["samples"], whole.summary["samples"])
+
+    # An epoch has 17 steps: 25 is in the midst of the second.
+    def test_a_stopped_run_ends_as_one_that_was_not(self):
+        whole = self.train("whole", *RUN)
+        parts = self.train("parts", *RUN, "--stop-at=25")
+        self.assertFalse(parts.summary["finished"])
+        self.assertEqual(parts.summary["step"], 25)
+        self.resume(parts)
+        self.assert_same_end(parts, whole)
+
+    # Three ranks over TCP add up in the order of a ring, which depends on how buckets lie.
+    def test_rings_repeat_their_bits(self):
+        flags = [*RUN, "--workers=3", "--links=tcp", "--model=cnn", "--model-width=4",
+                 "--bucket-mb=0.01"]
+        whole = self.train("whole", *flags)
+        parts = self.train("parts", *flags, "--stop-at=17")
+        self.resume(parts)
+        self.assert_same_end(parts, whole)
+
+    def test_a_signal_stops_with_a_checkpoint(self):
+        flags = ["--steps=3000", "--workers=2", "--checkpoint-every=100000"]
+        whole = self.train("whole", *flags)
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, *flags, f"--out={run.folder}")
+        self.wait_for_step(run, 20, process)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertIn(f"continue with: asup train --resume {run.folder}", out)
+        self.assertLess(run.summary["step"], 3000)
+        self.assertEqual(len(run.checkpoints), 1)
+        self.resume(run)
+        self.assert_same_end(run, whole)
+
+    # Each rank has statistics of its own until they are averaged for a test.
+    def test_batch_norm_statistics_of_each_rank(self):
+        flags = ["--model=resnet18", "--steps=6", "--workers=2", "--batch=8",
+                 "--synthetic-samples=64", "--synthetic-test-samples=8", "--eval-every=4"]
+        whole = self.train("whole", *flags)
+        parts = self.train("parts", *flags, "--stop-at=3", "--eval-every=2")
+        self.resume(parts, "--eval-every=never")
+        self.assert_same_end(parts, whole)
+
+    def test_a_longer_run_goes_on_from_a_shorter_one(self):
+        flags = ["--workers=2", "--nesterov", "--momentum=0.8"]
+        whole = self.train("whole", *flags, "--epochs=3")
+        run = self.train("run", *flags, "--epochs=2")
+        self.resume(run, "--epochs=3")
+        self.assert_same_end(run, whole)
+        # Nothing is left to do: the same again.
+        self.resume(run)
+        self.assertEqual(run.sha, whole.sha)
+        self.assertEqual(run.summary["final_loss"], whole.summary["final_loss"])
+
+    def test_into_another_folder(self):
+        whole = self.train("whole", *RUN)
+        parts = self.train("parts", *RUN, "--stop-at=25")
+        before = sorted(os.listdir(parts.path("checkpoints")))
+        other = Run(self.path("other"))
+        self.resume(parts, f"--out={other.folder}")
+        self.assert_same_end(other, whole)
+        self.assertEqual(sorted(os.listdir(parts.path("checkpoints"))), before)
+        self.assertEqual(parts.summary["step"], 25)
+
+    def test_what_cannot_be_resumed_is_refused(self):
+        run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
+        self.assertEqual(len(run.checkpoints), 2)
+        resume = ["train", f"--resume={run.folder}"]
+        self.assertIn("is of a run on 2 workers and cannot go on with 3",
+                      self.refused(*resume, "--workers=3"))
+        self.assertIn("the run has model = mlp, which cannot become cnn",
+                      self.refused(*resume, "--model=cnn"))
+        self.assertIn("the run has model-width = 16, which cannot become 8",
+                      self.refused(*resume, "--model-width=8"))
+        self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
+
+        last = run.checkpoints[-1]
+        with open(last, "rb") as file:
+            whole = file.read()
+        for damage, words in ((whole[:-100], "is cut short"), (whole + b"x", "is corrupt"),
+                              (whole[:-1] + b"?", "is corrupt"), (b"", "is cut short"),
+                              (b"not a checkpoint at all", "is no checkpoint of asup")):
+            with open(last, "wb") as file:
+                file.write(damage)
+            message = self.refused(*resume)
+            self.assertIn(f"{last}: {words}", message)
+            self.assertIn(f"Delete it to resume from {run.checkpoints[0]}", message)
+        os.remove(last)
+        self.resume(run)
+        self.assertTrue(run.summary["finished"])
+
+        shutil.rmtree(run.path("checkpoints"))
+        self.assertIn("has no checkpoint to resume from", self.refused(*resume))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+#include "asup/train/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace asup::train {
+namespace {
+
+TEST(Schedule, LengthComesFromEpochsOrSteps) {
+  TrainConfig config;
+  config.epochs = 3;
+  EXPECT_EQ(run_length(config, 10).steps, 30);
+  config.epochs = 0;
+  config.steps = 25;
+  EXPECT_EQ(run_length(config, 10).steps, 25);
+  EXPECT_EQ(run_length(config, 10).epochs(), 3);
+}
+
+TEST(Schedule, WarmUpRisesInEvenSteps) {
+  TrainConfig config;
+  config.lr = 1;
+  config.warmup = 4;
+  const RunLength length{100, 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 0), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 3), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 99), 1);
+}
+
+TEST(Schedule, CosineFallsFromTheRateToNearZero) {
+  TrainConfig config;
+  config.lr = 2;
+  config.schedule = "cosine";
+  const RunLength length{100, 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 0), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 50), 1);
+  EXPECT_GT(learning_rate(config, length, 99), 0);
+  EXPECT_LT(learning_rate(config, length, 99), 1e-3);
+  config.warmup = 200;  // longer than the run: it never gets further
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 99), 1);
+}
+
+TEST(Schedule, StepFallsAfterSoManyEpochs) {
+  TrainConfig config;
+  config.lr = 1;
+  config.schedule = "step";
+  config.decay_every = 2;
+  const RunLength length{60, 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 19), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 20), 0.1);
+  EXPECT_NEAR(learning_rate(config, length, 59), 0.01, 1e-12);
+  config.decay_every = 0;  // a third of the six epochs
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 20), 0.1);
+}
+
+}  // namespace
+}  // namespace asup::train
