@@ -6,7 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
-DEMO ?= train --workers 2 --out runs/demo
+DEMO ?= train --config examples/demo.toml
 
 # ThreadSanitizer needs an address space that is not randomised too far; some systems forbid this.
 TSAN_RUN := $(shell setarch -R true 2> /dev/null && echo setarch -R)

@@ -64,6 +64,12 @@ class Formatter : public CLI::Formatter {
   Formatter(const CLI::App& command, std::string line) : command_(command), line_(std::move(line)) {
     column_width(kColumn);
   }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t gap; (gap = text.find("\n\n\n")) != text.npos;) text.erase(gap, 1);
+    return text;
+  }
   // Commands inside a command inherit its formatter, but not its line.
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (app == &command_) return "\n" + line_ + "\n";
@@ -79,7 +85,7 @@ class Formatter : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return "";
     const std::string type = option->get_type_name();
-    std::string text = " " + type.substr(0, type.find(':'));
+    std::string text = type.empty() ? "" : " " + type.substr(0, type.find(':'));
     if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
     return text;
   }

@@ -39,15 +39,17 @@ Output::Output(PollLoop& loop, Options options)
 void Output::take(int rank, Stream stream, std::string_view bytes) {
   if (!options_.directory.empty()) return write_file(rank, bytes);
   Lines& lines = lines_[{rank, stream}];
+  const bool colour = stream == Stream::out ? colour_out_ : colour_err_;
+  const std::string prefix = options_.prefix ? prefix_of(rank, colour) : "";
+  std::string text;
   for (const std::string& line : bytes.empty() ? lines.finish() : lines.feed(bytes))
-    write_line(rank, stream, line);
+    text += prefix + line + "\n";
+  if (!text.empty()) write(stream, text);
 }
 
-void Output::write_line(int rank, Stream stream, const std::string& line) {
-  Writer& writer = stream == Stream::out ? out_ : err_;
-  const bool colour = stream == Stream::out ? colour_out_ : colour_err_;
+void Output::write(Stream stream, const std::string& text) {
   const bool was_broken = out_.broken();
-  writer.write((options_.prefix ? prefix_of(rank, colour) : "") + line + "\n");
+  (stream == Stream::out ? out_ : err_).write(text);
   if (out_.broken() && !was_broken)
     note("standard output is closed; what the ranks write to it is dropped from here on");
 }
@@ -66,7 +68,7 @@ void Output::write_file(int rank, std::string_view bytes) {
     if (!file) note(fmt::format("{}: {}", file_of(rank), std::strerror(errno)));
   }
   while (file && !bytes.empty()) {
-    const ssize_t n = write(file.get(), bytes.data(), bytes.size());
+    const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return note(fmt::format("{}: {}", file_of(rank), std::strerror(errno)));
     bytes.remove_prefix(static_cast<std::size_t>(n));

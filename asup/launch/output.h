@@ -37,7 +37,7 @@ class Output {
   std::string file_of(int rank) const;
 
  private:
-  void write_line(int rank, Stream stream, const std::string& line);
+  void write(Stream stream, const std::string& text);
   void write_file(int rank, std::string_view bytes);
 
   const Options options_;

@@ -37,8 +37,9 @@ int cores() {
 }  // namespace
 
 Patience Patience::for_host(int ranks) {
-  if (ranks <= cores()) return {std::chrono::microseconds(20), std::chrono::microseconds(0)};
-  return {std::chrono::microseconds(0), std::chrono::microseconds(200)};
+  if (ranks <= cores()) return {};
+  using std::chrono::microseconds;
+  return {microseconds(0), microseconds(0), microseconds(200)};
 }
 
 Loop::Loop(Body& body) : body_(body) {
@@ -115,13 +116,20 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
     if (!idle) idle_since = now;
     idle = true;
     const auto waited = now - idle_since;
-    if (waited < patience_.spin)
+    if (waited < spin_) {
       relax();
-    else if (waited < patience_.spin + patience_.yield)
+    } else if (waited < spin_ + patience_.yield) {
       sched_yield();
-    else
+    } else {
       sleep(deadline);
+      learn_from_sleep(Clock::now() - now);
+    }
   }
+}
+
+void Loop::learn_from_sleep(Clock::duration slept) {
+  constexpr std::chrono::microseconds kShort{500};
+  spin_ = slept < kShort ? std::min(patience_.most_spin, 2 * spin_) : patience_.spin;
 }
 
 void Loop::watch(int fd) {

@@ -16,9 +16,12 @@
 
 namespace asup::net {
 
-// How long a caller that waits spins, then yields, before it sleeps.
+// How long a caller that waits spins, then yields, before it sleeps. Waking up takes longer than the
+// least spin: two ranks that once sleep would wait for each other's waking for ever after, so a sleep
+// that was short doubles the spin, up to the most, and a long one sets it back.
 struct Patience {
   std::chrono::microseconds spin{20};
+  std::chrono::microseconds most_spin{200};
   std::chrono::microseconds yield{0};
 
   // For `ranks` processes that share this host: spinning only where each has a core.
@@ -45,7 +48,10 @@ class Loop {
 
   void start();
   void stop();
-  void set_patience(Patience patience) { patience_ = patience; }
+  void set_patience(Patience patience) {
+    patience_ = patience;
+    spin_ = patience.spin;
+  }
 
   // From any thread: runs `action` under the turn, soon.
   void post(std::function<void()> action);
@@ -75,9 +81,11 @@ class Loop {
   void wake();
   bool wait_for_wake(std::chrono::milliseconds at_most);
   void sleep(Deadline until);
+  void learn_from_sleep(Clock::duration slept);
 
   Body& body_;
   Patience patience_;
+  std::chrono::microseconds spin_ = patience_.spin;  // under the turn: what it is at present
   int epoll_ = -1;
   int event_ = -1;
   std::thread thread_;

@@ -19,6 +19,13 @@ constexpr std::string_view kCheckpointSuffix = ".asup";
 
 bool is_run(const std::string& path) { return fs::is_regular_file(path + "/config.toml"); }
 
+// Nothing but folders: a run that could not even write its settings leaves checkpoints/ behind.
+bool is_unused(const std::string& path) {
+  const fs::recursive_directory_iterator entries(path);
+  return std::all_of(begin(entries), end(entries),
+                     [](const fs::directory_entry& entry) { return entry.is_directory(); });
+}
+
 // The nearest folder above (or at) `path` that exists.
 fs::path existing_part(const std::string& path) {
   fs::path part = fs::absolute(path).lexically_normal();
@@ -58,7 +65,7 @@ void RunFolder::check_can_create() const try {
           path_);
   require(::access(part.c_str(), W_OK | X_OK) == 0, "out: {} cannot be made: {} may not be written",
           path_, part.string());
-  require(!fs::exists(path_) || is_run(path_) || fs::is_empty(path_),
+  require(!fs::exists(path_) || is_run(path_) || is_unused(path_),
           "out: {} holds something that is not a run of asup; choose another folder, or empty it",
           path_);
 } catch (const fs::filesystem_error& error) {

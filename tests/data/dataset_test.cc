@@ -52,7 +52,8 @@ TEST(FashionMnist, IsNormalisedAndBalanced) {
 }
 
 TEST(FashionMnist, SaysHowToGetItWhereItIsMissing) {
-  const DatasetOptions options{.fashion_mnist_folder = "/nowhere/at/all"};
+  DatasetOptions options;
+  options.fashion_mnist_folder = "/nowhere/at/all";
   EXPECT_THAT(
       message_of([&] { open_dataset("fashion-mnist", Split::train, options); }),
       AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("apt-get install dataset-fashion-mnist"),

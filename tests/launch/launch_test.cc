@@ -81,7 +81,8 @@ TEST(Launch, NothingOfMuchOutputIsLost) {
   const std::string out = job.out(), err = job.err();
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 200'000);
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 40'000);
-  EXPECT_THAT(out, AllOf(HasSubstr("\n[0] 100000\n"), HasSubstr("\n[1] 100000\n")));
+  for (const char* last : {"\n[0] 100000\n", "\n[1] 100000\n"})  // a mismatch would print it all
+    EXPECT_NE(out.find(last), out.npos) << last;
 }
 
 TEST(Launch, VariablesAndThreads) {

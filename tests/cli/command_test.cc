@@ -1,0 +1,126 @@
+// The asup program from the outside: what it prints and the status it ends with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "asup/base/error.h"
+#include "asup/base/version.h"
+#include "tests/launch/launched.h"
+
+namespace asup::launch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+using testing::StartsWith;
+
+std::unique_ptr<Launched> start(std::vector<std::string> words) {
+  const char* program = std::getenv("ASUP_PROGRAM");
+  check(program != nullptr, "ASUP_PROGRAM says which asup to test; ctest sets it");
+  words.insert(words.begin(), program);
+  return std::make_unique<Launched>([words] {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    return 99;
+  });
+}
+
+struct Ended {
+  int status;
+  std::vector<std::string> out;  // lines, sorted
+  std::string text, last_error;
+};
+
+Ended run(const std::vector<std::string>& words) {
+  const auto program = start(words);
+  const int status = program->wait(Seconds(40));
+  return {status, program->out_lines(), program->out(), program->last_line()};
+}
+
+TEST(Asup, SaysWhatItIsMadeOf) {
+  const Ended ended = run({"--version"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_THAT(ended.text, AllOf(StartsWith(std::string("asup ") + kVersion + "\ntorch 2."),
+                                HasSubstr("kernels use "), HasSubstr("built with ")));
+}
+
+TEST(Asup, Helps) {
+  const Ended all = run({"--help"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.text, AllOf(HasSubstr("Usage: asup COMMAND"), HasSubstr("run "),
+                              HasSubstr("train "), HasSubstr("bench ")));
+  const Ended one = run({"run", "--help"});
+  EXPECT_EQ(one.status, 0);
+  EXPECT_THAT(one.text, AllOf(HasSubstr("Usage: asup run"), HasSubstr("--hosts a,b"),
+                              HasSubstr("examples:"), HasSubstr("Exit status")));
+  EXPECT_EQ(run({}).status, 2);
+}
+
+TEST(Asup, SuggestsTheNearestName) {
+  const Ended command = run({"rnu"});
+  EXPECT_EQ(command.status, 2);
+  EXPECT_EQ(command.last_error, "asup: unknown command 'rnu'; did you mean 'run'?");
+  const Ended flag = run({"run", "--hots", "alpha", "--", "true"});
+  EXPECT_EQ(flag.status, 2);
+  EXPECT_EQ(flag.last_error, "asup run: unknown flag --hots; did you mean '--hosts'?");
+  const Ended train = run({"train", "--wrokers", "2"});
+  EXPECT_EQ(train.status, 2);
+  EXPECT_THAT(train.last_error, HasSubstr("did you mean '--workers'?"));
+}
+
+TEST(AsupRun, RefusesBadInput) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"run", "-n", "2"}, "asup run: no program to run: asup run -n 4 -- ./program"},
+      {{"run", "-n"}, "asup run: --ranks needs a value"},
+      {{"run", "-n", "0", "--", "true"}, "asup run: --ranks: Value 0 not in range 1 to 1000000"},
+      {{"run", "-n", "2", "x", "--", "true"},
+       "asup run: 'x' stands before --: flags for asup come before it, the program after it"},
+      {{"run", "--", "./no/such"}, "asup run: cannot start ./no/such: No such file or directory"},
+      {{"run", "--interface", "eth77", "--", "true"}, "asup run: interface 'eth77' is not on .*"},
+      {{"run", "--hosts", "alpha:0", "--", "true"}, "asup run: --hosts: 'alpha:0': .*"},
+  };
+  for (const auto& [words, message] : cases) {
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << message;
+    EXPECT_THAT(ended.last_error, MatchesRegex(message));
+  }
+}
+
+TEST(AsupRun, RunsAProgramWithOrWithoutDashes) {
+  const Ended with = run({"run", "-n", "2", "--", "sh", "-c", "echo $0 $1", "-n", "--x"});
+  EXPECT_EQ(with.status, 0);
+  EXPECT_THAT(with.out, ElementsAre("[0] -n --x", "[1] -n --x"));
+  const Ended without = run({"run", "-n", "2", "--no-prefix", "echo", "--y"});
+  EXPECT_EQ(without.status, 0);
+  EXPECT_THAT(without.out, ElementsAre("--y", "--y"));
+  const Ended alone = run({"run", "echo", "alone"});
+  EXPECT_THAT(alone.out, ElementsAre("alone"));
+}
+
+TEST(AsupRun, SaysWhoFailedInItsLastLine) {
+  const Ended ended = run({"run", "-n", "2", "--", "sh", "-c", "exit $ASUP_RANK"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.last_error, MatchesRegex("asup run: rank 1 .pid .* exited with status 1"));
+}
+
+TEST(AsupRun, EndsWithCtrlC) {
+  const auto program = start({"run", "-n", "2", "--", "sh", "-c", "echo pid=$$; sleep 100"});
+  ASSERT_TRUE(program->wait_for_output("pid=", 2));
+  program->signal(SIGINT);
+  EXPECT_EQ(program->wait(), 130);
+  EXPECT_EQ(program->last_line(), "asup run: ended by SIGINT (Ctrl-C)");
+  EXPECT_TRUE(all_gone(numbers_after(program->out(), "pid="), Seconds(0)));
+}
+
+TEST(AsupAgent, IsNotForPeople) { EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("agent"))); }
+
+}  // namespace
+}  // namespace asup::launch
