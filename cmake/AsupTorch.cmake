@@ -76,7 +76,10 @@ function(_asup_find_torch)
 endfunction()
 
 function(_asup_import_torch root)
-  set(libraries "${root}/lib/libtorch.so" "${root}/lib/libtorch_cpu.so" "${root}/lib/libc10.so")
+  # libtorch_cpu exports a copy of std::filesystem from the compiler it was built with. The loader
+  # takes the first it finds, and ours must find our own, or it crashes: libstdc++ goes first.
+  set(libraries stdc++ "${root}/lib/libtorch.so" "${root}/lib/libtorch_cpu.so"
+                "${root}/lib/libc10.so")
   if(EXISTS "${root}/lib/libtorch_cuda.so")
     # Nothing refers to a symbol in libtorch_cuda, yet its kernels register when it is loaded. What
     # it needs in turn lies in other packages, where only the loader finds it.

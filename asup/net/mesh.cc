@@ -86,12 +86,20 @@ Mesh::~Mesh() {
     const Loop::Turn turn(loop_);
     for (const auto& link : links_)
       if (link) link->send_goodbye();
-    const auto all_said = [&] {
-      for (const auto& link : links_)
-        if (link && link->end() == LinkEnd::open && link->has_unsent()) return false;
-      return true;
+    const Deadline deadline = after(Seconds(1));
+    const auto none = [&](const auto& is_so) {
+      return [&] {
+        return std::none_of(links_.begin(), links_.end(), [&](const auto& link) {
+          return link && link->end() == LinkEnd::open && is_so(*link);
+        });
+      };
     };
-    loop_.drive(all_said, after(Seconds(1)));
+    loop_.drive(none([](Link& link) { return link.has_unsent(); }), deadline);
+    for (const auto& link : links_)
+      if (link) link->wire().end_writing();
+    // A peer that has heard goodbye ends its side too.
+    loop_.drive(none([](Link& link) { return link.wire().abilities().drain_before_close; }),
+                deadline);
   } catch (const std::exception&) {
     // The peers see the closed connection instead.
   }
@@ -154,6 +162,7 @@ bool Mesh::progress_link(int rank) {
   const LinkEnd before = link.end();
   const bool moved = link.progress();
   if (link.end() != before) {
+    link.wire().end_writing();
     loop_.unwatch(link.wire().fd());
     ++endings_;
   }

@@ -33,6 +33,8 @@ struct WireAbilities {
   bool sees_death = true;      // a peer's death is told by the kernel
   bool keyed = true;           // admits only members that prove the job's key
   bool shares_memory = false;  // regions can be reached
+  // What the peer has not read is lost when this side closes while bytes from the peer are unread.
+  bool drain_before_close = false;
 };
 
 class Wire {
@@ -50,6 +52,8 @@ class Wire {
   // Moves what has arrived into `into`; returns how much.
   virtual std::size_t read(Bytes into) = 0;
 
+  // Nothing will be written any more; the peer reads up to here and then sees the end.
+  virtual void end_writing() {}
   // The peer closed or died; bytes that arrived before can still be read.
   virtual bool closed() const = 0;
 

@@ -101,6 +101,7 @@ struct Normalize : torch::autograd::Function<Normalize> {
     const Tensor slope = -factor * scale * sums.narrow(0, channels, channels) / count;
     const Tensor shift = -factor * sums.narrow(0, 0, channels) / count - slope * mean;
     dx.add_(along_channels(shift, input)).addcmul_(input, along_channels(slope, input));
+    if (!weight.defined()) dweight = dbias = Tensor();
     return {dx, dweight, dbias, {}, {}, {}, {}, {}};
   }
 

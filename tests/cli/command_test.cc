@@ -95,9 +95,10 @@ TEST(AsupRun, RefusesBadInput) {
 }
 
 TEST(AsupRun, RunsAProgramWithOrWithoutDashes) {
-  const Ended with = run({"run", "-n", "2", "--", "sh", "-c", "echo $0 $1", "-n", "--x"});
+  const Ended with =
+      run({"run", "-n", "2", "--", "sh", "-c", "printf '%s %s\\n' $0 $1", "-n", "--x"});
   EXPECT_EQ(with.status, 0);
-  EXPECT_THAT(with.out, ElementsAre("[0] -n --x", "[1] -n --x"));
+  EXPECT_THAT(with.out, ElementsAre("[0] got -n --x", "[1] got -n --x"));
   const Ended without = run({"run", "-n", "2", "--no-prefix", "echo", "--y"});
   EXPECT_EQ(without.status, 0);
   EXPECT_THAT(without.out, ElementsAre("--y", "--y"));

@@ -43,7 +43,7 @@ class AgentTest : public testing::Test {
     job.count = 2;
     job.coordinator = "127.0.0.1:1";
     job.program = {"sh", "-c", script};
-    job.directory = "/";
+    job.directory = "/usr";
     job.grace = Seconds(1);
     say(to_json(job) + "\n");
   }
@@ -58,7 +58,7 @@ TEST_F(AgentTest, StartsItsRanksAndTellsHowTheyEnd) {
   const std::string out = agent_->out();
   EXPECT_THAT(out, StartsWith("{\"agent\":1,\"host\":"));
   for (const char* line : {"\"started\":2", "\"started\":3",
-                           "{\"data\":\"2 in /\\n\",\"output\":2,\"stream\":\"out\"}",
+                           "{\"data\":\"2 in /usr\\n\",\"output\":2,\"stream\":\"out\"}",
                            "\"ended\":2", "\"status\":512", "\"ended\":3", "\"status\":768"})
     EXPECT_THAT(out, HasSubstr(line));
 }

@@ -114,7 +114,7 @@ class Faults(Case):
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("Ctrl-C", err.strip().splitlines()[-1])
-        self.assertEqual(len(run.checkpoints), 1)
+        self.assertGreaterEqual(len(run.checkpoints), 1)
         self.call("train", f"--resume={run.folder}", f"--steps={run.summary['step'] + 5}")
         self.assertTrue(run.summary["finished"])
 

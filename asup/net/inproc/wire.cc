@@ -45,7 +45,7 @@ class InprocWire : public RingWire {
     wake_peer();
   }
 
-  WireAbilities abilities() const override { return {"inproc", true, false, true}; }
+  WireAbilities abilities() const override { return {"inproc", true, false, true, false}; }
   bool closed() const override { return pair_->closed[1 - side_]; }
   int fd() const override { return pair_->events[side_]; }
   void on_fd_ready() override {

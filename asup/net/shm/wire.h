@@ -19,7 +19,7 @@ class ShmWire : public RingWire {
   static std::unique_ptr<ShmWire> accept(int socket);
   ~ShmWire() override;
 
-  WireAbilities abilities() const override { return {"shm", true, true, true}; }
+  WireAbilities abilities() const override { return {"shm", true, true, true, false}; }
   bool closed() const override { return closed_; }
   int fd() const override { return socket_; }
   void offer(const RegionHandle& region) override;

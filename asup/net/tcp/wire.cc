@@ -52,6 +52,8 @@ std::size_t TcpWire::write(std::span<const ConstBytes> pieces) {
   return 0;
 }
 
+void TcpWire::end_writing() { shutdown(socket_, SHUT_WR); }
+
 std::size_t TcpWire::receive(Bytes into) {
   if (closed_ || into.empty()) return 0;
   const ssize_t got = recv(socket_, into.data(), into.size(), MSG_DONTWAIT);

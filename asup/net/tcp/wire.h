@@ -15,11 +15,12 @@ class TcpWire : public Wire {
   explicit TcpWire(int socket);
   ~TcpWire() override;
 
-  WireAbilities abilities() const override { return {"tcp", true, true, false}; }
+  WireAbilities abilities() const override { return {"tcp", true, true, false, true}; }
   std::size_t write(std::span<const ConstBytes> pieces) override;
   ConstBytes peek(std::size_t want) override;
   void skip(std::size_t bytes) override;
   std::size_t read(Bytes into) override;
+  void end_writing() override;
   bool closed() const override { return closed_; }
   bool arm(bool) override { return begin_ == end_ && !closed_; }
   void disarm() override {}
