@@ -87,7 +87,7 @@ std::string convolution_key(const TrainConfig& config, const std::string& hosts,
   return fmt::format(
       "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
       "{} threads, {} workers",
-      config.model, processor(), hosts, torch_version, config.model_width, config.model_depth,
+      config.model, processor(), hosts, torch_version, config.width, config.depth,
       config.stem, input_shape, config.batch / config.workers / config.accumulate, threads,
       config.workers);
 }

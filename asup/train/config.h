@@ -21,8 +21,8 @@ struct Every {
 struct TrainConfig {
   // What is trained, on what.
   std::string model = "cnn";
-  std::int64_t model_width = 0;
-  std::int64_t model_depth = 0;
+  std::int64_t width = 0;
+  std::int64_t depth = 0;
   std::string stem = "auto";
   std::string data = "fashion-mnist";
   std::int64_t classes = 10;

@@ -14,8 +14,8 @@ const std::vector<Setting>& table() {
   static const std::vector<Setting> rows{
       // clang-format off
       {"model", "Model and data", &C::model, "what to train; `asup train --list` shows all", {}, {}, Scope::fixed},
-      {"model-width", "Model and data", &C::model_width, "mlp: units of a hidden layer, cnn: channels of the first layer; 0: the model's usual", {0, 65536}, {}, Scope::fixed},
-      {"model-depth", "Model and data", &C::model_depth, "mlp: hidden layers; 0: the model's usual", {0, 1000}, {}, Scope::fixed},
+      {"width", "Model and data", &C::width, "mlp: units of a hidden layer, cnn: channels of the first layer; 0: the model's usual", {0, 65536}, {}, Scope::fixed},
+      {"depth", "Model and data", &C::depth, "mlp: hidden layers; 0: the model's usual", {0, 1000}, {}, Scope::fixed},
       {"stem", "Model and data", &C::stem, "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed},
       {"data", "Model and data", &C::data, "name of a data set, or a folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed},
       {"classes", "Model and data", &C::classes, "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed},

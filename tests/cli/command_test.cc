@@ -95,8 +95,7 @@ TEST(AsupRun, RefusesBadInput) {
 }
 
 TEST(AsupRun, RunsAProgramWithOrWithoutDashes) {
-  const Ended with =
-      run({"run", "-n", "2", "--", "sh", "-c", "printf '%s %s\\n' $0 $1", "-n", "--x"});
+  const Ended with = run({"run", "-n", "2", "--", "sh", "-c", "echo got $0 $1", "-n", "--x"});
   EXPECT_EQ(with.status, 0);
   EXPECT_THAT(with.out, ElementsAre("[0] got -n --x", "[1] got -n --x"));
   const Ended without = run({"run", "-n", "2", "--no-prefix", "echo", "--y"});

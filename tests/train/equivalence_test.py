@@ -13,7 +13,7 @@ class Equivalence(Case):
         self.assertAlmostEqual(run.summary["test_accuracy"], other.summary["test_accuracy"], 2)
 
     def test_workers_follow_one_process(self):
-        flags = ["--steps=50", "--lr=0.05", "--model=cnn", "--model-width=4"]
+        flags = ["--steps=50", "--lr=0.05", "--model=cnn", "--width=4"]
         alone = self.train("one", *flags, "--workers=1")
         self.assertEqual([row["step"] for row in alone.rows if "loss" in row],
                          list(range(1, 51)))
@@ -49,7 +49,7 @@ class Equivalence(Case):
         self.assertEqual(padded.summary["samples"], 17 * 24)
 
     def test_a_run_can_be_repeated(self):
-        flags = ["--steps=40", "--workers=2", "--model=cnn", "--model-width=4", "--augment-shift=1"]
+        flags = ["--steps=40", "--workers=2", "--model=cnn", "--width=4", "--augment-shift=1"]
         first, second = self.train("first", *flags), self.train("second", *flags)
         self.assertEqual(first.losses, second.losses)
         self.assertEqual(first.sha, second.sha)

@@ -14,7 +14,7 @@ PROGRAM = os.environ["ASUP_PROGRAM"]
 
 # A job that is done in moments: a small network on few small images.
 SMALL = [
-    "--model=mlp", "--model-width=16", "--data=synthetic", "--synthetic-samples=400",
+    "--model=mlp", "--width=16", "--data=synthetic", "--synthetic-samples=400",
     "--synthetic-test-samples=90", "--synthetic-shape=1x8x8", "--batch=24", "--threads=1",
     "--log-every=1", "--seed=7",
 ]

@@ -32,7 +32,7 @@ class Resume(Case):
 
     # Three ranks over TCP add up in the order of a ring, which depends on how buckets lie.
     def test_rings_repeat_their_bits(self):
-        flags = [*RUN, "--workers=3", "--links=tcp", "--model=cnn", "--model-width=4",
+        flags = [*RUN, "--workers=3", "--links=tcp", "--model=cnn", "--width=4",
                  "--bucket-mb=0.01"]
         whole = self.train("whole", *flags)
         parts = self.train("parts", *flags, "--stop-at=17")
@@ -92,8 +92,8 @@ class Resume(Case):
                       self.refused(*resume, "--workers=3"))
         self.assertIn("the run has model = mlp, which cannot become cnn",
                       self.refused(*resume, "--model=cnn"))
-        self.assertIn("the run has model-width = 16, which cannot become 8",
-                      self.refused(*resume, "--model-width=8"))
+        self.assertIn("the run has width = 16, which cannot become 8",
+                      self.refused(*resume, "--width=8"))
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
 
         last = run.checkpoints[-1]
