@@ -50,13 +50,13 @@ test-fast: setup ## run the tests that take about a minute together
 
 .PHONY: asan
 asan: setup ## run the fast tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(call build,asan)
+	$(call build,asan,asup_fast_tests)
 	@echo "==> Tests: fast, under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@ctest --preset asan -j $(JOBS) -L fast
 
 .PHONY: tsan
 tsan: setup ## run the core's fast tests under ThreadSanitizer
-	$(call build,tsan)
+	$(call build,tsan,asup_fast_tests)
 	@echo "==> Tests: fast, core only, under ThreadSanitizer"
 	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L fast
 

@@ -57,6 +57,9 @@ function(_asup_have_modules result)
   endforeach()
 endfunction()
 
+# All that the fast tests run: under a sanitizer nothing else is built.
+add_custom_target(asup_fast_tests)
+
 function(asup_test name)
   cmake_parse_arguments(arg "PROGRAM" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
   _asup_have_modules(have ${arg_MODULES})
@@ -80,6 +83,10 @@ function(asup_test name)
   add_executable(${name} ${arg_SOURCES})
   _asup_link(${name} ${arg_MODULES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+
+  if(arg_LABEL STREQUAL fast)
+    add_dependencies(asup_fast_tests ${name})
+  endif()
 
   # tests/collective/ring_test is called collective/ring_test.
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")

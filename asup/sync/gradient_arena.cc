@@ -69,6 +69,9 @@ class GradientArena::Blocks {
 
 namespace {
 
+// Requests below this are not looked at, so that they cost nothing more than before.
+constexpr std::size_t kSmallest = 64 << 10;
+
 // Of this thread, in the order they were made.
 std::vector<std::weak_ptr<GradientArena::Blocks>>& arenas_here() {
   thread_local std::vector<std::weak_ptr<GradientArena::Blocks>> arenas;
@@ -112,9 +115,10 @@ class ArenaAllocator final : public c10::Allocator {
   }
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    const auto& arenas = arenas_here();
-    if (!arenas.empty() && torch::autograd::get_current_graph_task_id() >= 0)
-      for (const auto& weak : arenas)
+    const bool in_backward =
+        bytes >= kSmallest && torch::autograd::get_current_graph_task_id() >= 0;
+    if (in_backward)
+      for (const auto& weak : arenas_here())
         if (auto arena = weak.lock())
           if (std::byte* block = arena->take(bytes)) {
             leases_.begin(block, bytes, std::move(arena));

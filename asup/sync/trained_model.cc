@@ -14,6 +14,10 @@ void require_averageable(const NamedTensor& parameter) {
   require(tensor.layout() == torch::kStrided && dtype && is_floating(*dtype),
           "parameter {} is {}: only dense f32, f64, f16 and bf16 parameters can be averaged", name,
           describe(tensor));
+  require(tensor.is_leaf(),
+          "parameter {} is computed from other tensors: register what it is computed from, and "
+          "compute it in forward",
+          name);
   require(tensor.is_cpu(),
           "parameter {} is on {}: this version trains on the CPU; move the model there first", name,
           tensor.device().str());

@@ -131,7 +131,7 @@ CheckpointFile read_newest_checkpoint(const std::string& run_folder) {
   }
 }
 
-void check_can_resume(const CheckpointInfo& info, const TrainConfig& config) {
+void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps) {
   require(info.ranks == config.workers,
           "resume: the checkpoint is of a run on {} workers and cannot go on with {} in this "
           "version of asup. Give workers = {}.",
@@ -143,6 +143,9 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config) {
     require(was == is, "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
             setting.name, was, is);
   }
+  require(info.step <= steps,
+          "resume: the run has done {} steps, which is more than the {} asked for.", info.step,
+          steps);
 }
 
 void save_checkpoint(Communicator& communicator, const std::string& path,

@@ -4,6 +4,7 @@
 #include "asup/train/check.h"
 #include "asup/train/checkpoint.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/schedule.h"
 
 namespace asup::train {
 namespace {
@@ -64,9 +65,11 @@ void check_inputs(const TrainConfig& config) {
   const auto dataset = open_data(config, data::Split::train);
   open_data(config, data::Split::test);
   make_model(config, *dataset);
-  make_batches(config, *dataset, 0);
+  const auto batches = make_batches(config, *dataset, 0);
   if (config.resume.empty()) return;
-  check_can_resume(info_of(read_newest_checkpoint(config.resume), config.resume), config);
+  const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));
+  check_can_resume(info_of(read_newest_checkpoint(config.resume), config.resume), config,
+                   length.steps);
 }
 
 std::string list_inputs() {

@@ -66,6 +66,7 @@ class LiveProgress : public Observer {
   }
 
   void evaluating(std::int64_t samples) override {
+    if (epoch_.samples == 0) return;  // nothing was trained
     testing_ = fmt::format("testing on {} samples …", grouped(samples));
     draw();
     testing_.clear();

@@ -67,14 +67,14 @@ struct Resumed {
   std::optional<CheckpointInfo> info;
 };
 
-Resumed read_checkpoint(Communicator& control, const TrainConfig& config) {
+Resumed read_checkpoint(Communicator& control, const TrainConfig& config, std::int64_t steps) {
   Resumed resumed;
   if (config.resume.empty()) return resumed;
   std::string complaint;
   if (control.rank() == 0) {
     try {
       resumed.file = read_newest_checkpoint(config.resume);
-      check_can_resume(info_of(resumed.file, config.resume), config);
+      check_can_resume(info_of(resumed.file, config.resume), config, steps);
     } catch (const BadInput& error) {
       complaint = error.what();
     }
@@ -183,7 +183,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
   setup.length = run_length(config, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
 
   check_same_settings(*setup.control, config);
-  const Resumed resumed = read_checkpoint(*setup.control, config);
+  const Resumed resumed = read_checkpoint(*setup.control, config, setup.length.steps);
   setup.resumed = resumed.info;
   set_threads(setup, job, config);
   make_trained_parts(setup, job, config);

@@ -95,6 +95,7 @@ Trainer::Trainer(Job& job, const TrainConfig& config, Observer& display,
   if (!setup_.resumed) return;
   step_ = setup_.resumed->step;
   totals_ = setup_.resumed->totals;
+  if (config.out != config.resume) return;  // the checkpoint is in the other folder
   checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
   checkpoint_step_ = step_;
 }
@@ -131,6 +132,7 @@ TrainEnd Trainer::run() {
   end();
   TrainEnd result{summarise(), step_ < setup_.length.steps};
   if (first_rank_) {
+    write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");
     write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
     write_report(folder_.path());
   }
@@ -251,8 +253,8 @@ CheckpointInfo Trainer::checkpoint_info() {
   info.step = step_;
   info.ranks = config_.workers;
   info.config = config_;
+  setup_.choices.learned = setup_.replica->learned();
   info.choices = setup_.choices;
-  info.choices.learned = setup_.replica->learned();
   info.totals = totals_;
   info.totals.seconds = seconds();
   info.totals.bytes_sent +=

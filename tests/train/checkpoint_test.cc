@@ -183,14 +183,16 @@ TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
   EXPECT_EQ(back.totals.samples, 99);
 
   TrainConfig config = back.config;
-  EXPECT_NO_THROW(check_can_resume(back, config));
+  EXPECT_NO_THROW(check_can_resume(back, config, 12));
+  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 11); }),
+            "resume: the run has done 12 steps, which is more than the 11 asked for.");
   config.lr = 1;  // may change
-  EXPECT_NO_THROW(check_can_resume(back, config));
+  EXPECT_NO_THROW(check_can_resume(back, config, 12));
   config.batch = 7;
-  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config); }),
+  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 12); }),
             "resume: the run has batch = 128, which cannot become 7. Leave it as it was.");
   config.workers = 2;
-  EXPECT_THAT(message_of<BadInput>([&] { check_can_resume(back, config); }),
+  EXPECT_THAT(message_of<BadInput>([&] { check_can_resume(back, config, 12); }),
               HasSubstr("is of a run on 1 workers and cannot go on with 2"));
 }
 

@@ -94,6 +94,8 @@ class Resume(Case):
                       self.refused(*resume, "--model=cnn"))
         self.assertIn("the run has width = 16, which cannot become 8",
                       self.refused(*resume, "--width=8"))
+        self.assertIn("has done 20 steps, which is more than the 19 asked for",
+                      self.refused(*resume, "--steps=19"))
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
 
         last = run.checkpoints[-1]
