@@ -79,6 +79,7 @@ std::size_t TcpWire::read(Bytes into) {
   if (begin_ == end_ && into.size() >= kDirectBytes) return receive(into);
   const ConstBytes there = peek(1);
   const std::size_t n = std::min(there.size(), into.size());
+  if (n == 0) return 0;
   std::memcpy(into.data(), there.data(), n);
   skip(n);
   return n;
