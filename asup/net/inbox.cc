@@ -96,6 +96,7 @@ bool Inbox::read_header() {
   channel_ = &channels_[frame_.channel];
   head_got_ = 0;
   payload_left_ = frame_.payload;
+  aside_of_frame_ = 0;
   padding_left_ = round_up_to_unit(frame_.payload) - frame_.payload;
   stage_ = frame_.kind == FrameHeader::Kind::first ? Stage::head : Stage::payload;
   return true;
@@ -148,6 +149,7 @@ bool Inbox::read_payload() {
         auto& payload = state.aside.back().payload;
         payload.insert(payload.end(), bytes.begin(), bytes.end());
         state.held += n;
+        aside_of_frame_ += n;
       }
       if (n > 0) wire_.skip(n);
     }
@@ -168,9 +170,9 @@ bool Inbox::skip_padding() {
   ChannelState& state = *channel_;
   const std::uint64_t framed =
       kUnit + round_up_to_unit(frame_.head) + round_up_to_unit(frame_.payload);
-  // What lies aside is credited when a receiver takes it.
-  const bool aside = !state.receiving && !state.dropping;
-  add_consumed(frame_.channel, state, framed - (aside ? frame_.payload : 0));
+  // What was put aside is credited when a receiver takes it, which may have been half-way through
+  // this frame.
+  add_consumed(frame_.channel, state, framed - aside_of_frame_);
   if (state.remaining == 0) close_message(state);
   return true;
 }

@@ -77,6 +77,7 @@ class Inbox {
   std::array<std::byte, kMaxHead> head_{};
   std::size_t head_got_ = 0;
   std::size_t payload_left_ = 0;
+  std::size_t aside_of_frame_ = 0;  // of its payload
   std::size_t padding_left_ = 0;
   bool goodbye_ = false;
   bool broken_ = false;

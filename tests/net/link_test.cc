@@ -226,6 +226,31 @@ TEST_P(LinkSuite, AChannelThatNobodyReadsBlocksNoOther) {
   EXPECT_TRUE(late.bytes == flood);
 }
 
+// A receiver may come when part of a frame lies aside: that part must not be credited twice, or the
+// sender's window grows with every such message.
+TEST_P(LinkSuite, AReceiverThatComesHalfWayThroughAFrameLeavesTheWindowAsItIs) {
+  connect();
+  const auto payload = random_bytes(900'000, 6);
+  for (int i = 0; i < 40; ++i) {
+    Outgoing message{{}, payload};
+    Sink sink(i % 2 == 0);
+    a->send(1, message);
+    a->progress();
+    b->wire().on_fd_ready();
+    b->progress();
+    b->receive(1, sink);
+    ASSERT_TRUE(move_until([&] { return sink.done && message.done; })) << i;
+    ASSERT_TRUE(sink.bytes == payload) << i;
+  }
+  const auto flood = random_bytes(8 * kWindow, 7);
+  const std::uint64_t before = a->bytes_sent();
+  Outgoing unread{{}, flood};
+  a->send(1, unread);
+  move_until([] { return false; }, Seconds(0.1));
+  EXPECT_LE(a->bytes_sent() - before, kWindow);
+  EXPECT_EQ(b->end(), LinkEnd::open);
+}
+
 TEST_P(LinkSuite, AForgottenChannelLetsGoOfItsMemory) {
   connect();
   Sink kept;
