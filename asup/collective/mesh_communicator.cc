@@ -62,13 +62,11 @@ Outcome read_outcome(std::string_view text) {
 
 class MemoryOfMesh : public SharedMemory {
  public:
-  MemoryOfMesh(net::Mesh& mesh, std::size_t bytes) : mesh_(mesh), bytes_(mesh.allocate(bytes)) {}
-  ~MemoryOfMesh() override { mesh_.release(bytes_); }
-  std::span<std::byte> bytes() override { return bytes_; }
+  MemoryOfMesh(net::Mesh& mesh, std::size_t bytes) : memory_(mesh.allocate(bytes)) {}
+  std::span<std::byte> bytes() override { return memory_->bytes(); }
 
  private:
-  net::Mesh& mesh_;
-  std::span<std::byte> bytes_;
+  std::unique_ptr<net::ReachableMemory> memory_;
 };
 
 class MeshCommunicator : public Communicator, private net::Mesh::Mover {
