@@ -6,6 +6,7 @@
 #include "asup/collective/plan.h"
 #include "asup/collective/point_to_point.h"
 #include "asup/collective/ring.h"
+#include "asup/collective/staged.h"
 
 namespace asup::collective {
 
@@ -18,6 +19,9 @@ const std::vector<Algorithm>& algorithms() {
       {"ring", Collective::all_reduce,
        "2(n-1) rounds; 2(n-1)/n of the elements, the least there is; large counts",
        false, ring_all_reduce},
+      {"staged", Collective::all_reduce,
+       "2 meetings a piece of n slices; by way of memory that all reach; private buffers on one host",
+       false, staged_all_reduce, true},
 
       {"direct", Collective::reduce_scatter,
        "3 rounds; each rank reduces its block out of all memories",

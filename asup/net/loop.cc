@@ -116,10 +116,10 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
     if (!idle) idle_since = now;
     idle = true;
     const auto waited = now - idle_since;
-    if (waited < spin_) {
+    if (waited < std::min(spin_, patience_.spin)) {
       relax();
     } else if (waited < spin_ + patience_.yield) {
-      sched_yield();
+      sched_yield();  // whom we wait for may wait for this core
     } else {
       sleep(deadline);
       learn_from_sleep(Clock::now() - now);

@@ -16,9 +16,10 @@
 
 namespace asup::net {
 
-// How long a caller that waits spins, then yields, before it sleeps. Waking up takes longer than
-// the least spin: two ranks that once sleep would wait for each other's waking for ever after, so a
-// sleep that was short doubles the spin, up to the most, and a long one sets it back.
+// How long a caller that waits spins, then looks between yields, before it sleeps. Waking up takes
+// longer than the least spin: two ranks that once sleep would wait for each other's waking for ever
+// after, so a sleep that was short doubles the time awake, up to the most, and a long one sets it
+// back.
 struct Patience {
   std::chrono::microseconds spin{20};
   std::chrono::microseconds most_spin{200};

@@ -44,6 +44,7 @@ inline void expect_proven(const Algorithm& algorithm, const Spec& spec) {
 inline void expect_proven_for_all_counts(const Algorithm& algorithm, Spec spec) {
   const std::size_t n = spec.ranks;
   spec.shared = algorithm.needs_shared;
+  spec.stage = algorithm.needs_stage;
   for (const bool in_place : {true, false}) {
     spec.in_place = in_place;
     spec.slice = 1 << 16;
