@@ -383,7 +383,7 @@ void MeshCommunicator::look_for_the_gone(Ticket& ticket) {
 // At the deadline the others are asked where they are, so that those who did not come are named and
 // not those who wait like us.
 void MeshCommunicator::look_at_the_clock(Ticket& ticket) {
-  const auto now = Clock::now();
+  const auto now = mesh_.loop().now();
   if (now < ticket.deadline) return;
   if (!ticket.asked) {
     ticket.asked = true;
