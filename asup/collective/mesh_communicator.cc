@@ -4,12 +4,14 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <sstream>
+#include <set>
 #include <tuple>
 
 #include "asup/collective/build.h"
 #include "asup/collective/choose.h"
+#include "asup/collective/notes.h"
 #include "asup/collective/plan_cache.h"
+#include "asup/collective/survivors.h"
 #include "asup/collective/ticket.h"
 
 namespace asup {
@@ -18,6 +20,7 @@ namespace {
 using collective::Collective;
 using collective::Envelope;
 using collective::Spec;
+using collective::Survivors;
 using collective::Ticket;
 using TicketPtr = std::shared_ptr<Ticket>;
 
@@ -25,40 +28,7 @@ bool is_point_to_point(Collective collective) {
   return collective == Collective::send || collective == Collective::recv;
 }
 
-// What members tell each other about a communicator, outside its channels.
-enum NoteKind : std::uint32_t {
-  kFailed = 1,  // text: the outcome, as write_outcome() puts it
-  kWhere = 2,   // how many calls have you started?
-  kHere = 3     // text: the number
-};
-
 constexpr Seconds kAnswerTime{1};
-
-// "1 2,5 the message": kind, ranks, message.
-std::string write_outcome(const Outcome& outcome) {
-  std::string ranks;
-  for (const int rank : outcome.ranks())
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
-  return fmt::format("{} {} {}", static_cast<int>(outcome.kind()), ranks, outcome.message());
-}
-
-Outcome read_outcome(std::string_view text) {
-  std::istringstream in{std::string(text)};
-  int kind = 0;
-  in >> kind;
-  in.get();
-  std::vector<int> ranks;
-  for (int rank = 0; in.peek() != ' ' && in >> rank;) {
-    ranks.push_back(rank);
-    if (in.peek() == ',') in.get();
-  }
-  in.clear();
-  in.get();
-  std::string message;
-  std::getline(in, message, '\0');
-  const bool known = kind > 0 && kind <= static_cast<int>(Outcome::Kind::broken);
-  return {known ? static_cast<Outcome::Kind>(kind) : Outcome::Kind::broken, message, ranks};
-}
 
 class MemoryOfMesh : public SharedMemory {
  public:
@@ -81,11 +51,13 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Outcome run(Call call) override;
   std::unique_ptr<SharedMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
+  Outcome rebuild(Seconds timeout) override;
   std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
 
  private:
   using Queue = std::deque<TicketPtr>;
 
+  void look_for_shared_memory();
   TicketPtr make_ticket(Call& call);
   Spec spec_of(const Call& call) const;
   bool reachable(const Call& call, Envelope& envelope) const;
@@ -105,9 +77,14 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void look_at_the_clock(Ticket& ticket);
   void end_late(Ticket& ticket);
   void fail(Outcome why);
+  void hear_who_is_left(int member, const Survivors::Word& word);
+  bool agree(Survivors& survivors, std::set<int>& gone);
+  Outcome adopt(const Survivors& survivors);
   std::string name_of_member(int rank) const;
+  std::string names_of(const std::vector<int>& ranks) const;
 
   net::Mesh& mesh_;
+  const std::uint64_t lineage_;  // our first id, by which notes find us in every generation
   collective::Group group_;
   const CommunicatorOptions options_;
   bool shares_memory_ = true;
@@ -124,6 +101,9 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::size_t tickets_ = 0;
   std::uint64_t started_ = 0;  // collectives
   Outcome broken_;
+  std::uint64_t generation_ = 0;          // how often it was rebuilt
+  Survivors* survivors_ = nullptr;        // while it is being rebuilt
+  std::map<int, Survivors::Word> words_;  // the last of each member since it was rebuilt
 
   std::atomic<std::uint64_t> bytes_moved_{0};
 };
@@ -131,20 +111,26 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
 MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members,
                                    int rank, CommunicatorOptions options)
     : mesh_(mesh),
+      lineage_(id),
       group_{mesh, id, rank, std::move(members), options.trace},
       options_(std::move(options)),
       plans_(rank) {
   const net::Loop::Turn turn(mesh_.loop());
+  look_for_shared_memory();
+  mesh_.add(lineage_, *this);
+}
+
+void MeshCommunicator::look_for_shared_memory() {
+  shares_memory_ = true;
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
-  mesh_.add(id, *this);
+    if (peer != rank()) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
 }
 
 MeshCommunicator::~MeshCommunicator() {
   const net::Loop::Turn turn(mesh_.loop());
   mesh_.loop().run_posted();
   if (tickets_ > 0) fail({Outcome::Kind::broken, "the communicator was destroyed"});
-  mesh_.remove(group_.id);
+  mesh_.remove(lineage_);
 }
 
 Work MeshCommunicator::start(Call call) {
@@ -192,10 +178,7 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
     if (r == group_.rank) rank = static_cast<int>(members.size());
     members.push_back(group_.members[static_cast<std::size_t>(r)]);
   }
-  // The same on all members, and apart from every communicator that a Job counts.
-  const auto id =
-      std::uint64_t{1} << 47 |
-      (std::uint64_t{collective::hash_of(fmt::format("{}/{}/{}", group_.id, number, color))});
+  const auto id = collective::derived_id(fmt::format("{}/{}/{}", group_.id, number, color));
   return std::make_unique<MeshCommunicator>(mesh_, id, std::move(members), rank, options_);
 }
 
@@ -392,7 +375,8 @@ void MeshCommunicator::look_at_the_clock(Ticket& ticket) {
     ticket.answers[static_cast<std::size_t>(rank())] = started_;
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank())
-        mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], group_.id, kWhere, {});
+        mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_,
+                        collective::kWhere, {});
     return;
   }
   const bool all_answered =
@@ -409,29 +393,32 @@ void MeshCommunicator::end_late(Ticket& ticket) {
       late.push_back(peer);
   }
   if (late.empty()) late = ticket.execution->waiting_for();
-  std::string names;
-  for (const int peer : late)
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of_member(peer));
   fail({Outcome::Kind::late,
-        fmt::format("{} did not come to {} before the deadline", names, ticket.envelope.describe()),
+        fmt::format("{} did not come to {} before the deadline", names_of(late),
+                    ticket.envelope.describe()),
         late});
 }
 
-void MeshCommunicator::on_note(int rank, std::uint32_t kind, std::string_view text) {
-  const auto place = std::find(group_.members.begin(), group_.members.end(), rank);
+void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view text) {
+  const auto place = std::find(group_.members.begin(), group_.members.end(), member);
   if (place == group_.members.end()) return;
   const auto peer = static_cast<std::size_t>(place - group_.members.begin());
   switch (kind) {
-    case kFailed:
-      fail(read_outcome(text));
+    case collective::kFailed:
+      if (const auto generation = text.substr(0, text.find(' '));
+          generation == std::to_string(generation_))
+        fail(collective::read_outcome(text.substr(generation.size() + 1)));
       break;
-    case kWhere:
-      mesh_.send_note(rank, group_.id, kHere, std::to_string(started_));
+    case collective::kWhere:
+      mesh_.send_note(member, lineage_, collective::kHere, std::to_string(started_));
       break;
-    case kHere:
+    case collective::kHere:
       for (auto& [number, queue] : queues_)
         for (const TicketPtr& ticket : queue)
           if (ticket->asked) ticket->answers[peer] = std::stoull(std::string(text));
+      break;
+    case collective::kLeft:
+      if (const auto word = collective::read_word(text)) hear_who_is_left(member, *word);
       break;
     default:
       break;
@@ -448,8 +435,8 @@ void MeshCommunicator::fail(Outcome why) {
     for (int lane = 0; lane < collective::kMaxLanes; ++lane)
       group_.link(peer).forget(collective::channel_of(group_.id, lane));
     group_.link(peer).forget(collective::channel_of(group_.id, collective::kPointToPointLane));
-    mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], group_.id, kFailed,
-                    write_outcome(why));
+    mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, collective::kFailed,
+                    fmt::format("{} {}", generation_, collective::write_outcome(why)));
   }
   for (auto& [number, queue] : queues_)
     for (const TicketPtr& ticket : queue) ticket->finish(why);
@@ -457,9 +444,95 @@ void MeshCommunicator::fail(Outcome why) {
   tickets_ = 0;
 }
 
+// A member that rebuilds has given up our calls with it.
+void MeshCommunicator::hear_who_is_left(int member, const Survivors::Word& word) {
+  words_[member] = word;
+  if (survivors_) {
+    survivors_->hear(member, word);
+    return;
+  }
+  const auto place = std::find(group_.members.begin(), group_.members.end(), member);
+  fail({Outcome::Kind::broken,
+        fmt::format("{} rebuilds the communicator",
+                    name_of_member(static_cast<int>(place - group_.members.begin())))});
+}
+
+Outcome MeshCommunicator::rebuild(Seconds timeout) {
+  const net::Loop::Turn turn(mesh_.loop());
+  mesh_.loop().run_posted();
+  fail({Outcome::Kind::broken, "the communicator is being rebuilt"});
+  Survivors survivors(mesh_.rank(), generation_, group_.members);
+  for (const auto& [member, word] : words_) survivors.hear(member, word);
+  survivors_ = &survivors;
+  std::set<int> gone;
+  const Deadline deadline = after(timeout.count() > 0 ? timeout : options_.timeout);
+  mesh_.loop().drive([&] { return agree(survivors, gone); }, deadline);
+  survivors_ = nullptr;
+  return adopt(survivors);
+}
+
+// Takes in who is gone and says what is new; true when there is nothing to wait for any more.
+bool MeshCommunicator::agree(Survivors& survivors, std::set<int>& gone) {
+  for (const int member : group_.members)
+    if (mesh_.end_of(member) != net::LinkEnd::open && gone.insert(member).second)
+      survivors.lose(member);
+  if (const auto word = survivors.news())
+    for (const int member : group_.members)  // those left out hear of it too
+      if (member != mesh_.rank())
+        mesh_.send_note(member, lineage_, collective::kLeft, collective::write_word(*word));
+  return survivors.agreed() || survivors.left_out_by();
+}
+
+// The next generation, on channels of its own: what still comes for an older one is dropped.
+Outcome MeshCommunicator::adopt(const Survivors& survivors) {
+  const auto ranks_here = [&](const std::vector<int>& members) {
+    std::vector<int> ranks;
+    for (int r = 0; r < size(); ++r)
+      if (std::count(members.begin(), members.end(), group_.members[static_cast<std::size_t>(r)]))
+        ranks.push_back(r);
+    return ranks;
+  };
+  if (const auto by = survivors.left_out_by()) {
+    const std::vector<int> ranks = ranks_here({*by});
+    return broken_ = {Outcome::Kind::lost,
+                      fmt::format("{} went on without this rank: it had lost it", names_of(ranks)),
+                      {rank()}};
+  }
+  if (!survivors.agreed()) {
+    const std::vector<int> ranks = ranks_here(survivors.missing());
+    return broken_ = {Outcome::Kind::late,
+                      fmt::format("{} did not come to rebuild the communicator before the deadline",
+                                  names_of(ranks)),
+                      ranks};
+  }
+  generation_ = survivors.next_generation();
+  std::vector<int> members;  // in their order
+  for (const int r : ranks_here(survivors.left()))
+    members.push_back(group_.members[static_cast<std::size_t>(r)]);
+  group_.members = std::move(members);
+  group_.rank =
+      static_cast<int>(std::find(group_.members.begin(), group_.members.end(), mesh_.rank()) -
+                       group_.members.begin());
+  group_.id = collective::derived_id(fmt::format("{}/generation {}", lineage_, generation_));
+  plans_ = collective::PlanCache(group_.rank);
+  sequence_ = started_ = splits_ = 0;
+  sent_.clear();
+  received_.clear();
+  words_.clear();
+  look_for_shared_memory();
+  return broken_ = {};
+}
+
 std::string MeshCommunicator::name_of_member(int rank) const {
   const int member = group_.members[static_cast<std::size_t>(rank)];
   return mesh_.roster().members[static_cast<std::size_t>(member)].describe();
+}
+
+std::string MeshCommunicator::names_of(const std::vector<int>& ranks) const {
+  std::string names;
+  for (const int r : ranks)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of_member(r));
+  return names;
 }
 
 }  // namespace

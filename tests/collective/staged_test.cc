@@ -7,8 +7,6 @@ namespace asup::collective {
 namespace {
 
 using testing::expect_proven;
-using testing::expect_proven_for_all_counts;
-using testing::group_sizes;
 using testing::plans_of;
 
 const Algorithm& staged() { return find_algorithm(Collective::all_reduce, "staged"); }
@@ -26,10 +24,6 @@ TEST(Staged, TwoRanksByWayOfTheirStages) {
                                             meet}}))
       << describe(plan);
   EXPECT_EQ(plan.stage, 192u);
-}
-
-TEST(Staged, IsProven) {
-  for (const int n : group_sizes()) expect_proven_for_all_counts(staged(), {.ranks = n});
 }
 
 TEST(Staged, TheStageDoesNotGrowWithTheCount) {
