@@ -22,7 +22,7 @@ struct Case {
 Case draw_case(Random& random) {
   std::vector<const Algorithm*> candidates;
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective <= Collective::broadcast) candidates.push_back(&algorithm);
+    if (algorithm.collective < Collective::barrier) candidates.push_back(&algorithm);
   }
   const Algorithm* algorithm = candidates[random() % candidates.size()];
   Spec spec = {.collective = algorithm->collective};
