@@ -12,6 +12,7 @@
 #include "asup/collective/point_to_point.h"
 #include "asup/collective/recursive_doubling.h"
 #include "asup/collective/ring.h"
+#include "asup/collective/staged.h"
 #include "asup/collective/tree.h"
 
 namespace asup::collective {
@@ -25,6 +26,9 @@ const std::vector<Algorithm>& algorithms() {
       {"ring", Collective::all_reduce,
        "2(n-1) rounds; 2(n-1)/n of the elements, the least there is; large counts",
        false, ring_all_reduce},
+      {"staged", Collective::all_reduce,
+       "2 meetings a piece of n slices; by way of memory that all reach; private buffers on one host",
+       false, staged_all_reduce, true},
       {"recursive_doubling", Collective::all_reduce,
        "log2 n rounds of the whole, the fewest there are; two more where n is no power of two; "
        "small counts",

@@ -15,9 +15,13 @@ std::string_view broadcast_by_size(const Spec& spec) {
   return spec.count > extra / saved ? "chain" : "binomial";
 }
 
+// Fewer elements are on their way sooner than ranks can meet twice.
+constexpr std::size_t kStagedFrom = 8192;
+
 const Algorithm& first_that_can(const Spec& spec) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared)) {
+    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
+        (spec.stage || !algorithm.needs_stage)) {
       return algorithm;
     }
   }
@@ -33,10 +37,18 @@ const Algorithm& choose(const Spec& spec, std::string_view name) {
             "{} by '{}' needs buffers that all ranks share: all ranks on one host, buffers from "
             "Communicator::allocate; leave the choice to asup, or name another algorithm",
             name_of(spec.collective), name);
+    require(spec.stage || !named.needs_stage,
+            "{} by '{}' needs all ranks on one host; leave the choice to asup, or name another "
+            "algorithm",
+            name_of(spec.collective), name);
     return named;
   }
   if (spec.collective == Collective::broadcast && !spec.shared) {
     return find_algorithm(spec.collective, broadcast_by_size(spec));
+  }
+  if (spec.collective == Collective::all_reduce && !spec.shared && spec.stage &&
+      spec.count >= kStagedFrom) {
+    return find_algorithm(spec.collective, "staged");
   }
   return first_that_can(spec);
 }

@@ -26,6 +26,8 @@ struct Envelope {
   std::uint32_t output_region = 0;
   std::uint64_t input_offset = 0;
   std::uint64_t output_offset = 0;
+  std::uint32_t stage_region = 0;  // 0: the call needs none
+  std::uint32_t reserved = 0;
 
   static constexpr std::uint8_t kInPlace = 1;
   static constexpr std::uint8_t kShared = 2;
@@ -35,7 +37,7 @@ struct Envelope {
   // "all_reduce number 12: 10 x f32, sum"
   std::string describe() const;
 };
-static_assert(sizeof(Envelope) == 56);
+static_assert(sizeof(Envelope) == 64);
 
 std::uint32_t hash_of(std::string_view text);
 std::uint32_t hash_of(std::span<const std::size_t> counts);

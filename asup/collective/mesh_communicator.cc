@@ -62,13 +62,11 @@ Outcome read_outcome(std::string_view text) {
 
 class MemoryOfMesh : public SharedMemory {
  public:
-  MemoryOfMesh(net::Mesh& mesh, std::size_t bytes) : mesh_(mesh), bytes_(mesh.allocate(bytes)) {}
-  ~MemoryOfMesh() override { mesh_.release(bytes_); }
-  std::span<std::byte> bytes() override { return bytes_; }
+  MemoryOfMesh(net::Mesh& mesh, std::size_t bytes) : memory_(mesh.allocate(bytes)) {}
+  std::span<std::byte> bytes() override { return memory_->bytes(); }
 
  private:
-  net::Mesh& mesh_;
-  std::span<std::byte> bytes_;
+  std::unique_ptr<net::ReachableMemory> memory_;
 };
 
 class MeshCommunicator : public Communicator, private net::Mesh::Mover {
@@ -92,6 +90,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Spec spec_of(const Call& call) const;
   bool reachable(const Call& call, Envelope& envelope) const;
   std::uint64_t next_sequence(const Call& call);
+  void set_stage(Ticket& ticket);
   void enqueue(TicketPtr ticket);
 
   bool progress() override;
@@ -118,6 +117,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::map<int, std::uint64_t> sent_, received_;  // point-to-point calls, by peer
   std::uint64_t splits_ = 0;
   collective::PlanCache plans_;
+  std::shared_ptr<SharedMemory> stage_;  // of the calls that need one, one after the other
 
   // Under the turn. Queue 0 holds collectives; each peer has one for sends and one for receives.
   std::map<int, Queue> queues_;
@@ -236,20 +236,22 @@ TicketPtr MeshCommunicator::make_ticket(Call& call) {
           name_of(call.collective), rank());
 
   Envelope& envelope = ticket->envelope;
+  envelope.dtype = call.output.dtype;
   spec.shared = reachable(call, envelope);
+  spec.stage = shares_memory_ && size() > 1;
   const std::string_view wanted =
       call.algorithm.empty() && call.collective == Collective::all_reduce
           ? std::string_view(options_.algorithm)
           : std::string_view(call.algorithm);
   const collective::Algorithm& algorithm = collective::choose(spec, wanted);
   ticket->plan = plans_.plan_for(algorithm, spec);
+  if (ticket->plan->stage > 0) set_stage(*ticket);
   envelope.sequence = next_sequence(call);
   envelope.count = spec.count;
   envelope.algorithm = collective::hash_of(algorithm.name);
   envelope.counts = collective::hash_of(std::span<const std::size_t>(spec.counts));
   envelope.root = spec.root;
   envelope.collective = spec.collective;
-  envelope.dtype = call.output.dtype;
   envelope.op = call.op;
   envelope.flags = static_cast<std::uint8_t>((spec.in_place ? Envelope::kInPlace : 0) |
                                              (spec.shared ? Envelope::kShared : 0));
@@ -273,6 +275,15 @@ bool MeshCommunicator::reachable(const Call& call, Envelope& envelope) const {
   envelope.output_offset = output.offset;
   return (input.region != 0 || call.input.count == 0) &&
          (output.region != 0 || call.output.count == 0);
+}
+
+// A call that needs a larger stage gets a new one; those under way keep theirs.
+void MeshCommunicator::set_stage(Ticket& ticket) {
+  const std::size_t bytes = ticket.plan->stage * size_of(ticket.envelope.dtype);
+  if (!stage_ || stage_->bytes().size() < bytes) stage_ = allocate(bytes);
+  ticket.stage = stage_;
+  ticket.operands.stage = stage_->bytes().data();
+  ticket.envelope.stage_region = mesh_.place_of(stage_->bytes().data(), bytes).region;
 }
 
 std::uint64_t MeshCommunicator::next_sequence(const Call& call) {
@@ -372,7 +383,7 @@ void MeshCommunicator::look_for_the_gone(Ticket& ticket) {
 // At the deadline the others are asked where they are, so that those who did not come are named and
 // not those who wait like us.
 void MeshCommunicator::look_at_the_clock(Ticket& ticket) {
-  const auto now = Clock::now();
+  const auto now = mesh_.loop().now();
   if (now < ticket.deadline) return;
   if (!ticket.asked) {
     ticket.asked = true;

@@ -42,7 +42,12 @@ enum class Collective : std::uint8_t {
 
 std::string_view name_of(Collective collective);
 
-enum class Area : std::uint8_t { input, output, scratch };
+enum class Area : std::uint8_t {
+  input,
+  output,
+  scratch,  // this rank's alone
+  stage     // this rank's, within reach of all where Spec::stage says so
+};
 
 // Elements [begin, end) of an area of one rank.
 struct Range {
@@ -57,6 +62,7 @@ struct Range {
 inline Range in(std::size_t begin, std::size_t end) { return {Area::input, begin, end}; }
 inline Range out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
 inline Range scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
+inline Range stage(std::size_t begin, std::size_t end) { return {Area::stage, begin, end}; }
 
 struct Step {
   enum class Op : std::uint8_t {
@@ -64,7 +70,7 @@ struct Step {
     recv,         // dst = what peer sent
     recv_reduce,  // dst = src (+) what peer sent
     copy,         // dst = src
-    peer_reduce,  // dst = (+) over all ranks, in rank order, of their src; reads their memory
+    peer_reduce,  // dst = (+) over all ranks, in rank order, of the others' src and of own
     peer_write,   // peer's dst = own src; writes peer's memory
     peer_read     // dst = peer's src; reads peer's memory
   };
@@ -73,6 +79,7 @@ struct Step {
   Range src;
   Range dst;
   bool finish = false;  // dst now holds every contribution: an average divides here
+  Range own = {};       // this rank's operand of a peer_reduce
 
   bool is_message() const { return op <= Op::recv_reduce; }
   bool operator==(const Step&) const = default;
@@ -86,6 +93,7 @@ using Lane = std::vector<Round>;
 struct Plan {
   std::vector<Lane> lanes;
   std::size_t scratch = 0;  // elements this rank needs beside input and output
+  std::size_t stage = 0;    // and where others reach them
 };
 
 // What is asked of all ranks together; equal on every rank.
@@ -102,6 +110,7 @@ struct Spec {
   bool in_place = true;  // input and output are one memory (all_reduce, broadcast; reduce: the
                          // root's)
   bool shared = false;   // every rank can reach every other's input and output
+  bool stage = false;    // every rank can reach every other's stage
   std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
 
   // Rank r's block of the whole.
@@ -140,6 +149,7 @@ struct Algorithm {
   std::string_view description;  // steps and bytes a rank sends; shown to users
   bool needs_shared;             // every rank must reach every other's memory
   Plan (*plan)(int rank, const Spec& spec);
+  bool needs_stage = false;  // every rank must reach every other's stage
 };
 
 // Every algorithm there is, in the order of preference when nothing was measured.

@@ -35,6 +35,7 @@ struct Ticket : Work::State {
   Envelope envelope;
   std::shared_ptr<const Plan> plan;
   Execution::Operands operands;
+  std::shared_ptr<SharedMemory> stage;
   int first_lane = 0;
   Deadline deadline;
 

@@ -46,7 +46,8 @@ inline Spec spec_for(const Algorithm& algorithm, int ranks, std::size_t count) {
           .ranks = ranks,
           .count = count,
           .in_place = false,
-          .shared = algorithm.needs_shared};
+          .shared = algorithm.needs_shared,
+          .stage = algorithm.needs_stage};
 }
 
 // Every count that is special for n ranks, in place (where the collective knows it) and out of

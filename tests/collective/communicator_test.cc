@@ -284,6 +284,22 @@ TEST_P(Communication, NamesTheRankThatLeft) {
   });
 }
 
+// A gradient that the user keeps is a piece of it.
+TEST_P(Communication, MemoryOutlivesItsJob) {
+  std::vector<std::unique_ptr<SharedMemory>> kept(static_cast<std::size_t>(ranks()));
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto& memory = kept[static_cast<std::size_t>(job.rank())];
+    memory = communicator->allocate(4096);
+    memory->bytes()[7] = std::byte{42};
+    communicator->barrier().or_throw();
+  });
+  for (auto& memory : kept) {
+    EXPECT_EQ(memory->bytes()[7], std::byte{42});
+    memory.reset();
+  }
+}
+
 TEST_P(Communication, RefusesNonsense) {
   run_ranks(ranks(), links(), [&](Job& job) {
     auto communicator = make_communicator(job);

@@ -15,7 +15,7 @@ using Numbers = std::vector<Number>;
 constexpr Number kFinish = 0x9e3779b97f4a7c15;  // odd
 
 struct Rank {
-  Numbers input, output, scratch;
+  Numbers input, output, scratch, stage;
   Numbers given;   // the input, as the caller gave it
   Numbers result;  // the output, as it was at this rank's end
   bool started = false, ended = false;
@@ -42,6 +42,7 @@ class Interpreter {
       if (!spec.aliased(r)) ranks_[r].input = garbage(ranks_[r].given.size());
       ranks_[r].output = garbage(spec.elements(Area::output, r));
       ranks_[r].scratch = garbage(plans[r].scratch);
+      ranks_[r].stage = garbage(plans[r].stage);
       for (int l = 0; l < static_cast<int>(plans[r].lanes.size()); ++l) {
         Thread& thread = threads_.emplace_back();
         thread.rank = r;
@@ -151,6 +152,7 @@ class Interpreter {
   Number* at(int rank, const Range& range) {
     Rank& owner = ranks_[rank];
     if (range.area == Area::scratch) return owner.scratch.data() + range.begin;
+    if (range.area == Area::stage) return owner.stage.data() + range.begin;
     const bool output = range.area == Area::output || spec_.aliased(rank);
     return (output ? owner.output : owner.input).data() + range.begin;
   }
@@ -165,7 +167,8 @@ class Interpreter {
     for (std::size_t i = tile.begin; i < tile.end; ++i) {
       Number value = step.op == Step::Op::peer_reduce ? 0 : at(from, step.src)[i];
       if (step.op == Step::Op::peer_reduce) {
-        for (int r = 0; r < spec_.ranks; ++r) value += at(r, step.src)[i];
+        for (int r = 0; r < spec_.ranks; ++r)
+          value += at(r, r == thread.rank ? step.own : step.src)[i];
       }
       dst[i] = step.finish ? value * kFinish : value;
     }

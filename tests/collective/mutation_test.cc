@@ -31,6 +31,7 @@ Case draw_case(Random& random) {
   spec.root = random() % spec.ranks;
   spec.in_place = random() % 2;
   spec.shared = algorithm->needs_shared;
+  spec.stage = algorithm->needs_stage;
   spec.slice = 64;
   return {algorithm, spec};
 }

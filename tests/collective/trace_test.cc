@@ -28,7 +28,7 @@ TEST_P(Trace, EveryAlgorithmExecutesVerifiedPlans) {
       int mine = 0;
       for (const collective::Algorithm& algorithm : collective::algorithms()) {
         if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv ||
-            (algorithm.needs_shared && !reachable))
+            ((algorithm.needs_shared || algorithm.needs_stage) && !reachable))
           continue;
         for (const std::size_t block : {1ul, 1000ul, 200'000ul}) {
           const auto n = static_cast<std::size_t>(job.size());

@@ -33,7 +33,7 @@ void for_each_access(const Spec& spec, int rank, const Step& step, Visit visit) 
     if (range.size() > 0) visit(Access{owner, resolve(spec, owner, range), write});
   };
   if (step.op == Op::peer_reduce) {
-    for (int r = 0; r < spec.ranks; ++r) touch(r, step.src, false);
+    for (int r = 0; r < spec.ranks; ++r) touch(r, r == rank ? step.own : step.src, false);
   } else if (step.op != Op::recv) {
     touch(step.op == Op::peer_read ? step.peer : rank, step.src, false);
   }

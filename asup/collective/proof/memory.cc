@@ -8,7 +8,7 @@ Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Terms& te
   const bool gathers =
       spec.collective == Collective::all_gather || spec.collective == Collective::gather;
   const std::vector<Range> blocks = gathers ? spec.blocks(Area::output) : std::vector<Range>();
-  areas_.reserve(3 * spec.ranks);
+  areas_.reserve(kAreas * spec.ranks);
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Value own;
     own.term = terms.input(rank);
@@ -17,6 +17,7 @@ Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Terms& te
     areas_.emplace_back(aliased ? 0 : spec.elements(Area::input, rank), own);
     areas_.emplace_back(spec.elements(Area::output, rank), aliased ? own : Value());
     areas_.emplace_back(plans[rank].scratch, Value());
+    areas_.emplace_back(plans[rank].stage, Value());
   }
 }
 
@@ -37,7 +38,7 @@ void Memory::load(const Site& site, int owner, const Range& range, Pieces& piece
 
 void Memory::store(const Site& site, int owner, const Range& range, const Pieces& pieces) {
   const Range real = resolve(spec_, owner, range);
-  IntervalMap<Value>& map = areas_[owner * 3 + static_cast<int>(real.area)];
+  IntervalMap<Value>& map = areas_[owner * kAreas + static_cast<int>(real.area)];
   for (const Piece& piece : pieces) {
     map.assign(real.begin + piece.begin, real.begin + piece.end,
                {piece.term, piece.element - static_cast<std::ptrdiff_t>(real.begin), site.lane,
