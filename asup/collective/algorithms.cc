@@ -6,6 +6,8 @@
 #include "asup/collective/direct.h"
 #include "asup/collective/dissemination.h"
 #include "asup/collective/halving_doubling.h"
+#include "asup/collective/linear.h"
+#include "asup/collective/pairwise.h"
 #include "asup/collective/plan.h"
 #include "asup/collective/point_to_point.h"
 #include "asup/collective/recursive_doubling.h"
@@ -75,6 +77,46 @@ const std::vector<Algorithm>& algorithms() {
       {"chain", Collective::broadcast,
        "n-2 + chunks messages deep; each rank sends the whole once; large counts",
        false, chain_broadcast},
+
+      {"direct", Collective::reduce,
+       "3 rounds; each rank reduces its slice out of all memories and writes it into the root's",
+       true, direct_reduce},
+      {"binomial", Collective::reduce,
+       "ceil(log2 n) messages deep; the root receives the whole ceil(log2 n) times; small counts",
+       false, binomial_reduce},
+      {"chain", Collective::reduce,
+       "n-2 + chunks messages deep; each rank sends the whole once; large counts",
+       false, chain_reduce},
+
+      {"direct", Collective::gather,
+       "3 rounds; each rank writes its block into the root's memory",
+       true, direct_gather},
+      {"linear", Collective::gather,
+       "1 round; each rank sends its block straight to the root",
+       false, linear_gather},
+      {"binomial", Collective::gather,
+       "ceil(log2 n) messages deep; the root receives ceil(log2 n) messages; small blocks",
+       false, binomial_gather},
+
+      {"direct", Collective::scatter,
+       "3 rounds; each rank reads its block out of the root's memory",
+       true, direct_scatter},
+      {"linear", Collective::scatter,
+       "1 round; the root sends each rank its block",
+       false, linear_scatter},
+      {"binomial", Collective::scatter,
+       "ceil(log2 n) messages deep; the root sends ceil(log2 n) messages; small blocks",
+       false, binomial_scatter},
+
+      {"direct", Collective::all_to_all,
+       "3 rounds; each rank reads its blocks out of every other's memory",
+       true, direct_all_to_all},
+      {"pairwise", Collective::all_to_all,
+       "n-1 rounds; all of the input but its own block, the least there is",
+       false, pairwise_all_to_all},
+      {"bruck", Collective::all_to_all,
+       "ceil(log2 n) rounds; log2(n)/2 times the input; small blocks",
+       false, bruck_all_to_all},
 
       {"dissemination", Collective::barrier,
        "ceil(log2 n) rounds of one signal",

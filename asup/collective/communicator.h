@@ -45,8 +45,8 @@ struct Call {
   Buffer input;
   Buffer output;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;                     // of a broadcast; the peer of a send or recv
-  std::vector<std::size_t> counts;  // blocks of the ranks; empty: even
+  int root = 0;                     // of a call that has one; the peer of a send or recv
+  std::vector<std::size_t> counts;  // blocks, as Spec::counts has them; empty: even
   std::string algorithm;            // empty: chosen
   Seconds timeout{0};               // zero: the communicator's
 };
@@ -95,6 +95,19 @@ class Communicator {
                          std::vector<std::size_t> counts = {});
   Outcome all_gather(Buffer input, Buffer output, std::vector<std::size_t> counts = {});
   Outcome broadcast(Buffer data, int root = 0);
+  // The root's data becomes the reduction of all; the others keep theirs.
+  Outcome reduce(Buffer data, int root = 0, ReduceOp op = ReduceOp::sum);
+  // `output` counts on the root alone. Without `counts`, all blocks are of input's size.
+  Outcome gather(Buffer input, Buffer output, int root = 0, std::vector<std::size_t> counts = {});
+  // `input` counts on the root alone. Without `counts`, all blocks are of output's size.
+  Outcome scatter(Buffer input, Buffer output, int root = 0, std::vector<std::size_t> counts = {});
+  // The input is cut into a block for each rank, of one size where the count can be divided, else
+  // the first ones longer by one; the output is the blocks from each.
+  Outcome all_to_all(Buffer input, Buffer output);
+  // The same with blocks of any size: `leaving[r]` elements to rank r, `arriving[r]` from it. Ranks
+  // tell each other the sizes first. Throws BadInput on all of them where they do not match.
+  Outcome all_to_all_v(Buffer input, std::vector<std::size_t> leaving, Buffer output,
+                       std::vector<std::size_t> arriving);
   Outcome barrier();
   Outcome send(Buffer data, int peer);
   Outcome recv(Buffer data, int peer);

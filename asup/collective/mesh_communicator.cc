@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "asup/collective/build.h"
+#include "asup/collective/call.h"
 #include "asup/collective/choose.h"
 #include "asup/collective/notes.h"
 #include "asup/collective/plan_cache.h"
@@ -59,8 +60,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
 
   void look_for_shared_memory();
   TicketPtr make_ticket(Call& call);
-  Spec spec_of(const Call& call) const;
-  bool reachable(const Call& call, Envelope& envelope) const;
+  bool reachable(const Call& call, const Spec& spec, Envelope& envelope) const;
   std::uint64_t next_sequence(const Call& call);
   void set_stage(Ticket& ticket);
   void enqueue(TicketPtr ticket);
@@ -182,20 +182,9 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
   return std::make_unique<MeshCommunicator>(mesh_, id, std::move(members), rank, options_);
 }
 
-Spec MeshCommunicator::spec_of(const Call& call) const {
-  Spec spec;
-  spec.collective = call.collective;
-  spec.ranks = size();
-  spec.count = call.collective == Collective::reduce_scatter ? call.input.count : call.output.count;
-  spec.counts = call.counts;
-  spec.root = call.root;
-  spec.in_place = call.input.data == call.output.data;
-  return spec;
-}
-
 TicketPtr MeshCommunicator::make_ticket(Call& call) {
   auto ticket = std::make_shared<Ticket>(mesh_.loop());
-  ticket->spec = spec_of(call);
+  ticket->spec = collective::spec_of(call, size());
   Spec& spec = ticket->spec;
   collective::require_valid(spec);
   for (const Buffer* buffer : {&call.input, &call.output}) {
@@ -220,7 +209,7 @@ TicketPtr MeshCommunicator::make_ticket(Call& call) {
 
   Envelope& envelope = ticket->envelope;
   envelope.dtype = call.output.dtype;
-  spec.shared = reachable(call, envelope);
+  spec.shared = reachable(call, spec, envelope);
   spec.stage = shares_memory_ && size() > 1;
   const std::string_view wanted =
       call.algorithm.empty() && call.collective == Collective::all_reduce
@@ -246,9 +235,9 @@ TicketPtr MeshCommunicator::make_ticket(Call& call) {
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.
-bool MeshCommunicator::reachable(const Call& call, Envelope& envelope) const {
-  const std::size_t whole = std::max(call.input.count, call.output.count);
-  if (!shares_memory_ || size() == 1 || whole == 0 || is_point_to_point(call.collective))
+bool MeshCommunicator::reachable(const Call& call, const Spec& spec, Envelope& envelope) const {
+  if (!shares_memory_ || size() == 1 || is_point_to_point(call.collective) ||
+      !collective::everyone_has_elements(spec))
     return false;
   const auto input = mesh_.place_of(call.input.data, call.input.bytes());
   const auto output = mesh_.place_of(call.output.data, call.output.bytes());

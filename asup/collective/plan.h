@@ -31,6 +31,10 @@ enum class Collective : std::uint8_t {
   reduce_scatter,  // in: count, out: this rank's block of the reduction
   all_gather,      // in: this rank's block, out: count
   broadcast,       // out: count, the root's
+  reduce,          // in: count, out: count on the root, the reduction of all inputs; none elsewhere
+  gather,          // in: this rank's block, out: count on the root; none elsewhere
+  scatter,         // in: count on the root, none elsewhere; out: this rank's block
+  all_to_all,      // in: a block for each rank; out: a block from each, in the order of ranks
   barrier,         // no elements
   send,            // to `root`, outside the collective order
   recv             // from `root`, outside the collective order
@@ -96,13 +100,17 @@ struct Plan {
 struct Spec {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
-  std::size_t count = 0;  // elements of the whole; all_gather's output, reduce_scatter's input
-  std::vector<std::size_t> counts =
-      {};  // blocks of the ranks (all_gather, reduce_scatter); empty: even
+  // Elements of the whole: all_gather's output, reduce_scatter's input. Of an all_to_all: each
+  // rank's input where blocks are even, all inputs together where `counts` has the blocks.
+  std::size_t count = 0;
+  // Blocks of the ranks (reduce_scatter, all_gather, gather, scatter); of an all_to_all,
+  // [sender * ranks + receiver]. Empty: even.
+  std::vector<std::size_t> counts = {};
   int root = 0;
-  bool in_place = true;         // input and output are the same memory (all_reduce, broadcast)
-  bool shared = false;          // every rank can reach every other's input and output
-  bool stage = false;           // every rank can reach every other's stage
+  bool in_place = true;  // input and output are one memory (all_reduce, broadcast; reduce: the
+                         // root's)
+  bool shared = false;   // every rank can reach every other's input and output
+  bool stage = false;    // every rank can reach every other's stage
   std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
 
   // Rank r's block of the whole.
@@ -110,8 +118,14 @@ struct Spec {
   // All of them, in one pass.
   std::vector<Range> blocks(Area area) const;
 
+  // Of an all_to_all: the blocks of rank r's input, by receiver, and of its output, by sender.
+  std::vector<Range> leaving(int r) const;
+  std::vector<Range> arriving(int r) const;
+
   // Input and output are one memory: in_place, for the collectives that know it.
   bool aliased() const;
+  // Of rank r: in a reduce, only the root has both.
+  bool aliased(int r) const;
   // Elements of rank r's input or output; 0 where it needs none. Of a send or recv, `root` is the
   // one rank at the far end, any other r the caller. needs: area is not scratch
   std::size_t elements(Area area, int r) const;

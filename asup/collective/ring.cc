@@ -118,7 +118,8 @@ Plan ring_all_gather(int rank, const Spec& spec) {
   return in_ring_lanes(rank, spec, blocks, [&](const Ring& ring) {
     const Range own = ring.block(Area::output, rank);
     const std::size_t shift = blocks[rank].begin;  // the input holds this rank's block alone
-    Lane lane = {{copy(in(own.begin - shift, own.end - shift), own)}};
+    Lane lane;
+    if (own.size() > 0) lane.push_back({copy(in(own.begin - shift, own.end - shift), own)});
     gather_along(ring, rank, lane);
     return lane;
   });

@@ -31,7 +31,10 @@ inline void expect_proven(const Algorithm& algorithm, const Spec& spec) {
   EXPECT_FALSE(flaw) << algorithm.name << ", " << describe(spec) << "\n" << describe(*flaw);
 }
 
-inline bool has_root(Collective collective) { return collective == Collective::broadcast; }
+inline bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
 
 inline bool knows_in_place(Collective collective) {
   return Spec{.collective = collective, .in_place = true}.aliased();
@@ -73,14 +76,17 @@ inline std::vector<Spec> specs_for(const Algorithm& algorithm, int ranks) {
 }
 
 inline bool has_counts(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::all_gather;
+  return collective == Collective::reduce_scatter || collective == Collective::all_gather ||
+         collective == Collective::gather || collective == Collective::scatter ||
+         collective == Collective::all_to_all;
 }
 
 // Blocks of 0 to 400 elements. needs: the collective knows counts
 inline void give_uneven_counts(Spec& spec) {
   spec.count = 0;
-  for (int r = 0; r < spec.ranks; ++r) {
-    spec.counts.push_back(r % 3 == 1 ? 0 : (r * 131) % 400);
+  const bool matrix = spec.collective == Collective::all_to_all;
+  for (int b = 0; b < (matrix ? spec.ranks * spec.ranks : spec.ranks); ++b) {
+    spec.counts.push_back(b % 3 == 1 ? 0 : (b * 131) % 400);
     spec.count += spec.counts.back();
   }
 }

@@ -21,7 +21,7 @@ void Order::begin_lane() {
   for (int rank = 0; rank < ranks_; ++rank) {
     clocks_[index(rank, rank)] = 1;
     const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
-    const std::size_t input = spec_.aliased() ? 0 : spec_.elements(Area::input, rank);
+    const std::size_t input = spec_.aliased(rank) ? 0 : spec_.elements(Area::input, rank);
     memory_.push_back({IntervalMap<History>(input, start),
                        IntervalMap<History>(spec_.elements(Area::output, rank), start),
                        IntervalMap<History>(plans_[rank].stage, start)});

@@ -9,7 +9,8 @@ namespace {
 using Op = Step::Op;
 
 bool is_reduction(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce_scatter;
+  return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+         collective == Collective::reduce;
 }
 
 class Shape {
@@ -46,7 +47,7 @@ class Shape {
     if (step.op == Op::send) return;
     const int owner = step.op == Op::peer_write ? step.peer : site.rank;
     check_inside(site, step, step.dst, owner);
-    if (step.dst.area == Area::input && !spec_.aliased()) {
+    if (step.dst.area == Area::input && !spec_.aliased(owner)) {
       refute(site, step.dst, "{}: writes an input", describe(step));
     }
     if (step.op != Op::recv && step.src.size() != step.dst.size()) {
