@@ -44,12 +44,14 @@ bool Survivors::agreed() const { return !left_out_by_ && missing().empty(); }
 
 std::vector<int> Survivors::missing() const {
   std::vector<int> ranks;
-  for (const int rank : own_.left) {
-    const auto found = heard_.find(rank);
-    if (rank != self_ && (found == heard_.end() || found->second.left != own_.left))
-      ranks.push_back(rank);
-  }
+  for (const int rank : own_.left)
+    if (rank != self_ && !agrees(rank)) ranks.push_back(rank);
   return ranks;
+}
+
+bool Survivors::agrees(int rank) const {
+  const auto found = heard_.find(rank);
+  return found != heard_.end() && found->second.left == own_.left;
 }
 
 std::uint64_t Survivors::next_generation() const {

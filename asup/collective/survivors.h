@@ -36,7 +36,9 @@ class Survivors {
   std::optional<Word> news();
 
   const std::vector<int>& left() const { return own_.left; }
-  // All that are left have said so.
+  // This one has said the same.
+  bool agrees(int rank) const;
+  // All that are left have.
   bool agreed() const;
   // Those who have not.
   std::vector<int> missing() const;
