@@ -1,9 +1,10 @@
-// Gloo's all-reduce of floats in place over TCP, as a peer of asup's (bench/turn.h): each of its
-// algorithms has a try at a size, and the fastest is timed.
+// Gloo's all-reduce of floats in place over TCP, as a peer of asup's (bench/turn.h).
 //
-//   gloo_allreduce RANK RANKS ADDRESS FOLDER SECONDS BYTES...
+//   gloo_allreduce ALGORITHM RANK RANKS ADDRESS FOLDER SECONDS BYTES
 //
-// ADDRESS is this rank's own; in FOLDER, empty at first, the ranks find each other.
+// ADDRESS is this rank's own; in FOLDER, empty at first, the ranks find each other. One algorithm
+// and one size a process: some algorithms hang at some sizes, and a pair of Gloo's hangs when a
+// last notification comes for an algorithm that is gone.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_bcube.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -16,8 +17,8 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <bit>
 #include <functional>
+#include <string_view>
 
 #include "bench/turn.h"
 
@@ -26,10 +27,7 @@ namespace {
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 using Collective = gloo::AllreduceOptions::Algorithm;
 
-struct Way {
-  std::string name;
-  std::function<void()> all_reduce;
-};
+using Call = std::function<void()>;
 
 Context connect(int rank, int ranks, const char* address, const char* folder) {
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
@@ -41,36 +39,38 @@ Context connect(int rank, int ranks, const char* address, const char* folder) {
 
 // Gloo's algorithms of the first generation are objects that keep their buffers.
 template <template <typename> typename Algorithm>
-Way algorithm(const char* name, const Context& context, std::vector<float>& values) {
+Call algorithm(const Context& context, std::vector<float>& values) {
   auto object = std::make_shared<Algorithm<float>>(context, std::vector<float*>{values.data()},
                                                    static_cast<int>(values.size()));
-  return {name, [object] { object->run(); }};
+  return [object] { object->run(); };
 }
 
-Way collective(const char* name, const Context& context, std::vector<float>& values,
-               Collective which) {
+// Those of the second are one function with options.
+template <Collective kWhich>
+Call collective(const Context& context, std::vector<float>& values) {
   auto options = std::make_shared<gloo::AllreduceOptions>(context);
-  options->setAlgorithm(which);
+  options->setAlgorithm(kWhich);
   options->setOutput(values.data(), values.size());
   options->setReduceFunction([](void* out, const void* a, const void* b, std::size_t count) {
     gloo::sum<float>(out, a, b, count);
   });
-  return {name, [options] { gloo::allreduce(*options); }};
+  return [options] { gloo::allreduce(*options); };
 }
 
-std::vector<Way> ways(const Context& context, std::vector<float>& values) {
-  std::vector<Way> list = {
-      collective("ring collective", context, values, Collective::RING),
-      collective("bcube collective", context, values, Collective::BCUBE),
-      algorithm<gloo::AllreduceRing>("ring", context, values),
-      algorithm<gloo::AllreduceRingChunked>("ring chunked", context, values),
-      algorithm<gloo::AllreduceHalvingDoubling>("halving doubling", context, values),
-  };
-  // Others than powers of its base end bcube with an error.
-  if (std::has_single_bit(static_cast<unsigned>(context->size)))
-    list.push_back(algorithm<gloo::AllreduceBcube>("bcube", context, values));
-  return list;
-}
+struct Way {
+  std::string_view name;
+  Call (*prepare)(const Context& context, std::vector<float>& values);
+};
+
+// bench/turns.py names them, too.
+constexpr Way kWays[] = {
+    {"ring_collective", collective<Collective::RING>},
+    {"bcube_collective", collective<Collective::BCUBE>},
+    {"ring", algorithm<gloo::AllreduceRing>},
+    {"ring_chunked", algorithm<gloo::AllreduceRingChunked>},
+    {"halving_doubling", algorithm<gloo::AllreduceHalvingDoubling>},
+    {"bcube", algorithm<gloo::AllreduceBcube>},
+};
 
 long from_rank_zero(const Context& context, long number) {
   gloo::BroadcastOptions options(context);
@@ -80,40 +80,31 @@ long from_rank_zero(const Context& context, long number) {
   return number;
 }
 
-void check(const Context& context, const Way& way, std::vector<float>& values) {
-  turn::fill(values.data(), values.size(), context->rank);
-  way.all_reduce();
-  turn::check_sums(values.data(), values.size(), context->size, way.name.c_str());
-}
-
-void measure(const Context& context, double seconds, std::size_t bytes) {
+void measure(const Context& context, const Way& way, double seconds, std::size_t bytes) {
   std::vector<float> values(bytes / sizeof(float));
+  const Call all_reduce = way.prepare(context, values);
+  turn::fill(values.data(), values.size(), context->rank);
+  all_reduce();
+  turn::check_sums(values.data(), values.size(), context->size, "gloo_allreduce");
   const auto agree = [&](long number) { return from_rank_zero(context, number); };
-  const auto candidates = ways(context, values);
-  std::vector<double> tries;
-  for (const Way& way : candidates) {
-    check(context, way, values);
-    tries.push_back(turn::median(turn::time_calls(turn::kShareOfTry * seconds, way.all_reduce,
-                                                  agree, turn::kLeastCallsOfTry)));
-  }
-  const Way& best =
-      candidates[static_cast<std::size_t>(agree(std::ranges::min_element(tries) - tries.begin()))];
-  const auto times = turn::time_calls(seconds, best.all_reduce, agree);
-  if (context->rank == 0) turn::print_row(bytes, "private", best.name, times);
+  const auto times = turn::time_calls(seconds, all_reduce, agree, turn::kLeastCallsOfTry);
+  if (context->rank == 0) turn::print_row(bytes, "private", std::string(way.name), times);
   gloo::BarrierOptions barrier(context);
   gloo::barrier(barrier);
+  std::_Exit(0);  // destructors would wait for other ranks, or they for this one
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 7) {
-    std::fprintf(stderr, "usage: %s RANK RANKS ADDRESS FOLDER SECONDS BYTES...\n", argv[0]);
+  const auto way = std::ranges::find(kWays, argc == 8 ? argv[1] : "", &Way::name);
+  if (way == std::end(kWays)) {
+    std::fprintf(stderr, "usage: %s ALGORITHM RANK RANKS ADDRESS FOLDER SECONDS BYTES\n", argv[0]);
     return 2;
   }
-  const turn::Turn turn = turn::parse(argc, argv, 5);
-  const Context context = connect(std::atoi(argv[1]), std::atoi(argv[2]), argv[3], argv[4]);
-  for (const std::size_t bytes : turn.sizes) measure(context, turn.seconds, bytes);
+  const turn::Turn turn = turn::parse(argc, argv, 6);
+  const Context context = connect(std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5]);
+  measure(context, *way, turn.seconds, turn.sizes.front());
 } catch (const std::exception& error) {
   std::fprintf(stderr, "gloo_allreduce: %s\n", error.what());
   return 1;
