@@ -138,18 +138,11 @@ GOALS = (
 )
 
 
-def print_goals(measured):
-    print("\ngoals")
+def goals(measured):
+    """Name, least value, and (value, ranks, bytes) of what was measured."""
     for name, least, figure, wanted in GOALS:
         reached = [(figure(f, s), f.ranks, s) for f in measured for s in f.sizes if wanted(s)]
-        reached = [item for item in reached if item[0] is not None]
-        if not reached:
-            print(f"  ?      {name}: not measured")
-            continue
-        missed = [item for item in reached if item[0] < least]
-        worst, ranks, size = min(reached)
-        print(f"  {'missed' if missed else 'met':6} {name}: worst {worst:.2f} ({turns.human(size)}, {ranks} ranks)" +
-              (f"; missed at {len(missed)} of {len(reached)}" if missed else ""))
+        yield name, least, [item for item in reached if item[0] is not None]
 
 
 def main():
@@ -183,7 +176,7 @@ def main():
         sys.stdout.flush()
         if arguments.json:  # what there is so far: a long run may be broken off
             arguments.json.write_text(json.dumps([row for f in measured for row in f.rows()], indent=2) + "\n")
-    print_goals(measured)
+    turns.print_goals(goals(measured))
     return 1 if any(f.peers[name].failure for f in measured for name in ("asup", "limit")) else 0
 
 

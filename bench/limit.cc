@@ -21,6 +21,10 @@
 namespace limit {
 namespace {
 
+// Each way has a try of this share of the time, and of two calls or more.
+constexpr double kShareOfTry = 0.05;
+constexpr std::size_t kLeastCallsOfTry = 2;
+
 constexpr std::size_t kSmall = 64 << 10;       // bytes: exchange() stages no more
 constexpr std::size_t kMostChunk = 512 << 10;  // bytes: nor does staged(), at a time
 constexpr std::size_t kScratch = 128 << 10;    // bytes that attached() reads at a time
@@ -263,13 +267,13 @@ void measure(Rank& me, const turn::Turn& turn, std::size_t bytes, const char* bu
     agree(0);
     turn::check_sums(values, count, me.ranks(), way.name);
     agree(0);
-    const double p50 = turn::median(
-        turn::time_calls(turn::kShareOfTry * turn.seconds, run, agree, turn::kLeastCallsOfTry));
+    const double p50 =
+        turn::median(turn::time_calls(kShareOfTry * turn.seconds, kLeastCallsOfTry, run, agree));
     if (best == nullptr || p50 < shortest) best = &way, shortest = p50;
   }
   best = &ways[agree(best - ways)];
-  const auto times = turn::time_calls(
-      turn.seconds, [&] { best->run(me); }, agree);
+  const auto run_best = [&] { best->run(me); };
+  const auto times = turn::time_calls(turn.seconds, turn::least_calls(bytes), run_best, agree);
   if (me.rank() == 0) turn::print_row(bytes, buffers, best->name, times);
 }
 

@@ -63,10 +63,13 @@ double timed_us(Call&& call) {
       .count();
 }
 
+// Calls that a size is timed with at least: the long ones are few.
+inline std::size_t least_calls(std::size_t bytes) { return bytes < std::size_t{16} << 20 ? 5 : 2; }
+
 // Microseconds of so many calls that they fill the time, sorted; first as many as `least` to warm
 // up. `agree` turns a number into rank 0's on all ranks.
 template <typename Call, typename Agree>
-std::vector<double> time_calls(double seconds, Call&& call, Agree&& agree, std::size_t least = 5) {
+std::vector<double> time_calls(double seconds, std::size_t least, Call&& call, Agree&& agree) {
   std::vector<double> warm(least);
   for (double& us : warm) us = timed_us(call);
   const double fastest = std::max(0.1, *std::ranges::min_element(warm));
@@ -80,10 +83,6 @@ std::vector<double> time_calls(double seconds, Call&& call, Agree&& agree, std::
 }
 
 inline double median(const std::vector<double>& sorted) { return sorted[(sorted.size() - 1) / 2]; }
-
-// A way to do the all-reduce has a try of this share of the time, and of two calls or more.
-constexpr double kShareOfTry = 0.05;
-constexpr std::size_t kLeastCallsOfTry = 2;
 
 // `way`: which of its ways the peer found fastest at this size.
 inline void print_row(std::size_t bytes, const char* buffers, const std::string& way,

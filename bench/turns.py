@@ -1,5 +1,6 @@
 """What bench/collective.py and bench/hosts.py share: sizes, peers, their turns, the machine's steal."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -19,9 +20,12 @@ def sizes(text):
     """'1K,25M' as bytes, for argparse."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     try:
-        return [int(float(word.rstrip("KMG")) * units.get(word[-1], 1)) // 4 * 4 for word in text.split(",")]
+        numbers = [int(word.rstrip("KMG")) * units.get(word[-1], 1) // 4 * 4 for word in text.split(",")]
+        if min(numbers) < 4:
+            raise ValueError
+        return numbers
     except (ValueError, IndexError):
-        raise ValueError(f"'{text}' are no sizes; write bytes as 512, 4K or 25M, separated by commas")
+        raise argparse.ArgumentTypeError(f"'{text}' are no sizes; write bytes as 512, 4K or 25M, separated by commas")
 
 
 def human(size):
@@ -46,8 +50,11 @@ def build_peers(build):
             continue
         newest = max(source.stat().st_mtime, (HERE / "turn.h").stat().st_mtime)
         if not program.exists() or program.stat().st_mtime < newest:
-            subprocess.run([compiler, "-std=c++20", "-O3", "-march=native", f"-I{HERE.parent}", str(source),
-                            "-o", str(program), *libraries], check=True)
+            built = subprocess.run([compiler, "-std=c++20", "-O3", "-march=native", f"-I{HERE.parent}", str(source),
+                                    "-o", str(program), *libraries])
+            if built.returncode != 0:
+                print(f"without {name.split('_')[0]}: {source} does not compile, see above", file=sys.stderr)
+                continue
         programs[name] = str(program)
     return programs
 
@@ -216,3 +223,16 @@ class Gloo:
                 commands.append([*prefix, self.program, algorithm, str(rank), str(self.ranks), address, folder,
                                  str(seconds), str(size)])
             return rows_of_lines(run_together(commands, deadline))[0]
+
+
+def print_goals(goals):
+    """Goals are (name, least value, [(value, ranks, bytes)])."""
+    print("\ngoals")
+    for name, least, reached in goals:
+        if not reached:
+            print(f"  ?      {name}: not measured")
+            continue
+        missed = [item for item in reached if item[0] < least]
+        worst, ranks, size = min(reached)
+        print(f"  {'missed' if missed else 'met':6} {name}: worst {worst:.3f} ({human(size)}, {ranks} ranks)" +
+              (f"; missed at {len(missed)} of {len(reached)}" if missed else ""))

@@ -62,7 +62,7 @@ struct Way {
   Call (*prepare)(const Context& context, std::vector<float>& values);
 };
 
-// bench/turns.py names them, too.
+// bench/turns.py lists their names, too.
 constexpr Way kWays[] = {
     {"ring_collective", collective<Collective::RING>},
     {"bcube_collective", collective<Collective::BCUBE>},
@@ -87,7 +87,7 @@ void measure(const Context& context, const Way& way, double seconds, std::size_t
   all_reduce();
   turn::check_sums(values.data(), values.size(), context->size, "gloo_allreduce");
   const auto agree = [&](long number) { return from_rank_zero(context, number); };
-  const auto times = turn::time_calls(seconds, all_reduce, agree, turn::kLeastCallsOfTry);
+  const auto times = turn::time_calls(seconds, turn::least_calls(bytes), all_reduce, agree);
   if (context->rank == 0) turn::print_row(bytes, "private", std::string(way.name), times);
   gloo::BarrierOptions barrier(context);
   gloo::barrier(barrier);
