@@ -163,8 +163,8 @@ def main():
         parser.error(f"--ranks {arguments.ranks}: between 2 and 64")
     for program in ("asup", "bench/bench_limit"):
         if not shutil.which(arguments.build / program):
-            sys.exit(f"{arguments.build / program} is not there: run `make build` and `make bench`, or name another "
-                     "folder with --build")
+            sys.exit(f"{arguments.build / program} is not there: `make test` builds everything in build/release; "
+                     "--build names another folder")
     programs = turns.build_peers(arguments.build.resolve())
 
     measured = []

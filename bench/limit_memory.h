@@ -2,11 +2,14 @@
 // below becomes one, two or four of its registers.
 #pragma once
 
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -99,7 +102,20 @@ inline void* map_memory(std::size_t bytes, int sharing) {
 // A rank tells the others how far it is by a number in a line of its own: to pass costs each rank
 // one line from each other.
 struct alignas(64) Flag {
-  std::atomic<long> steps{0};
+  std::atomic<int> steps{0};
+  std::atomic<int> sleepers{0};  // who wait for the next step, asleep
+
+  void set(int to) {
+    steps = to;
+    if (sleepers > 0) syscall(SYS_futex, &steps, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+
+  // Until it is no longer at `from`.
+  void sleep(int from) {
+    ++sleepers;
+    syscall(SYS_futex, &steps, FUTEX_WAIT, from, nullptr, nullptr, 0);
+    --sleepers;
+  }
 };
 
 class Barrier {
@@ -111,18 +127,22 @@ class Barrier {
   }
 
   void pass() {
-    flags_[rank_].steps.store(++steps_, std::memory_order_release);
+    flags_[rank_].set(++steps_);
     for (int other = 0; other < ranks_; ++other) {
-      int spun = 0;
-      while (flags_[other].steps.load(std::memory_order_acquire) < steps_)
-        spun++ < spins_ ? pause() : static_cast<void>(sched_yield());
+      int now = 0;
+      for (int waited = 0; (now = flags_[other].steps) < steps_; ++waited)
+        if (waited < spins_)
+          pause();
+        else if (waited < spins_ + kYields)
+          sched_yield();
+        else
+          flags_[other].sleep(now);
     }
   }
 
  private:
-  // Some 20 us. Who waits longer has lost its peer's core to another process, and may stand in its
-  // way.
-  static constexpr int kSpins = 500;
+  static constexpr int kSpins = 500;   // some 20 us
+  static constexpr int kYields = 100;  // then it sleeps: its peer's core is another process's
 
   static void pause() {
 #if defined(__x86_64__)
@@ -135,7 +155,7 @@ class Barrier {
   Flag* flags_;
   int rank_, ranks_;
   int spins_ = 0;  // before it yields: none where ranks outnumber cores
-  long steps_ = 0;
+  int steps_ = 0;
 };
 
 }  // namespace limit
