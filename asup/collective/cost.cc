@@ -72,6 +72,7 @@ class Simulation {
         near_(rates.near, copy_, reduce_),
         far_(rates.far, copy_, reduce_),
         change_(picoseconds(rates.change)),
+        call_(picoseconds(rates.call)),
         free_(plans.size(), 0) {
     place(hosts, static_cast<std::size_t>(rates.cores));
     const int lanes = proof::lanes_of(plans);
@@ -91,7 +92,7 @@ class Simulation {
       for (std::size_t rank = 0; rank < plans_.size(); ++rank)
         check(lanes_[lane].ranks[rank].round >= rounds(rank, lane).size(),
               "the plans cannot be priced: rank {} never ends; verify() says why", rank);
-    return end_;
+    return end_ + call_;
   }
 
  private:
@@ -312,7 +313,7 @@ class Simulation {
   const std::size_t element_;
   const Femtoseconds copy_, reduce_;
   const LinkCost near_, far_;
-  const Picoseconds change_;
+  const Picoseconds change_, call_;
 
   std::vector<int> host_of_;  // by rank
   std::vector<Host> hosts_;

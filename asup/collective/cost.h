@@ -9,7 +9,7 @@
 //     the ranks of a host share;
 //   - a send ends when its bytes have left, or, where they are more than a link buffers, when they
 //     are received; a round ends with its last step.
-// Left out: what each call costs however it is carried out, and ranks that come late.
+// Left out: ranks that come late, and what else the machine does.
 //
 // Time is counted in whole picoseconds, and all arithmetic is on integers: the same Rates give the
 // same price, to the last digit, on every processor. Pure functions; safe from any thread.

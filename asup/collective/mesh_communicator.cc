@@ -11,6 +11,8 @@
 #include "asup/collective/choose.h"
 #include "asup/collective/plan_cache.h"
 #include "asup/collective/ticket.h"
+#include "asup/collective/tuning/chooser.h"
+#include "asup/collective/tuning/surroundings.h"
 
 namespace asup {
 namespace {
@@ -118,6 +120,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::map<int, std::uint64_t> sent_, received_;  // point-to-point calls, by peer
   std::uint64_t splits_ = 0;
   collective::PlanCache plans_;
+  std::optional<collective::tuning::Chooser> chooser_;
 
   // Under the turn. Queue 0 holds collectives; each peer has one for sends and one for receives.
   std::map<int, Queue> queues_;
@@ -134,6 +137,8 @@ MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vecto
       group_{mesh, id, rank, std::move(members), options.trace},
       options_(std::move(options)),
       plans_(rank) {
+  if (options_.rates)
+    chooser_.emplace(*options_.rates, collective::tuning::hosts_of(mesh_.roster(), group_.members));
   const net::Loop::Turn turn(mesh_.loop());
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
@@ -241,7 +246,9 @@ TicketPtr MeshCommunicator::make_ticket(Call& call) {
       call.algorithm.empty() && call.collective == Collective::all_reduce
           ? std::string_view(options_.algorithm)
           : std::string_view(call.algorithm);
-  const collective::Algorithm& algorithm = collective::choose(spec, wanted);
+  const collective::Algorithm& algorithm =
+      chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), wanted)
+               : collective::choose(spec, wanted);
   ticket->plan = plans_.plan_for(algorithm, spec);
   envelope.sequence = next_sequence(call);
   envelope.count = spec.count;

@@ -48,6 +48,7 @@ std::vector<RateField> fields_of(Rates& rates) {
       {"reduce_cached", &rates.reduce.cached},
       {"reduce_memory", &rates.reduce.memory},
       {"change", &rates.change},
+      {"call", &rates.call},
       {"cores", &rates.cores},
   };
 }
@@ -59,6 +60,7 @@ Rates usual_rates(std::string_view near_link, int cores) {
   rates.copy = {0.03e-9, 0.12e-9};
   rates.reduce = {0.05e-9, 0.18e-9};
   rates.change = 2e-6;
+  rates.call = 0.3e-6;
   rates.cores = cores;
   return rates;
 }
@@ -89,8 +91,10 @@ void require_valid(const Rates& rates) {
 std::string describe(const Rates& rates) {
   return link_in_words("same host", rates.near) + link_in_words("other host", rates.far) +
          bytes_in_words("copy", rates.copy) + bytes_in_words("reduce", rates.reduce) +
-         fmt::format("cores of a host: {:.0f}; {:.2f} us until one works for another rank\n",
-                     rates.cores, rates.change * 1e6);
+         fmt::format(
+             "a call: {:.2f} us beside its plan; a host: {:.0f} cores, {:.2f} us until one "
+             "works for another rank\n",
+             rates.call * 1e6, rates.cores, rates.change * 1e6);
 }
 
 }  // namespace asup::collective

@@ -33,6 +33,7 @@ struct Rates {
   ByteRate copy;      // a byte of a copy, from a peer's memory or into it too
   ByteRate reduce;    // a byte of the result of adding up two
   double change = 0;  // seconds until a core that worked for one rank works for another
+  double call = 0;    // seconds of a call beside its plan
   double cores = 1;   // of a host
   bool operator==(const Rates&) const = default;
 };
