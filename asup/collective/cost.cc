@@ -249,7 +249,12 @@ class Simulation {
 
   void work(const Event& event) {
     Picoseconds duration = 0;
-    for (const Step& step : current(event)) duration += duration_of(step);
+    const Round& round = current(event);
+    for (const Step& step : round) {
+      // What the round's first step wrote is still in the cache: it is only written.
+      const bool cached = &step != &round.front() && step.src == round.front().dst;
+      duration += cached ? duration_of(step) / 2 : duration_of(step);
+    }
     close(event.rank, event.lane, occupy(event.rank, event.time, duration) + duration);
   }
 

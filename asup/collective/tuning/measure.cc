@@ -14,7 +14,8 @@ namespace asup::collective::tuning {
 namespace {
 
 constexpr int kTries = 3;
-constexpr double kTry = 2e-3;                   // seconds, about
+constexpr double kLinkTime = 4e-3;              // seconds for each number of a link
+constexpr double kTry = 0.5e-3;                 // seconds, about
 constexpr std::size_t kChunk = 256 << 10;       // bytes of a large message: about a slice
 constexpr std::size_t kCachedBytes = 32 << 10;  // of one operand
 constexpr std::size_t kUncachedBytes = 8 << 20;
@@ -36,7 +37,7 @@ double processor_time(const Work& work) {
     const double start = processor_seconds();
     double passed = 0;
     int calls = 0;
-    for (; passed < kTry / 4; ++calls) {
+    for (; passed < kTry; ++calls) {
       work();
       passed = processor_seconds() - start;
     }
@@ -76,11 +77,14 @@ class Pair {
 
   LinkRates measure(bool far) {
     const double there = ping() / 2;
-    const double each = stream(small_, there);
-    const double one_way = stream(large_, there), both_ways = exchange();
+    const double each = stream(small_, 32, there);
+    const double one_way = stream(large_, 4, there), both_ways = exchange();
     LinkRates link;
-    link.message = std::max(each - call_, kLeast);
-    link.latency = std::max(there - call_ - 2 * link.message, kLeast);
+    // What a message takes beside its call, to each end and the way between; or less for the ends
+    // where messages follow each other faster.
+    const double beside = std::max(there - call_, 3 * kLeast);
+    link.message = std::clamp(each - call_, kLeast, beside / 3);
+    link.latency = beside - 2 * link.message;
     const double fixed = call_ + link.message;
     const double one = std::max((one_way - fixed) / kChunk, kLeastByte);
     const double two = std::max((both_ways - 2 * fixed) / kChunk, one);
@@ -98,60 +102,60 @@ class Pair {
   void send(Bytes& bytes) { communicator_.send(buffer_of(std::span(bytes)), peer_).or_throw(); }
   void receive(Bytes& bytes) { communicator_.recv(buffer_of(std::span(bytes)), peer_).or_throw(); }
 
-  // How many of `seconds` each fill a try; the leader's word counts.
-  int agreed_count(double seconds, int most) {
+  // How many batches of `seconds` each there will be; the leader's word counts.
+  int agreed_count(double seconds) {
     std::vector<std::int32_t> count{
-        static_cast<std::int32_t>(std::clamp(kTry / seconds, 2.0, 1.0 * most))};
+        static_cast<std::int32_t>(std::clamp(kLinkTime / seconds, 3.0, 200.0))};
     const Buffer buffer = buffer_of(std::span(count));
     (leads_ ? communicator_.send(buffer, peer_) : communicator_.recv(buffer, peer_)).or_throw();
     return count[0];
   }
 
-  // The best time of one of those that `body(count)` does.
-  template <typename Body>
-  double best_of(int most, const Body& body) {
-    body(2);  // what is slow only once: buffers, windows
-    const auto first = Clock::now();
-    body(2);
-    const int count = agreed_count(seconds_since(first) / 2, most);
-    double best = 1e9;
-    for (int i = 0; i < kTries; ++i) {
+  // Seconds of a batch that is little disturbed: most are on a quiet machine, a quarter on a busy
+  // one.
+  template <typename Batch>
+  double quiet(const Batch& batch) {
+    const auto timed = [&] {
       const auto start = Clock::now();
-      body(count);
-      best = std::min(best, seconds_since(start) / count);
-    }
-    return best;
+      batch();
+      return seconds_since(start);
+    };
+    timed();  // what is slow only once: buffers, windows
+    std::vector<double> times(static_cast<std::size_t>(agreed_count(timed())));
+    for (double& time : times) time = timed();
+    const auto quarter = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
+    std::nth_element(times.begin(), quarter, times.end());
+    return *quarter;
   }
 
   // There and back.
   double ping() {
-    return best_of(500, [&](int count) {
-      for (int i = 0; i < count; ++i) {
-        if (leads_) send(small_);
-        receive(small_);
-        if (!leads_) send(small_);
-      }
-    });
+    constexpr int kPings = 4;
+    return quiet([&] {
+             for (int i = 0; i < kPings; ++i) {
+               if (leads_) send(small_);
+               receive(small_);
+               if (!leads_) send(small_);
+             }
+           }) /
+           kPings;
   }
 
-  // Seconds from one message to the next where nobody answers but the last, `there` later.
-  double stream(Bytes& bytes, double there) {
-    int last_count = 2;
-    const double each = best_of(500, [&](int count) {
+  // Seconds from one of `count` messages to the next, where only the last is answered, `there`
+  // later.
+  double stream(Bytes& bytes, int count, double there) {
+    const double all = quiet([&] {
       for (int i = 0; i < count; ++i) leads_ ? send(bytes) : receive(bytes);
       leads_ ? receive(small_) : send(small_);
-      last_count = count;
     });
-    return std::max(each - there / last_count, kLeast);
+    return std::max((all - there) / count, kLeast);
   }
 
   double exchange() {
-    return best_of(500, [&](int count) {
-      for (int i = 0; i < count; ++i) {
-        Work coming = communicator_.start_recv(buffer_of(std::span(other_)), peer_);
-        send(large_);
-        coming.wait().or_throw();
-      }
+    return quiet([&] {
+      Work coming = communicator_.start_recv(buffer_of(std::span(other_)), peer_);
+      send(large_);
+      coming.wait().or_throw();
     });
   }
 
@@ -211,7 +215,7 @@ double change_time(const Rates& rates, const Surroundings& around, double barrie
   const Spec spec{.collective = Collective::barrier,
                   .ranks = static_cast<int>(around.hosts.size())};
   const Algorithm& algorithm = choose(spec);
-  double low = 0, high = 1e-3;
+  double low = 0, high = 20e-6;  // more is a busy machine
   for (int i = 0; i < 20; ++i) {
     Rates guess = rates;
     guess.change = (low + high) / 2;
@@ -219,6 +223,17 @@ double change_time(const Rates& rates, const Surroundings& around, double barrie
     (priced < barrier ? low : high) = guess.change;
   }
   return low;
+}
+
+// Links inside a host differ less than tenfold from the usual ones: what differs more is a moment
+// in which the machine was busy, and must not be remembered.
+LinkRates plausible(const LinkRates& measured, const LinkRates& usual) {
+  const auto near = [](double value, double typical) {
+    return std::clamp(value, typical / 10, typical * 10);
+  };
+  return {near(measured.latency, usual.latency), near(measured.message, usual.message),
+          near(measured.send_byte, usual.send_byte), near(measured.recv_byte, usual.recv_byte),
+          near(measured.wire_byte, usual.wire_byte)};
 }
 
 struct Found {
@@ -249,7 +264,9 @@ Rates put_together(const std::vector<Found>& all, Rates rates) {
     }
     if (any) rates.*link = worst;
   };
+  const LinkRates usual = rates.near;
   slowest(&Found::near, &Rates::near);
+  rates.near = plausible(rates.near, usual);
   slowest(&Found::far, &Rates::far);
   rates.copy = {median([](const Rates& r) { return r.copy.cached; }),
                 median([](const Rates& r) { return r.copy.memory; })};

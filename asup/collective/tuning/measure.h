@@ -3,7 +3,8 @@
 //   - Memory, on all ranks at once, as they will work at once: the median counts.
 //   - Links inside a host, between the first two ranks of each; links between hosts, between the
 //     first ranks of one and the next: the slowest counts, since a collective waits for it.
-// Each is the best of a few tries, so that what else the machine does counts little.
+// Of several tries the quickest, or the quickest quarter, count, so that what else the machine does
+// counts little.
 //
 // Collective: all ranks call it, with nothing else under way. Takes some 30 ms on one host.
 #pragma once

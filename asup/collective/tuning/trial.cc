@@ -95,8 +95,13 @@ double Trial::time(const std::string& algorithm, double seconds) {
   std::array<std::int32_t, 1> runs{
       static_cast<std::int32_t>(std::clamp(seconds / std::max(run(), 1e-7), 3.0, 10000.0))};
   communicator_.broadcast(buffer_of(std::span(runs))).or_throw();
+  const bool together = call_.collective == Collective::broadcast;
   std::vector<double> times;
-  for (std::int32_t i = 0; i < runs[0]; ++i) times.push_back(run());
+  for (std::int32_t i = 0; i < runs[0]; ++i) {
+    if (together) communicator_.barrier().or_throw();
+    times.push_back(run());
+  }
+  if (together) communicator_.all_reduce(buffer_of(std::span(times)), ReduceOp::max).or_throw();
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;

@@ -20,7 +20,9 @@ class Trial {
 
   // Runs it once on known values by this algorithm. Throws Error where a result is wrong.
   void check_result(const std::string& algorithm);
-  // Seconds of a call, the median of as many as fill `seconds`, at least 3: rank 0's clock.
+  // Seconds of a call, the median of as many as fill `seconds`, at least 3. Where a rank may end
+  // before others have begun, all begin together, and the last to end counts; else they follow each
+  // other, by rank 0's clock.
   double time(const std::string& algorithm, double seconds);
 
   // What the communicator is asked, for those who price it. `shared` as it turned out to be.
