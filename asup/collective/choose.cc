@@ -26,15 +26,17 @@ std::string_view all_reduce_by_size(const Spec& spec) {
 
 const Algorithm& first_that_can(const Spec& spec) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
-        (spec.stage || !algorithm.needs_stage)) {
-      return algorithm;
-    }
+    if (can_serve(algorithm, spec)) return algorithm;
   }
   throw Error(fmt::format("no algorithm for {}", name_of(spec.collective)));
 }
 
 }  // namespace
+
+bool can_serve(const Algorithm& algorithm, const Spec& spec) {
+  return algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
+         (spec.stage || !algorithm.needs_stage);
+}
 
 const Algorithm& choose(const Spec& spec, std::string_view name) {
   if (!name.empty()) {

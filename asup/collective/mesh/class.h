@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "asup/collective/scratch.h"
 #include "asup/collective/survivors.h"
 #include "asup/collective/ticket.h"
+#include "asup/collective/tuning/chooser.h"
 
 namespace asup::collective {
 
@@ -45,7 +47,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   using TicketPtr = std::shared_ptr<Ticket>;
   using Queue = std::deque<TicketPtr>;
 
-  void look_for_shared_memory();
+  void look_at_the_group();
   TicketPtr make_ticket(Call& call);
   bool reachable(const Call& call, const Spec& spec, Envelope& envelope) const;
   std::uint64_t next_sequence(const Call& call);
@@ -81,6 +83,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::map<int, std::uint64_t> sent_, received_;  // point-to-point calls, by peer
   std::uint64_t splits_ = 0;
   PlanCache plans_;
+  std::optional<tuning::Chooser> chooser_;
   std::shared_ptr<SharedMemory> stage_;  // of the calls that need one, one after the other
 
   // Under the turn. Queue 0 holds collectives; each peer has one for sends and one for receives.

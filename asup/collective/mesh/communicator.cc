@@ -6,6 +6,7 @@
 #include "asup/collective/call.h"
 #include "asup/collective/choose.h"
 #include "asup/collective/mesh/class.h"
+#include "asup/collective/tuning/surroundings.h"
 
 namespace asup::collective {
 namespace {
@@ -29,14 +30,16 @@ MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vecto
       options_(std::move(options)),
       plans_(rank) {
   const net::Loop::Turn turn(mesh_.loop());
-  look_for_shared_memory();
+  look_at_the_group();
   mesh_.add(lineage_, *this);
 }
 
-void MeshCommunicator::look_for_shared_memory() {
+void MeshCommunicator::look_at_the_group() {
   shares_memory_ = true;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
+  if (options_.rates)
+    chooser_.emplace(*options_.rates, tuning::hosts_of(mesh_.roster(), group_.members));
 }
 
 MeshCommunicator::~MeshCommunicator() {
@@ -128,7 +131,8 @@ std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
       call.algorithm.empty() && call.collective == Collective::all_reduce
           ? std::string_view(options_.algorithm)
           : std::string_view(call.algorithm);
-  const Algorithm& algorithm = choose(spec, wanted);
+  const Algorithm& algorithm =
+      chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), wanted) : choose(spec, wanted);
   ticket->plan = plans_.plan_for(algorithm, spec);
   if (ticket->plan->stage > 0) set_stage(*ticket);
   envelope.sequence = next_sequence(call);

@@ -83,7 +83,7 @@ Outcome MeshCommunicator::adopt(const Survivors& survivors) {
   sent_.clear();
   received_.clear();
   words_.clear();
-  look_for_shared_memory();
+  look_at_the_group();
   return broken_ = {};
 }
 
