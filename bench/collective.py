@@ -167,6 +167,7 @@ def main():
                      "--build names another folder")
     programs = turns.build_peers(arguments.build.resolve())
 
+    turns.set_signals()
     measured = []
     rounds = arguments.rounds or (3 if arguments.quick else 7)
     print(f"all-reduce of floats in place, medians of {rounds} rounds")
@@ -181,4 +182,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -101,7 +101,7 @@ class Network:
             signal.signal(number, signal.SIG_IGN)  # this is quick, and must be done
         remove([self.name])
         self.folder.cleanup()
-        set_signals()
+        turns.set_signals()
 
     def _add(self, host, switch):
         namespace, port = self.namespace(host), f"port{host}"
@@ -169,13 +169,6 @@ def clean():
     names = leftovers()
     remove(names)
     print(f"removed the hosts of {len(names)} runs" if names else "there is nothing to remove")
-
-
-def set_signals():
-    """SIGTERM and SIGHUP end the program as Ctrl-C does: with the hosts taken down."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def asup(network, build, count, sizes, algorithm, deadline):
@@ -299,7 +292,7 @@ def main():
         print("a killed run has left hosts behind; bench/hosts.py --clean removes them", file=sys.stderr)
     programs = turns.build_peers(arguments.build.resolve())
 
-    set_signals()
+    turns.set_signals()
     measured = []
     print(f"all-reduce of floats in place between hosts, {arguments.rate / 1e9:g} Gbit/s both ways, asup's algorithm: "
           f"{arguments.algorithm or 'auto'}")

@@ -118,12 +118,28 @@ struct alignas(64) Flag {
   }
 };
 
+// Keeps this process to a core, a rank each in turn: ranks that wake each other up would else be
+// drawn to one core. Gives how many cores there are.
+inline int settle_down(int rank) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  const int count = CPU_COUNT(&cores);
+  int left = rank % count;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &cores) || left-- > 0) continue;
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    CPU_SET(core, &mine);
+    sched_setaffinity(0, sizeof mine, &mine);
+    break;
+  }
+  return count;
+}
+
 class Barrier {
  public:
   Barrier(Flag* flags, int rank, int ranks) : flags_(flags), rank_(rank), ranks_(ranks) {
-    cpu_set_t cores;
-    const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-    spins_ = known && CPU_COUNT(&cores) >= ranks ? kSpins : 0;
+    spins_ = settle_down(rank) >= ranks ? kSpins : 0;
   }
 
   void pass() {

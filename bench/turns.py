@@ -59,6 +59,13 @@ def build_peers(build):
     return programs
 
 
+def set_signals():
+    """SIGTERM and SIGHUP end a script as Ctrl-C does: with what it started ended, and taken down."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 class TurnFailed(Exception):
     """A peer crashed, hung or said something else than figures."""
 
