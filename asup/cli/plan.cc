@@ -97,6 +97,7 @@ Spec spec_of(const PlanFlags& flags, const Algorithm& algorithm) {
   if (!flags.slice.empty()) spec.slice = number("--slice", flags.slice);
   spec.root = flags.root;
   spec.shared = algorithm.needs_shared;
+  spec.stage = algorithm.needs_stage;
   collective::require_valid(spec);
   require(flags.rank < flags.ranks && flags.rank >= -1, "--rank {}: ranks are 0 to {}", flags.rank,
           flags.ranks - 1);

@@ -127,6 +127,7 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
   tuning::SurveyOptions options;
   options.collective = collective_of(flags.op);
   options.sizes = sizes;
+  options.stage = reachable;
   options.shared = reachable && flags.buffers != "private";
   options.seconds = flags.quick ? 0.01 : 0.2;
   if (first) {

@@ -24,7 +24,7 @@ std::vector<Range> parts_of(const std::vector<Range>& blocks, int lanes, int lan
 
 Plan alone(const Spec& spec) {
   const std::size_t count = spec.elements(Area::output, 0);
-  if (spec.aliased() || count == 0) return {};
+  if (spec.aliased(0) || count == 0) return {};
   return {.lanes = {{{copy(in(0, count), out(0, count))}}}, .scratch = 0};
 }
 

@@ -14,15 +14,20 @@ inline Step recv_reduce(int peer, Range src, Range dst, bool finish) {
   return {Step::Op::recv_reduce, peer, src, dst, finish};
 }
 inline Step copy(Range src, Range dst) { return {Step::Op::copy, -1, src, dst, false}; }
-inline Step peer_reduce(Range src, Range dst) {
-  return {Step::Op::peer_reduce, -1, src, dst, true};
+inline Step peer_reduce(Range src, Range own, Range dst) {
+  return {Step::Op::peer_reduce, -1, src, dst, true, own};
 }
+inline Step peer_reduce(Range src, Range dst) { return peer_reduce(src, src, dst); }
 inline Step peer_write(int peer, Range src, Range dst) {
   return {Step::Op::peer_write, peer, src, dst, false};
 }
 inline Step peer_read(int peer, Range src, Range dst) {
   return {Step::Op::peer_read, peer, src, dst, false};
 }
+
+inline Range in(Cut part) { return in(part.begin, part.end); }
+inline Range out(Cut part) { return out(part.begin, part.end); }
+inline Range scratch(Cut part) { return scratch(part.begin, part.end); }
 
 // The rank `steps` places after `rank` on the circle of `ranks`; before it where `steps` is
 // negative.
@@ -45,6 +50,18 @@ int lanes_for(std::size_t elements, const Spec& spec);
 
 // Each block's part `lane` of `lanes`.
 std::vector<Range> parts_of(const std::vector<Range>& blocks, int lanes, int lane);
+
+// Cuts the whole into lanes, where its messages have `longest` elements, and lets `write(Cut)` say
+// what each lane does with its part.
+template <typename Write>
+Plan in_lanes(const Spec& spec, std::size_t longest, Write write) {
+  const int lanes = lanes_for(longest, spec);
+  Plan plan;
+  for (int l = 0; l < lanes; ++l) {
+    plan.lanes.push_back(write(cut(spec.count, lanes, l, kGrain)));
+  }
+  return plan;
+}
 
 // A group of one: its input is the result.
 Plan alone(const Spec& spec);

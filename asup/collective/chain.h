@@ -7,7 +7,10 @@
 // Broadcast: with c chunks of about spec.slice elements, c + n - 2 messages from the first chunk's
 // start to the last one's arrival; every rank but the last sends count elements, which no algorithm
 // betters. Best where c is well above n. Two lanes, so that one's bytes travel while the other's
-// round ends. Pure functions; safe from any thread.
+// round ends.
+//
+// Reduce: the same towards the root, each rank adding its own to what passes. Scratch: two chunks a
+// lane, one of which is sent while the other fills. Pure functions; safe from any thread.
 #pragma once
 
 #include "asup/collective/plan.h"
@@ -15,5 +18,6 @@
 namespace asup::collective {
 
 Plan chain_broadcast(int rank, const Spec& spec);
+Plan chain_reduce(int rank, const Spec& spec);
 
 }  // namespace asup::collective

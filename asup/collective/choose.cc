@@ -15,16 +15,28 @@ std::string_view broadcast_by_size(const Spec& spec) {
   return spec.count > extra / saved ? "chain" : "binomial";
 }
 
+// A few elements are with everybody sooner than ranks can meet twice.
+constexpr std::size_t kFewWithinReach = 2048;  // where ranks reach each other's buffers
+constexpr std::size_t kFew = 8192;
+
+std::string_view all_reduce_by_size(const Spec& spec) {
+  if (spec.count < (spec.shared ? kFewWithinReach : kFew)) return "recursive_doubling";
+  return spec.shared ? "direct" : spec.stage ? "staged" : "ring";
+}
+
 const Algorithm& first_that_can(const Spec& spec) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared)) {
-      return algorithm;
-    }
+    if (can_serve(algorithm, spec)) return algorithm;
   }
   throw Error(fmt::format("no algorithm for {}", name_of(spec.collective)));
 }
 
 }  // namespace
+
+bool can_serve(const Algorithm& algorithm, const Spec& spec) {
+  return algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
+         (spec.stage || !algorithm.needs_stage);
+}
 
 const Algorithm& choose(const Spec& spec, std::string_view name) {
   if (!name.empty()) {
@@ -33,10 +45,17 @@ const Algorithm& choose(const Spec& spec, std::string_view name) {
             "{} by '{}' needs buffers that all ranks share: all ranks on one host, buffers from "
             "Communicator::allocate; leave the choice to asup, or name another algorithm",
             name_of(spec.collective), name);
+    require(spec.stage || !named.needs_stage,
+            "{} by '{}' needs all ranks on one host; leave the choice to asup, or name another "
+            "algorithm",
+            name_of(spec.collective), name);
     return named;
   }
   if (spec.collective == Collective::broadcast && !spec.shared) {
     return find_algorithm(spec.collective, broadcast_by_size(spec));
+  }
+  if (spec.collective == Collective::all_reduce) {
+    return find_algorithm(spec.collective, all_reduce_by_size(spec));
   }
   return first_that_can(spec);
 }

@@ -45,8 +45,8 @@ struct Call {
   Buffer input;
   Buffer output;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;                     // of a broadcast; the peer of a send or recv
-  std::vector<std::size_t> counts;  // blocks of the ranks; empty: even
+  int root = 0;                     // of a call that has one; the peer of a send or recv
+  std::vector<std::size_t> counts;  // blocks, as Spec::counts has them; empty: even
   std::string algorithm;            // empty: chosen
   Seconds timeout{0};               // zero: the communicator's
 };
@@ -79,6 +79,13 @@ class Communicator {
   // null on ranks that pass a negative color. Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
+  // After a call has failed because a member was lost, or left, or came too late: the members that
+  // are still there agree on who is left and go on, in the same order, as a group of their own,
+  // with new ranks. Every one of them calls it; a call under way ends with an outcome that says so.
+  // What was sent before is dropped. Not ok: this rank was left out, or others did not come before
+  // the deadline (zero: the communicator's own); then it is still broken, and may be tried again.
+  virtual Outcome rebuild(Seconds timeout = Seconds(0)) = 0;
+
   // Bytes this rank has sent to peers or written into and read out of their memory, so far.
   virtual std::uint64_t bytes_moved() const = 0;
 
@@ -88,6 +95,19 @@ class Communicator {
                          std::vector<std::size_t> counts = {});
   Outcome all_gather(Buffer input, Buffer output, std::vector<std::size_t> counts = {});
   Outcome broadcast(Buffer data, int root = 0);
+  // The root's data becomes the reduction of all; the others keep theirs.
+  Outcome reduce(Buffer data, int root = 0, ReduceOp op = ReduceOp::sum);
+  // `output` counts on the root alone. Without `counts`, all blocks are of input's size.
+  Outcome gather(Buffer input, Buffer output, int root = 0, std::vector<std::size_t> counts = {});
+  // `input` counts on the root alone. Without `counts`, all blocks are of output's size.
+  Outcome scatter(Buffer input, Buffer output, int root = 0, std::vector<std::size_t> counts = {});
+  // The input is cut into a block for each rank, of one size where the count can be divided, else
+  // the first ones longer by one; the output is the blocks from each.
+  Outcome all_to_all(Buffer input, Buffer output);
+  // The same with blocks of any size: `leaving[r]` elements to rank r, `arriving[r]` from it. Ranks
+  // tell each other the sizes first. Throws BadInput on all of them where they do not match.
+  Outcome all_to_all_v(Buffer input, std::vector<std::size_t> leaving, Buffer output,
+                       std::vector<std::size_t> arriving);
   Outcome barrier();
   Outcome send(Buffer data, int peer);
   Outcome recv(Buffer data, int peer);

@@ -16,6 +16,8 @@ std::string_view name_of(Area area) {
       return "output";
     case Area::scratch:
       return "scratch";
+    case Area::stage:
+      return "stage";
   }
   return "?";
 }
@@ -34,7 +36,9 @@ std::string words(const Step& step) {
     case Step::Op::copy:
       return fmt::format("copy {} = {}", dst, src);
     case Step::Op::peer_reduce:
-      return fmt::format("peer_reduce {} = (+) every rank's {}", dst, src);
+      return step.own == step.src ? fmt::format("peer_reduce {} = (+) every rank's {}", dst, src)
+                                  : fmt::format("peer_reduce {} = {} (+) every other rank's {}",
+                                                dst, describe(step.own), src);
     case Step::Op::peer_write:
       return fmt::format("peer_write {} of {} = {}", dst, step.peer, src);
     case Step::Op::peer_read:
@@ -68,6 +72,7 @@ std::string describe(const Plan& plan) {
     }
   }
   if (plan.scratch > 0) text += fmt::format("  needs scratch for {} elements\n", plan.scratch);
+  if (plan.stage > 0) text += fmt::format("  needs a stage of {} elements\n", plan.stage);
   return text.empty() ? "  nothing to do\n" : text;
 }
 

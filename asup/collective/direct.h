@@ -12,9 +12,15 @@
 //   reduce_scatter    2(n - 1)               n × its block            its block
 //   all_gather        2(n - 1)               count                    count
 //   broadcast         1 (the root n - 1)     count                    count
+//   reduce            2(n - 1)               count                    2/n of count
+//   gather            1 (the root n - 1)     its block                its block
+//   scatter           1 (the root n - 1)     its block                its block
+//   all_to_all        2(n - 1)               its output               its output
 //
 // Each element is reduced by one rank alone, in rank order, and copied from there: all ranks hold
-// the same bits. Pure functions; safe from any thread.
+// the same bits. In a reduce, all ranks share the work: each reduces a slice into scratch (1/n of
+// count), and from there, while it is in the cache, into the root's output. Pure functions; safe
+// from any thread.
 #pragma once
 
 #include "asup/collective/plan.h"
@@ -25,5 +31,9 @@ Plan direct_all_reduce(int rank, const Spec& spec);
 Plan direct_reduce_scatter(int rank, const Spec& spec);
 Plan direct_all_gather(int rank, const Spec& spec);
 Plan direct_broadcast(int rank, const Spec& spec);
+Plan direct_reduce(int rank, const Spec& spec);
+Plan direct_gather(int rank, const Spec& spec);
+Plan direct_scatter(int rank, const Spec& spec);
+Plan direct_all_to_all(int rank, const Spec& spec);
 
 }  // namespace asup::collective

@@ -39,9 +39,12 @@ bool Envelope::same_call(const Envelope& other) const {
 std::string Envelope::describe() const {
   std::string text =
       fmt::format("{} number {}: {} x {}", name_of(collective), sequence, count, name_of(dtype));
-  if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
+  if (collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+      collective == Collective::reduce)
     text += fmt::format(", {}", name_of(op));
-  if (collective == Collective::broadcast) text += fmt::format(", root {}", root);
+  if (collective == Collective::broadcast || collective == Collective::reduce ||
+      collective == Collective::gather || collective == Collective::scatter)
+    text += fmt::format(", root {}", root);
   if (collective != Collective::send && collective != Collective::recv &&
       collective != Collective::barrier)
     text += fmt::format(", {}{} memory", flags & kInPlace ? "in place, " : "",

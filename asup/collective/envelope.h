@@ -26,6 +26,8 @@ struct Envelope {
   std::uint32_t output_region = 0;
   std::uint64_t input_offset = 0;
   std::uint64_t output_offset = 0;
+  std::uint32_t stage_region = 0;  // 0: the call needs none
+  std::uint32_t reserved = 0;
 
   static constexpr std::uint8_t kInPlace = 1;
   static constexpr std::uint8_t kShared = 2;
@@ -35,9 +37,14 @@ struct Envelope {
   // "all_reduce number 12: 10 x f32, sum"
   std::string describe() const;
 };
-static_assert(sizeof(Envelope) == 56);
+static_assert(sizeof(Envelope) == 64);
 
 std::uint32_t hash_of(std::string_view text);
+// Of a communicator that comes from another: the same on all members, and apart from every one that
+// a Job counts.
+inline std::uint64_t derived_id(std::string_view name) {
+  return std::uint64_t{1} << 47 | hash_of(name);
+}
 std::uint32_t hash_of(std::span<const std::size_t> counts);
 
 }  // namespace asup::collective

@@ -80,7 +80,6 @@ Execution::Execution(const Group& group, const Spec& spec, const Envelope& envel
       element_(size_of(envelope.dtype)),
       peers_(group.members.size()),
       lanes_left_(plan.lanes.size()) {
-  peers_[static_cast<std::size_t>(group.rank)] = {operands.input, operands.output};
   for (std::size_t i = 0; i < plan.lanes.size(); ++i) {
     LaneRun& run = lanes_.emplace_back();
     run.lane = &plan.lanes[i];
@@ -178,15 +177,24 @@ bool Execution::check_envelope(int peer, net::ConstBytes head, std::uint64_t tot
                               envelope_.describe(), peer, theirs.describe());
     return false;
   }
-  if (envelope_.flags & Envelope::kShared) {
-    const int member = group_.members[static_cast<std::size_t>(peer)];
-    peers_[static_cast<std::size_t>(peer)] = {
-        group_.mesh.reach(member, {theirs.input_region, theirs.input_offset},
-                          spec_.elements(Area::input, peer) * element_),
-        group_.mesh.reach(member, {theirs.output_region, theirs.output_offset},
-                          spec_.elements(Area::output, peer) * element_)};
-  }
+  find_memory(peer, theirs);
   return true;
+}
+
+void Execution::find_memory(int peer, const Envelope& theirs) {
+  PeerMemory& memory = peers_[static_cast<std::size_t>(peer)];
+  const auto reach = [&](std::uint32_t region, std::uint64_t offset, std::size_t elements) {
+    return group_.mesh.reach(group_.members[static_cast<std::size_t>(peer)], {region, offset},
+                             elements * element_);
+  };
+  if (envelope_.flags & Envelope::kShared && !memory.output) {
+    memory.input =
+        reach(theirs.input_region, theirs.input_offset, spec_.elements(Area::input, peer));
+    memory.output =
+        reach(theirs.output_region, theirs.output_offset, spec_.elements(Area::output, peer));
+  }
+  // Plans of one call have stages of one size.
+  if (plan_.stage > 0 && !memory.stage) memory.stage = reach(theirs.stage_region, 0, plan_.stage);
 }
 
 // True when the round is through. The steps see each tile in their order while it is in the cache.
@@ -233,7 +241,7 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
       if (peers_.size() > few.size()) many.resize(peers_.size());
       const void** sources = many.empty() ? few.data() : many.data();
       for (int rank = 0; rank < group_.size(); ++rank)
-        sources[rank] = peer_at(rank, step.src, begin);
+        sources[rank] = rank == group_.rank ? at(step.own, begin) : peer_at(rank, step.src, begin);
       kernels::reduce_many(envelope_.dtype, envelope_.op, at(step.dst, begin),
                            {sources, peers_.size()}, count, divisor(step));
       bytes_moved_ += bytes * (peers_.size() - 1);
@@ -258,14 +266,16 @@ int Execution::divisor(const Step& step) const {
 std::byte* Execution::at(const Range& range, std::size_t offset) const {
   std::byte* base = range.area == Area::input    ? operands_.input
                     : range.area == Area::output ? operands_.output
+                    : range.area == Area::stage  ? operands_.stage
                                                  : operands_.scratch;
   return base + (range.begin + offset) * element_;
 }
 
 std::byte* Execution::peer_at(int peer, const Range& range, std::size_t offset) const {
-  if (peer == group_.rank) return at(range, offset);
   const PeerMemory& memory = peers_[static_cast<std::size_t>(peer)];
-  std::byte* base = range.area == Area::input ? memory.input : memory.output;
+  std::byte* base = range.area == Area::input    ? memory.input
+                    : range.area == Area::output ? memory.output
+                                                 : memory.stage;
   check(base != nullptr, "rank {} reaches for rank {}'s memory, which it cannot see", group_.rank,
         peer);
   return base + (range.begin + offset) * element_;

@@ -43,6 +43,7 @@ class Execution {
     std::byte* input = nullptr;
     std::byte* output = nullptr;
     std::byte* scratch = nullptr;
+    std::byte* stage = nullptr;
   };
 
   // The group, spec, plan and the operands' memory stay until the execution is gone. `first_lane`
@@ -71,6 +72,7 @@ class Execution {
   struct PeerMemory {
     std::byte* input = nullptr;
     std::byte* output = nullptr;
+    std::byte* stage = nullptr;
   };
 
   bool advance_lane(LaneRun& lane);
@@ -81,6 +83,7 @@ class Execution {
   void run_step(const Step& step, std::size_t begin, std::size_t count);
   void trace_round(const LaneRun& lane) const;
   bool check_envelope(int peer, net::ConstBytes head, std::uint64_t total, std::uint64_t expected);
+  void find_memory(int peer, const Envelope& theirs);
 
   std::byte* at(const Range& range, std::size_t offset = 0) const;
   std::byte* peer_at(int peer, const Range& range, std::size_t offset) const;

@@ -1,4 +1,4 @@
-// The communicator that runs verified plans over a mesh's links.
+// The communicator that runs verified plans over a mesh's links (mesh/).
 #pragma once
 
 #include <memory>

@@ -19,6 +19,14 @@ std::string_view name_of(Collective collective) {
       return "all_gather";
     case Collective::broadcast:
       return "broadcast";
+    case Collective::reduce:
+      return "reduce";
+    case Collective::gather:
+      return "gather";
+    case Collective::scatter:
+      return "scatter";
+    case Collective::all_to_all:
+      return "all_to_all";
     case Collective::barrier:
       return "barrier";
     case Collective::send:
@@ -83,8 +91,44 @@ std::vector<Range> Spec::blocks(Area area) const {
   return all;
 }
 
+namespace {
+
+std::size_t block_between(const Spec& spec, int sender, int receiver) {
+  if (spec.counts.empty()) return cut(spec.count, spec.ranks, receiver).size();
+  return spec.counts[static_cast<std::size_t>(sender) * spec.ranks + receiver];
+}
+
+}  // namespace
+
+std::vector<Range> Spec::leaving(int r) const {
+  std::vector<Range> row(ranks);
+  std::size_t begin = 0;
+  for (int receiver = 0; receiver < ranks; ++receiver) {
+    const std::size_t size = block_between(*this, r, receiver);
+    row[receiver] = in(begin, begin + size);
+    begin += size;
+  }
+  return row;
+}
+
+std::vector<Range> Spec::arriving(int r) const {
+  std::vector<Range> column(ranks);
+  std::size_t begin = 0;
+  for (int sender = 0; sender < ranks; ++sender) {
+    const std::size_t size = block_between(*this, sender, r);
+    column[sender] = out(begin, begin + size);
+    begin += size;
+  }
+  return column;
+}
+
 bool Spec::aliased() const {
-  return in_place && (collective == Collective::all_reduce || collective == Collective::broadcast);
+  return in_place && (collective == Collective::all_reduce || collective == Collective::broadcast ||
+                      collective == Collective::reduce);
+}
+
+bool Spec::aliased(int r) const {
+  return aliased() && (collective != Collective::reduce || r == root);
 }
 
 std::size_t Spec::elements(Area area, int r) const {
@@ -99,6 +143,14 @@ std::size_t Spec::elements(Area area, int r) const {
       return input ? block(area, r).size() : count;
     case Collective::broadcast:
       return input && r != root && !aliased() ? 0 : count;
+    case Collective::reduce:
+      return input || r == root ? count : 0;
+    case Collective::gather:
+      return input ? block(area, r).size() : r == root ? count : 0;
+    case Collective::scatter:
+      return !input ? block(area, r).size() : r == root ? count : 0;
+    case Collective::all_to_all:
+      return (input ? leaving(r) : arriving(r)).back().end;
     case Collective::barrier:
       return 0;
     case Collective::send:
@@ -114,9 +166,11 @@ namespace {
 void require_counts(const Spec& spec) {
   if (spec.counts.empty()) return;
   const std::string_view name = name_of(spec.collective);
-  require(static_cast<int>(spec.counts.size()) == spec.ranks,
-          "{} among {} ranks got {} block counts; give one for each rank, or none for even blocks",
-          name, spec.ranks, spec.counts.size());
+  const bool matrix = spec.collective == Collective::all_to_all;
+  const std::size_t ranks = spec.ranks;
+  require(spec.counts.size() == (matrix ? ranks * ranks : ranks),
+          "{} among {} ranks got {} block counts; give one for each {}, or none for even blocks",
+          name, spec.ranks, spec.counts.size(), matrix ? "sender and receiver" : "rank");
   std::size_t sum = 0;
   for (std::size_t count : spec.counts) {
     require(count <= std::numeric_limits<std::size_t>::max() - sum,

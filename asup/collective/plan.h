@@ -31,6 +31,10 @@ enum class Collective : std::uint8_t {
   reduce_scatter,  // in: count, out: this rank's block of the reduction
   all_gather,      // in: this rank's block, out: count
   broadcast,       // out: count, the root's
+  reduce,          // in: count, out: count on the root, the reduction of all inputs; none elsewhere
+  gather,          // in: this rank's block, out: count on the root; none elsewhere
+  scatter,         // in: count on the root, none elsewhere; out: this rank's block
+  all_to_all,      // in: a block for each rank; out: a block from each, in the order of ranks
   barrier,         // no elements
   send,            // to `root`, outside the collective order
   recv             // from `root`, outside the collective order
@@ -38,7 +42,12 @@ enum class Collective : std::uint8_t {
 
 std::string_view name_of(Collective collective);
 
-enum class Area : std::uint8_t { input, output, scratch };
+enum class Area : std::uint8_t {
+  input,
+  output,
+  scratch,  // this rank's alone
+  stage     // this rank's, within reach of all where Spec::stage says so
+};
 
 // Elements [begin, end) of an area of one rank.
 struct Range {
@@ -53,6 +62,7 @@ struct Range {
 inline Range in(std::size_t begin, std::size_t end) { return {Area::input, begin, end}; }
 inline Range out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
 inline Range scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
+inline Range stage(std::size_t begin, std::size_t end) { return {Area::stage, begin, end}; }
 
 struct Step {
   enum class Op : std::uint8_t {
@@ -60,7 +70,7 @@ struct Step {
     recv,         // dst = what peer sent
     recv_reduce,  // dst = src (+) what peer sent
     copy,         // dst = src
-    peer_reduce,  // dst = (+) over all ranks, in rank order, of their src; reads their memory
+    peer_reduce,  // dst = (+) over all ranks, in rank order, of the others' src and of own
     peer_write,   // peer's dst = own src; writes peer's memory
     peer_read     // dst = peer's src; reads peer's memory
   };
@@ -69,6 +79,7 @@ struct Step {
   Range src;
   Range dst;
   bool finish = false;  // dst now holds every contribution: an average divides here
+  Range own = {};       // this rank's operand of a peer_reduce
 
   bool is_message() const { return op <= Op::recv_reduce; }
   bool operator==(const Step&) const = default;
@@ -82,18 +93,24 @@ using Lane = std::vector<Round>;
 struct Plan {
   std::vector<Lane> lanes;
   std::size_t scratch = 0;  // elements this rank needs beside input and output
+  std::size_t stage = 0;    // and where others reach them
 };
 
 // What is asked of all ranks together; equal on every rank.
 struct Spec {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
-  std::size_t count = 0;  // elements of the whole; all_gather's output, reduce_scatter's input
-  std::vector<std::size_t> counts =
-      {};  // blocks of the ranks (all_gather, reduce_scatter); empty: even
+  // Elements of the whole: all_gather's output, reduce_scatter's input. Of an all_to_all: each
+  // rank's input where blocks are even, all inputs together where `counts` has the blocks.
+  std::size_t count = 0;
+  // Blocks of the ranks (reduce_scatter, all_gather, gather, scatter); of an all_to_all,
+  // [sender * ranks + receiver]. Empty: even.
+  std::vector<std::size_t> counts = {};
   int root = 0;
-  bool in_place = true;         // input and output are the same memory (all_reduce, broadcast)
-  bool shared = false;          // every rank can reach every other's input and output
+  bool in_place = true;  // input and output are one memory (all_reduce, broadcast; reduce: the
+                         // root's)
+  bool shared = false;   // every rank can reach every other's input and output
+  bool stage = false;    // every rank can reach every other's stage
   std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
 
   // Rank r's block of the whole.
@@ -101,8 +118,14 @@ struct Spec {
   // All of them, in one pass.
   std::vector<Range> blocks(Area area) const;
 
+  // Of an all_to_all: the blocks of rank r's input, by receiver, and of its output, by sender.
+  std::vector<Range> leaving(int r) const;
+  std::vector<Range> arriving(int r) const;
+
   // Input and output are one memory: in_place, for the collectives that know it.
   bool aliased() const;
+  // Of rank r: in a reduce, only the root has both.
+  bool aliased(int r) const;
   // Elements of rank r's input or output; 0 where it needs none. Of a send or recv, `root` is the
   // one rank at the far end, any other r the caller. needs: area is not scratch
   std::size_t elements(Area area, int r) const;
@@ -126,6 +149,7 @@ struct Algorithm {
   std::string_view description;  // steps and bytes a rank sends; shown to users
   bool needs_shared;             // every rank must reach every other's memory
   Plan (*plan)(int rank, const Spec& spec);
+  bool needs_stage = false;  // every rank must reach every other's stage
 };
 
 // Every algorithm there is, in the order of preference when nothing was measured.

@@ -23,7 +23,7 @@ struct Ring {
 
 // Cuts every block into lanes and lets `write(ring)` say what each does.
 template <typename Write>
-Plan in_lanes(int rank, const Spec& spec, const std::vector<Range>& blocks, Write write) {
+Plan in_ring_lanes(int rank, const Spec& spec, const std::vector<Range>& blocks, Write write) {
   std::size_t longest = 0;
   for (const Range& block : blocks) longest = std::max(longest, block.size());
   const int lanes = lanes_for(longest, spec);
@@ -86,7 +86,7 @@ std::vector<Range> even_blocks(const Spec& spec) {
 
 Plan ring_all_reduce(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  return in_lanes(rank, spec, even_blocks(spec), [](const Ring& ring) {
+  return in_ring_lanes(rank, spec, even_blocks(spec), [](const Ring& ring) {
     Lane lane;
     reduce_along(ring, lane);
     gather_along(ring, ring.rank + 1, lane);
@@ -99,7 +99,7 @@ Plan ring_reduce_scatter(int rank, const Spec& spec) {
   const std::vector<Range> blocks = spec.blocks(Area::input);
   const std::size_t halves = std::min(spec.ranks - 2, 2);
   std::size_t used = 0;
-  Plan plan = in_lanes(rank, spec, blocks, [&](const Ring& ring) {
+  Plan plan = in_ring_lanes(rank, spec, blocks, [&](const Ring& ring) {
     std::size_t half = 0;
     for (const Range& block : ring.blocks) half = std::max(half, block.size());
     const Range own = ring.block(Area::input, rank);
@@ -115,10 +115,11 @@ Plan ring_reduce_scatter(int rank, const Spec& spec) {
 Plan ring_all_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const std::vector<Range> blocks = spec.blocks(Area::output);
-  return in_lanes(rank, spec, blocks, [&](const Ring& ring) {
+  return in_ring_lanes(rank, spec, blocks, [&](const Ring& ring) {
     const Range own = ring.block(Area::output, rank);
     const std::size_t shift = blocks[rank].begin;  // the input holds this rank's block alone
-    Lane lane = {{copy(in(own.begin - shift, own.end - shift), own)}};
+    Lane lane;
+    if (own.size() > 0) lane.push_back({copy(in(own.begin - shift, own.end - shift), own)});
     gather_along(ring, rank, lane);
     return lane;
   });

@@ -35,11 +35,11 @@ struct Ticket : Work::State {
   Envelope envelope;
   std::shared_ptr<const Plan> plan;
   Execution::Operands operands;
+  std::shared_ptr<SharedMemory> stage;
   int first_lane = 0;
   Deadline deadline;
 
   // Under the turn.
-  std::vector<std::byte> scratch;
   std::optional<Execution> execution;
   bool asked = false;  // the deadline passed; the others were asked where they are
   Deadline answers_due;

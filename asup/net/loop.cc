@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "asup/base/error.h"
 
@@ -20,6 +21,10 @@ using std::chrono::milliseconds;
 
 // After a caller's turn its next one is likely; the loop thread looks again this much later.
 constexpr milliseconds kStayAway{5};
+
+// While it spins, a caller looks at the links so often before it looks at the clock, which takes as
+// long.
+constexpr int kLooksAtLinks = 16;
 
 void relax() {
 #if defined(__x86_64__)
@@ -104,25 +109,32 @@ Loop::Turn::~Turn() {
 bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
   bool idle = false;
   Clock::time_point idle_since;
-  for (;;) {
+  for (int looks = 0;;) {
     const bool moved = body_.progress();
     if (done()) return true;
     if (moved) {
       idle = false;
+      looks = 0;
       continue;
     }
-    const auto now = Clock::now();
-    if (now >= deadline) return false;
-    if (!idle) idle_since = now;
-    idle = true;
-    const auto waited = now - idle_since;
-    if (waited < spin_) {
+    if (looks > 0) {
+      --looks;
       relax();
+      continue;
+    }
+    now_ = Clock::now();
+    if (now_ >= deadline) return false;
+    if (!idle) idle_since = now_;
+    idle = true;
+    const auto waited = now_ - idle_since;
+    if (waited < std::min(spin_, patience_.spin)) {
+      looks = kLooksAtLinks;
     } else if (waited < spin_ + patience_.yield) {
-      sched_yield();
+      sched_yield();  // whom we wait for may wait for this core
     } else {
       sleep(deadline);
-      learn_from_sleep(Clock::now() - now);
+      const auto slept_from = std::exchange(now_, Clock::now());
+      learn_from_sleep(now_ - slept_from);
     }
   }
 }
@@ -146,8 +158,10 @@ void Loop::run() {
   while (!stopping_) {
     if (driven_.exchange(false, std::memory_order_relaxed) && !wait_for_wake(kStayAway)) continue;
     const std::lock_guard turn(turn_);
-    while (!stopping_ && callers_.load() == 0)
-      if (!body_.progress()) sleep(Clock::now() + milliseconds(100));
+    while (!stopping_ && callers_.load() == 0) {
+      now_ = Clock::now();
+      if (!body_.progress()) sleep(now_ + milliseconds(100));
+    }
   }
 }
 

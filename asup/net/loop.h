@@ -16,9 +16,10 @@
 
 namespace asup::net {
 
-// How long a caller that waits spins, then yields, before it sleeps. Waking up takes longer than
-// the least spin: two ranks that once sleep would wait for each other's waking for ever after, so a
-// sleep that was short doubles the spin, up to the most, and a long one sets it back.
+// How long a caller that waits spins, then looks between yields, before it sleeps. Waking up takes
+// longer than the least spin: two ranks that once sleep would wait for each other's waking for ever
+// after, so a sleep that was short doubles the time awake, up to the most, and a long one sets it
+// back.
 struct Patience {
   std::chrono::microseconds spin{20};
   std::chrono::microseconds most_spin{200};
@@ -71,6 +72,9 @@ class Loop {
   // Needs the turn. Moves the mesh until `done` or the deadline; says which came first.
   bool drive(const std::function<bool()>& done, Deadline deadline);
 
+  // Needs the turn. When whoever moves the mesh last looked at the clock: some microseconds ago.
+  Clock::time_point now() const { return now_; }
+
   // Needs the turn.
   void watch(int fd);
   void unwatch(int fd);
@@ -86,6 +90,7 @@ class Loop {
   Body& body_;
   Patience patience_;
   std::chrono::microseconds spin_ = patience_.spin;  // under the turn: what it is at present
+  Clock::time_point now_ = Clock::now();             // under the turn
   int epoll_ = -1;
   int event_ = -1;
   std::thread thread_;

@@ -62,7 +62,10 @@ class NoteReceiver : public Receiver {
 };
 
 Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
-    : roster_(std::move(roster)), rank_(rank), loop_(*this) {
+    : roster_(std::move(roster)),
+      rank_(rank),
+      regions_(std::make_shared<Regions>([this](std::uint32_t region) { withdraw(region); })),
+      loop_(*this) {
   int here = 1;
   for (int peer = 0; peer < size(); ++peer) {
     auto& wire = wires[static_cast<std::size_t>(peer)];
@@ -82,6 +85,7 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
 }
 
 Mesh::~Mesh() {
+  regions_->close();
   try {
     const Loop::Turn turn(loop_);
     for (const auto& link : links_)
@@ -194,44 +198,18 @@ void Mesh::on_ready(int fd) {
     if (link && link->wire().fd() == fd) link->wire().on_fd_ready();
 }
 
-Bytes Mesh::allocate(std::size_t bytes) {
-  Region region = Region::make(std::max<std::size_t>(bytes, 1));
-  const Bytes memory = region.bytes();
-  RegionHandle handle{0, region.fd(), memory};
-  {
-    const std::lock_guard lock(regions_mutex_);
-    handle.id = next_region_++;
-    regions_.emplace(memory.data(), std::pair(handle.id, std::move(region)));
-  }
+std::unique_ptr<ReachableMemory> Mesh::allocate(std::size_t bytes) {
+  auto memory = regions_->make(bytes);
   const Loop::Turn turn(loop_);
   for (const auto& link : links_)
-    if (link && link->end() == LinkEnd::open) link->wire().offer(handle);
+    if (link && link->end() == LinkEnd::open) link->wire().offer(memory->handle());
   return memory;
 }
 
-void Mesh::release(Bytes memory) {
-  std::uint32_t id = 0;
-  {
-    const std::lock_guard lock(regions_mutex_);
-    const auto found = regions_.find(memory.data());
-    if (found == regions_.end()) return;
-    id = found->second.first;
-    regions_.erase(found);
-  }
+void Mesh::withdraw(std::uint32_t region) {
   const Loop::Turn turn(loop_);
   for (const auto& link : links_)
-    if (link && link->end() == LinkEnd::open) link->wire().withdraw(id);
-}
-
-Mesh::Place Mesh::place_of(const void* data, std::size_t bytes) {
-  const auto* begin = static_cast<const std::byte*>(data);
-  const std::lock_guard lock(regions_mutex_);
-  auto after = regions_.upper_bound(begin);
-  if (after == regions_.begin()) return {0, 0};
-  const auto& [base, entry] = *std::prev(after);
-  const auto offset = static_cast<std::uint64_t>(begin - base);
-  if (offset + bytes > entry.second.bytes().size()) return {0, 0};
-  return {entry.first, offset};
+    if (link && link->end() == LinkEnd::open) link->wire().withdraw(region);
 }
 
 std::byte* Mesh::reach(int rank, Place place, std::size_t bytes) {

@@ -7,14 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "asup/net/link.h"
 #include "asup/net/loop.h"
-#include "asup/net/region.h"
+#include "asup/net/regions.h"
 #include "asup/net/roster.h"
 
 namespace asup::net {
@@ -54,15 +52,11 @@ class Mesh : private Loop::Body {
   LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
   std::uint64_t bytes_sent();
 
-  // Zeroed memory that members of this host reach; freed by release().
-  Bytes allocate(std::size_t bytes);
-  void release(Bytes memory);
-  struct Place {
-    std::uint32_t region;
-    std::uint64_t offset;
-  };
-  // Where memory lies in what was allocated; region 0 when it does not.
-  Place place_of(const void* data, std::size_t bytes);
+  // Zeroed memory that members of this host reach.
+  std::unique_ptr<ReachableMemory> allocate(std::size_t bytes);
+  using Place = Regions::Place;
+  // Where memory lies in what was allocated.
+  Place place_of(const void* data, std::size_t bytes) { return regions_->place_of(data, bytes); }
   // Needs the turn. The peer's memory as mapped here; null when it cannot be reached.
   std::byte* reach(int rank, Place place, std::size_t bytes);
 
@@ -76,6 +70,7 @@ class Mesh : private Loop::Body {
   void on_ready(int fd) override;
   bool progress_link(int rank);
   void on_note(int rank, ConstBytes head, std::string_view text);
+  void withdraw(std::uint32_t region);
 
   const Roster roster_;
   const int rank_;
@@ -90,9 +85,7 @@ class Mesh : private Loop::Body {
   struct Early;
   std::deque<Early> early_notes_;  // about communicators that we have not made yet
 
-  std::mutex regions_mutex_;
-  std::map<const std::byte*, std::pair<std::uint32_t, Region>> regions_;  // guarded, by address
-  std::uint32_t next_region_ = 1;                                         // guarded
+  const std::shared_ptr<Regions> regions_;
 
   Loop loop_;
 };

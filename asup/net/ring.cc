@@ -71,8 +71,8 @@ ConstBytes RingReader::peek() {
   return {data_ + at, std::min<std::size_t>(known_tail_ - head_, capacity_ - at)};
 }
 
-bool RingReader::skip(std::size_t bytes) {
-  head_ += bytes;
+bool RingReader::give_room() {
+  given_ = head_;
   header_.head.store(head_, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return header_.writer_sleeps.load(std::memory_order_relaxed) != 0;

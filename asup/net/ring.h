@@ -47,8 +47,13 @@ class RingReader {
   RingReader(void* memory, std::size_t capacity);
 
   ConstBytes peek();  // what can be read in one piece; empty when there is nothing
-  // Gives room back; returns whether the writer must be rung.
-  bool skip(std::size_t bytes);
+  void skip(std::size_t bytes) { head_ += bytes; }
+  // Whether enough was read, or all there was, to give the room back: each time costs a fence.
+  bool owes_room() const {
+    return head_ != given_ && (head_ == known_tail_ || head_ - given_ >= capacity_ / 8);
+  }
+  // Gives it back; returns whether the writer must be rung.
+  bool give_room();
 
   bool arm();
   void disarm();
@@ -58,6 +63,7 @@ class RingReader {
   const std::byte* data_;
   std::size_t capacity_;
   std::uint64_t head_ = 0;
+  std::uint64_t given_ = 0;  // the head as the writer knows it
   std::uint64_t known_tail_ = 0;
 };
 

@@ -14,7 +14,8 @@ std::size_t RingWire::write(std::span<const ConstBytes> pieces) {
 ConstBytes RingWire::peek(std::size_t) { return reader_.peek(); }
 
 void RingWire::skip(std::size_t bytes) {
-  if (reader_.skip(bytes)) wake_peer();
+  reader_.skip(bytes);
+  if (reader_.owes_room() && reader_.give_room()) wake_peer();
 }
 
 std::size_t RingWire::read(Bytes into) {

@@ -36,7 +36,7 @@ struct BucketLayout {
 
 struct BucketSizes {
   std::size_t bucket_bytes = 25u << 20;
-  std::size_t first_bucket_bytes = 1u << 20;
+  std::size_t first_bucket_bytes = 4u << 20;
   std::size_t alone_bytes = 1u << 20;  // a gradient of this size has a bucket to itself
 };
 

@@ -7,9 +7,6 @@ namespace asup::collective {
 namespace {
 
 using testing::elements_sent;
-using testing::expect_proven;
-using testing::expect_proven_for_all_counts;
-using testing::group_sizes;
 
 TEST(Binomial, SixRanksFromRankOne) {
   const Spec spec = {.collective = Collective::broadcast, .ranks = 6, .count = 9, .root = 1};
@@ -21,26 +18,6 @@ TEST(Binomial, SixRanksFromRankOne) {
   EXPECT_EQ(lane(4), (Lane{{recv(3, all)}}));
   EXPECT_EQ(lane(5), (Lane{{recv(1, all)}, {send(0, all)}}));
   EXPECT_EQ(lane(0), (Lane{{recv(5, all)}}));
-}
-
-TEST(Binomial, IsProven) {
-  for (const int n : group_sizes()) {
-    expect_proven_for_all_counts(find_algorithm(Collective::broadcast, "binomial"),
-                                 {.collective = Collective::broadcast, .ranks = n, .root = n / 3});
-  }
-}
-
-TEST(Binomial, EveryRootIsProven) {
-  for (const int n : group_sizes()) {
-    for (int root = 0; root < n; ++root) {
-      expect_proven(find_algorithm(Collective::broadcast, "binomial"),
-                    {.collective = Collective::broadcast,
-                     .ranks = n,
-                     .count = 7,
-                     .root = root,
-                     .in_place = false});
-    }
-  }
 }
 
 TEST(Binomial, TheRootSendsLogarithmicallyOften) {

@@ -11,14 +11,6 @@
 
 namespace asup::collective::testing {
 
-// 1 to 32 and 64.
-inline std::vector<int> group_sizes() {
-  std::vector<int> sizes;
-  for (int n = 1; n <= 32; ++n) sizes.push_back(n);
-  sizes.push_back(64);
-  return sizes;
-}
-
 inline std::vector<Plan> plans_of(const Algorithm& algorithm, const Spec& spec) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.plan(rank, spec));
@@ -39,23 +31,85 @@ inline void expect_proven(const Algorithm& algorithm, const Spec& spec) {
   EXPECT_FALSE(flaw) << algorithm.name << ", " << describe(spec) << "\n" << describe(*flaw);
 }
 
-// Proves every count that is special for n ranks, in place and out of place: none, one, fewer than
-// ranks, as many, prime, round, and enough for several lanes of small slices.
-inline void expect_proven_for_all_counts(const Algorithm& algorithm, Spec spec) {
-  const std::size_t n = spec.ranks;
-  spec.shared = algorithm.needs_shared;
+inline bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
+inline bool knows_in_place(Collective collective) {
+  return Spec{.collective = collective, .in_place = true}.aliased();
+}
+
+// Out of place.
+inline Spec spec_for(const Algorithm& algorithm, int ranks, std::size_t count) {
+  return {.collective = algorithm.collective,
+          .ranks = ranks,
+          .count = count,
+          .in_place = false,
+          .shared = algorithm.needs_shared,
+          .stage = algorithm.needs_stage};
+}
+
+// Every count that is special for n ranks, in place (where the collective knows it) and out of
+// place: none, one, fewer than ranks, as many, prime, round, and enough for several lanes of small
+// slices. Of groups of more than 32, the even ones in place and the odd ones out of place.
+inline std::vector<Spec> specs_for(const Algorithm& algorithm, int ranks) {
+  const std::size_t n = ranks;
+  std::vector<Spec> specs;
   for (const bool in_place : {true, false}) {
+    Spec spec = spec_for(algorithm, ranks, 0);
     spec.in_place = in_place;
-    spec.slice = 1 << 16;
+    if (in_place && !knows_in_place(algorithm.collective)) continue;
+    if (ranks > 32 && in_place == (ranks % 2 == 1) && knows_in_place(algorithm.collective))
+      continue;
+    spec.root = ranks / 3;
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, n - 1, n, std::size_t{10007}, std::size_t{1000}}) {
       spec.count = count;
-      expect_proven(algorithm, spec);
+      specs.push_back(spec);
     }
     spec.slice = 64;
     spec.count = n * 64 * 3 + 17;
-    expect_proven(algorithm, spec);
+    specs.push_back(spec);
   }
+  return specs;
+}
+
+inline bool has_counts(Collective collective) {
+  return collective == Collective::reduce_scatter || collective == Collective::all_gather ||
+         collective == Collective::gather || collective == Collective::scatter ||
+         collective == Collective::all_to_all;
+}
+
+// Blocks of 0 to 400 elements. needs: the collective knows counts
+inline void give_uneven_counts(Spec& spec) {
+  spec.count = 0;
+  const bool matrix = spec.collective == Collective::all_to_all;
+  for (int b = 0; b < (matrix ? spec.ranks * spec.ranks : spec.ranks); ++b) {
+    spec.counts.push_back(b % 3 == 1 ? 0 : (b * 131) % 400);
+    spec.count += spec.counts.back();
+  }
+}
+
+// Tests of every row of the table, but of send and recv, which are verified as a pair.
+class AlgorithmTest : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const Algorithm& algorithm() const { return algorithms()[GetParam()]; }
+};
+
+inline auto every_algorithm(bool (*of)(Collective) = [](Collective) { return true; }) {
+  std::vector<std::size_t> rows;
+  for (std::size_t row = 0; row < algorithms().size(); ++row) {
+    const Collective collective = algorithms()[row].collective;
+    const bool paired = collective == Collective::send || collective == Collective::recv;
+    if (!paired && of(collective)) rows.push_back(row);
+  }
+  return ::testing::ValuesIn(rows);
+}
+
+inline std::string name_of_row(const ::testing::TestParamInfo<std::size_t>& info) {
+  const Algorithm& algorithm = algorithms()[info.param];
+  return fmt::format("{}_{}", name_of(algorithm.collective), algorithm.name);
 }
 
 // Elements that a plan sends in messages.

@@ -7,9 +7,6 @@ namespace asup::collective {
 namespace {
 
 using testing::elements_sent;
-using testing::expect_proven;
-using testing::expect_proven_for_all_counts;
-using testing::group_sizes;
 
 TEST(Chain, AMiddleRankPassesOnOneChunkWhileItReceivesTheNext) {
   const Spec spec = {
@@ -20,27 +17,6 @@ TEST(Chain, AMiddleRankPassesOnOneChunkWhileItReceivesTheNext) {
                                  {recv(2, out(192, 256)), send(1, out(128, 192))},
                                  {send(1, out(192, 256))}}))
       << describe(plan);
-}
-
-TEST(Chain, IsProven) {
-  for (const int n : group_sizes()) {
-    expect_proven_for_all_counts(find_algorithm(Collective::broadcast, "chain"),
-                                 {.collective = Collective::broadcast, .ranks = n, .root = n / 2});
-  }
-}
-
-TEST(Chain, EveryRootIsProven) {
-  for (const int n : {2, 3, 8, 13, 32}) {
-    for (int root = 0; root < n; ++root) {
-      expect_proven(find_algorithm(Collective::broadcast, "chain"),
-                    {.collective = Collective::broadcast,
-                     .ranks = n,
-                     .count = 1000,
-                     .root = root,
-                     .in_place = false,
-                     .slice = 64});
-    }
-  }
 }
 
 TEST(Chain, EveryRankButTheLastSendsTheWholeOnce) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -164,6 +165,90 @@ TEST_P(Communication, BroadcastsFromEveryRoot) {
   });
 }
 
+TEST_P(Communication, ReducesToEveryRootAndLeavesTheOthersAlone) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (int root = 0; root < job.size(); ++root) {
+      auto data = numbers<double>(*communicator, 1001);
+      for (std::size_t i = 0; i < data.values.size(); ++i) data.values[i] = element(job.rank(), i);
+      communicator->reduce(data.buffer(), root, ReduceOp::average).or_throw();
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        ASSERT_DOUBLE_EQ(data.values[i], job.rank() == root
+                                             ? reduced(ReduceOp::average, job.size(), i)
+                                             : element(job.rank(), i));
+    }
+  });
+}
+
+TEST_P(Communication, GathersToARootAndScattersFromIt) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    const auto n = static_cast<std::size_t>(job.size());
+    const int root = job.size() - 1;
+    const bool is_root = job.rank() == root;
+    auto block = numbers<std::int32_t>(*communicator, 10);
+    auto whole = numbers<std::int32_t>(*communicator, is_root ? 10 * n : 0);
+    std::fill(block.values.begin(), block.values.end(), job.rank());
+    communicator->gather(block.buffer(), whole.buffer(), root).or_throw();
+    for (std::size_t i = 0; i < whole.values.size(); ++i) {
+      ASSERT_EQ(whole.values[i], static_cast<std::int32_t>(i / 10));
+      whole.values[i] += 100;
+    }
+    communicator->scatter(is_root ? whole.buffer() : Buffer{}, block.buffer(), root).or_throw();
+    for (const std::int32_t value : block.values) ASSERT_EQ(value, job.rank() + 100);
+  });
+}
+
+TEST_P(Communication, ExchangesBlocksOfOneSizeAndOfAny) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    const auto n = static_cast<std::size_t>(job.size());
+    auto leaving = numbers<std::int32_t>(*communicator, 3 * n);
+    auto arriving = numbers<std::int32_t>(*communicator, 3 * n);
+    for (std::size_t i = 0; i < 3 * n; ++i)
+      leaving.values[i] = static_cast<std::int32_t>(i / 3) + 100 * job.rank();
+    communicator->all_to_all(leaving.buffer(), arriving.buffer()).or_throw();
+    for (std::size_t i = 0; i < 3 * n; ++i)
+      ASSERT_EQ(arriving.values[i], job.rank() + 100 * static_cast<std::int32_t>(i / 3));
+
+    // Rank s sends s + 2r elements to rank r.
+    std::vector<std::size_t> to, from;
+    std::size_t all_to = 0, all_from = 0;
+    const auto rank = static_cast<std::size_t>(job.rank());
+    for (std::size_t r = 0; r < n; ++r) {
+      all_to += to.emplace_back(rank + 2 * r);
+      all_from += from.emplace_back(r + 2 * rank);
+    }
+    auto out = numbers<std::int32_t>(*communicator, all_to);
+    auto in = numbers<std::int32_t>(*communicator, all_from);
+    std::fill(out.values.begin(), out.values.end(), job.rank());
+    communicator->all_to_all_v(out.buffer(), to, in.buffer(), from).or_throw();
+    std::size_t at = 0;
+    for (std::size_t r = 0; r < n; ++r)
+      for (std::size_t i = 0; i < from[r]; ++i)
+        ASSERT_EQ(in.values[at++], static_cast<std::int32_t>(r));
+  });
+}
+
+TEST_P(Communication, RefusesBlocksThatDoNotMatchOnAllRanks) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    const auto n = static_cast<std::size_t>(job.size());
+    auto data = numbers<float>(*communicator, 10 * n);
+    auto room = numbers<float>(*communicator, 10 * n);
+    std::vector<std::size_t> to(n, 3), from(n, 3);
+    if (job.rank() == 1) from[0] = 4;
+    try {
+      (void)communicator->all_to_all_v(data.buffer(), to, room.buffer(), from);
+      FAIL() << "accepted";
+    } catch (const BadInput& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 0 sends 3 elements to rank 1, which expects 4"));
+    }
+    communicator->barrier().or_throw();
+  });
+}
+
 TEST_P(Communication, NoRankPassesABarrierBeforeAllHaveCome) {
   std::atomic<int> arrived{0};
   run_ranks(ranks(), links(), [&](Job& job) {
@@ -284,6 +369,80 @@ TEST_P(Communication, NamesTheRankThatLeft) {
   });
 }
 
+TEST_P(Communication, SurvivorsGoOnWithoutTheOneThatLeft) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 5000);
+    const Outcome first = communicator->all_reduce(data.buffer());
+    if (job.rank() == ranks() / 2) return;
+    if (first.ok()) {
+      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
+    }
+    EXPECT_FALSE(communicator->barrier().ok()) << "broken until it is rebuilt";
+    communicator->rebuild().or_throw();
+    ASSERT_EQ(communicator->size(), ranks() - 1);
+    EXPECT_EQ(communicator->rank(), job.rank() - (job.rank() > ranks() / 2 ? 1 : 0));
+    for (const std::size_t count : {3ul, 5000ul}) {
+      for (std::size_t i = 0; i < count; ++i)
+        data.values[i] = static_cast<float>(element(communicator->rank(), i));
+      Buffer part = data.buffer();
+      part.count = count;
+      communicator->all_reduce(part).or_throw();
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, communicator->size(), i)) << i;
+    }
+  });
+}
+
+TEST_P(Communication, ARebuildWithoutALossChangesNothing) {
+  std::barrier all_have_ended_their_calls(ranks());
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (int round = 0; round < 3; ++round) {
+      communicator->rebuild().or_throw();
+      ASSERT_EQ(communicator->size(), ranks());
+      std::vector<float> one{1};
+      communicator->all_reduce(buffer_of(std::span(one))).or_throw();
+      EXPECT_EQ(one[0], static_cast<float>(ranks()));
+      all_have_ended_their_calls.arrive_and_wait();
+    }
+  });
+}
+
+TEST_P(Communication, ARebuildNamesThoseWhoDoNotCome) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    if (job.rank() != 1) {
+      const Outcome outcome = communicator->rebuild(Seconds(0.3));
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+      EXPECT_THAT(outcome.message(), HasSubstr("rank 1 ("));
+      EXPECT_FALSE(communicator->barrier().ok()) << "still broken";
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    }
+    communicator->rebuild().or_throw();
+    communicator->barrier().or_throw();
+  });
+}
+
+// A gradient that the user keeps is a piece of it.
+TEST_P(Communication, MemoryOutlivesItsJob) {
+  std::vector<std::unique_ptr<SharedMemory>> kept(static_cast<std::size_t>(ranks()));
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto& memory = kept[static_cast<std::size_t>(job.rank())];
+    memory = communicator->allocate(4096);
+    memory->bytes()[7] = std::byte{42};
+    communicator->barrier().or_throw();
+  });
+  for (auto& memory : kept) {
+    EXPECT_EQ(memory->bytes()[7], std::byte{42});
+    memory.reset();
+  }
+}
+
 TEST_P(Communication, RefusesNonsense) {
   run_ranks(ranks(), links(), [&](Job& job) {
     auto communicator = make_communicator(job);
@@ -292,6 +451,37 @@ TEST_P(Communication, RefusesNonsense) {
     EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, -1), BadInput);
     EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, job.size()), BadInput);
     EXPECT_THROW((void)communicator->send({&value, 1, Dtype::f32}, job.rank()), BadInput);
+    const Buffer one{&value, 1, Dtype::f32}, null{nullptr, 1, Dtype::f32};
+    const auto n = static_cast<std::size_t>(job.size());
+    for (const int root : {-1, job.size()}) {
+      EXPECT_THROW((void)communicator->reduce(one, root), BadInput);
+      EXPECT_THROW((void)communicator->gather(one, one, root), BadInput);
+      EXPECT_THROW((void)communicator->scatter(one, one, root), BadInput);
+    }
+    EXPECT_THROW((void)communicator->reduce(null), BadInput);
+    EXPECT_THROW((void)communicator->gather(null, one), BadInput);
+    EXPECT_THROW((void)communicator->scatter(one, null), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all(null, one), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(null, std::vector<std::size_t>(n, 0), null,
+                                                  std::vector<std::size_t>(n, 2)),
+                 BadInput);
+    const std::size_t most = std::numeric_limits<std::size_t>::max();
+    const Buffer vast{&value, most / 2 + 1, Dtype::f32};
+    EXPECT_THROW((void)communicator->reduce(vast), BadInput);
+    EXPECT_THROW((void)communicator->gather(vast, vast), BadInput);
+    EXPECT_THROW((void)communicator->scatter(vast, vast), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all(vast, vast), BadInput);
+    // Blocks: not one for each rank, more than the buffer, more than any memory.
+    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n + 1, 0)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->scatter(one, one, 0, std::vector<std::size_t>(n, 2)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n, most)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(one, std::vector<std::size_t>(n, most), one,
+                                                  std::vector<std::size_t>(n, 0)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
     Call call;
     call.input = call.output = {&value, 1, Dtype::f32};
     call.algorithm = "carrier_pigeon";

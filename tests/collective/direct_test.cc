@@ -7,9 +7,6 @@ namespace asup::collective {
 namespace {
 
 using testing::elements_sent;
-using testing::expect_proven;
-using testing::expect_proven_for_all_counts;
-using testing::group_sizes;
 
 TEST(Direct, TwoRanksReduceEachASlice) {
   const Spec spec = {
@@ -20,45 +17,6 @@ TEST(Direct, TwoRanksReduceEachASlice) {
   const Round work = {peer_reduce(in(64, 100), out(64, 100)),
                       peer_write(0, out(64, 100), out(64, 100))};
   EXPECT_EQ(plan.lanes[0], (Lane{meet, work, meet})) << describe(plan);
-}
-
-TEST(Direct, IsProven) {
-  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
-                                      Collective::all_gather, Collective::broadcast}) {
-    for (const int n : group_sizes()) {
-      expect_proven_for_all_counts(find_algorithm(collective, "direct"),
-                                   {.collective = collective, .ranks = n, .root = n / 2});
-    }
-  }
-}
-
-TEST(Direct, EveryRootIsProven) {
-  for (const int n : {2, 3, 8, 13}) {
-    for (int root = 0; root < n; ++root) {
-      for (const bool in_place : {true, false}) {
-        expect_proven(find_algorithm(Collective::broadcast, "direct"),
-                      {.collective = Collective::broadcast,
-                       .ranks = n,
-                       .count = 100,
-                       .root = root,
-                       .in_place = in_place,
-                       .shared = true});
-      }
-    }
-  }
-}
-
-TEST(Direct, UnevenBlocksAreProven) {
-  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
-    for (const int n : {2, 3, 7, 32}) {
-      Spec spec = {.collective = collective, .ranks = n, .in_place = false, .shared = true};
-      for (int r = 0; r < n; ++r) {
-        spec.counts.push_back(r % 3 == 1 ? 0 : r * 13 % 40);
-        spec.count += spec.counts.back();
-      }
-      expect_proven(find_algorithm(collective, "direct"), spec);
-    }
-  }
 }
 
 TEST(Direct, SendsSignalsOnly) {

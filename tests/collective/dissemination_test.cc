@@ -13,13 +13,6 @@ TEST(Dissemination, FiveRanksInThreeRounds) {
                                             {send(0, {}), recv(2, {})}}}));
 }
 
-TEST(Dissemination, IsProven) {
-  for (const int n : testing::group_sizes()) {
-    testing::expect_proven(find_algorithm(Collective::barrier, "dissemination"),
-                           {.collective = Collective::barrier, .ranks = n});
-  }
-}
-
 TEST(Dissemination, OneRoundLessIsNoBarrier) {
   for (const int n : {2, 3, 5, 8, 9, 33}) {
     const Spec spec = {.collective = Collective::barrier, .ranks = n};

@@ -15,7 +15,7 @@ using Numbers = std::vector<Number>;
 constexpr Number kFinish = 0x9e3779b97f4a7c15;  // odd
 
 struct Rank {
-  Numbers input, output, scratch;
+  Numbers input, output, scratch, stage;
   Numbers given;   // the input, as the caller gave it
   Numbers result;  // the output, as it was at this rank's end
   bool started = false, ended = false;
@@ -39,9 +39,10 @@ class Interpreter {
       : spec_(spec), plans_(plans), random_(random), ranks_(spec.ranks), capacity_(draw(3)) {
     for (int r = 0; r < spec.ranks; ++r) {
       ranks_[r].given = garbage(spec.elements(Area::input, r));
-      if (!spec.aliased()) ranks_[r].input = garbage(ranks_[r].given.size());
+      if (!spec.aliased(r)) ranks_[r].input = garbage(ranks_[r].given.size());
       ranks_[r].output = garbage(spec.elements(Area::output, r));
       ranks_[r].scratch = garbage(plans[r].scratch);
+      ranks_[r].stage = garbage(plans[r].stage);
       for (int l = 0; l < static_cast<int>(plans[r].lanes.size()); ++l) {
         Thread& thread = threads_.emplace_back();
         thread.rank = r;
@@ -91,7 +92,7 @@ class Interpreter {
     Rank& rank = ranks_[r];
     if (!rank.started) {
       rank.started = true;
-      (spec_.aliased() ? rank.output : rank.input) = rank.given;
+      (spec_.aliased(r) ? rank.output : rank.input) = rank.given;
       return true;
     }
     if (rank.ended || !lanes_done(r)) return false;
@@ -151,7 +152,8 @@ class Interpreter {
   Number* at(int rank, const Range& range) {
     Rank& owner = ranks_[rank];
     if (range.area == Area::scratch) return owner.scratch.data() + range.begin;
-    const bool output = range.area == Area::output || spec_.aliased();
+    if (range.area == Area::stage) return owner.stage.data() + range.begin;
+    const bool output = range.area == Area::output || spec_.aliased(rank);
     return (output ? owner.output : owner.input).data() + range.begin;
   }
 
@@ -165,7 +167,8 @@ class Interpreter {
     for (std::size_t i = tile.begin; i < tile.end; ++i) {
       Number value = step.op == Step::Op::peer_reduce ? 0 : at(from, step.src)[i];
       if (step.op == Step::Op::peer_reduce) {
-        for (int r = 0; r < spec_.ranks; ++r) value += at(r, step.src)[i];
+        for (int r = 0; r < spec_.ranks; ++r)
+          value += at(r, r == thread.rank ? step.own : step.src)[i];
       }
       dst[i] = step.finish ? value * kFinish : value;
     }
@@ -244,13 +247,23 @@ class Interpreter {
   Number expected(int rank, std::size_t i, const std::vector<Range>& blocks) const {
     switch (spec_.collective) {
       case Collective::all_reduce:
+      case Collective::reduce:
       case Collective::reduce_scatter: {
         if (spec_.collective == Collective::reduce_scatter) i += blocks[rank].begin;
         Number sum = 0;
         for (const Rank& other : ranks_) sum += other.given[i];
         return spec_.ranks > 1 ? sum * kFinish : sum;
       }
+      case Collective::scatter:
+        return ranks_[spec_.root].given[i + blocks[rank].begin];
+      case Collective::all_to_all: {
+        const std::vector<Range> arriving = spec_.arriving(rank);
+        int sender = 0;
+        while (i >= arriving[sender].end) ++sender;
+        return ranks_[sender].given[spec_.leaving(sender)[rank].begin + i - arriving[sender].begin];
+      }
       case Collective::all_gather:
+      case Collective::gather:
         for (int r = 0; r < spec_.ranks; ++r) {
           if (i >= blocks[r].begin && i < blocks[r].end)
             return ranks_[r].given[i - blocks[r].begin];
@@ -263,7 +276,7 @@ class Interpreter {
 
   std::string check() const {
     if (wrong_length_) return "a message had the wrong length";
-    const std::vector<Range> blocks = spec_.blocks(Area::output);
+    const std::vector<Range> blocks = spec_.blocks(Area::output);  // of an all_to_all: not used
     for (int r = 0; r < spec_.ranks; ++r) {
       for (std::size_t i = 0; i < ranks_[r].result.size(); ++i) {
         if (ranks_[r].result[i] != expected(r, i, blocks)) {

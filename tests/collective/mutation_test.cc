@@ -22,7 +22,7 @@ struct Case {
 Case draw_case(Random& random) {
   std::vector<const Algorithm*> candidates;
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective <= Collective::broadcast) candidates.push_back(&algorithm);
+    if (algorithm.collective < Collective::barrier) candidates.push_back(&algorithm);
   }
   const Algorithm* algorithm = candidates[random() % candidates.size()];
   Spec spec = {.collective = algorithm->collective};
@@ -31,6 +31,7 @@ Case draw_case(Random& random) {
   spec.root = random() % spec.ranks;
   spec.in_place = random() % 2;
   spec.shared = algorithm->needs_shared;
+  spec.stage = algorithm->needs_stage;
   spec.slice = 64;
   return {algorithm, spec};
 }

@@ -7,9 +7,6 @@ namespace asup::collective {
 namespace {
 
 using testing::elements_sent;
-using testing::expect_proven;
-using testing::expect_proven_for_all_counts;
-using testing::group_sizes;
 
 TEST(Ring, ThreeRanksReduceAndGather) {
   const Spec spec = {.collective = Collective::all_reduce, .ranks = 3, .count = 192};
@@ -24,35 +21,6 @@ TEST(Ring, ThreeRanksReduceAndGather) {
   };
   EXPECT_EQ(plan.lanes[0], expected) << describe(plan);
   EXPECT_EQ(plan.scratch, 0u);
-}
-
-TEST(Ring, AllReduceIsProven) {
-  for (const int n : group_sizes()) {
-    expect_proven_for_all_counts(find_algorithm(Collective::all_reduce, "ring"),
-                                 {.collective = Collective::all_reduce, .ranks = n});
-  }
-}
-
-TEST(Ring, ReduceScatterAndAllGatherAreProven) {
-  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
-    for (const int n : group_sizes()) {
-      expect_proven_for_all_counts(find_algorithm(collective, "ring"),
-                                   {.collective = collective, .ranks = n});
-    }
-  }
-}
-
-TEST(Ring, UnevenBlocksAreProven) {
-  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
-    for (const int n : group_sizes()) {
-      Spec spec = {.collective = collective, .ranks = n, .in_place = false, .slice = 100};
-      for (int r = 0; r < n; ++r) {
-        spec.counts.push_back(r % 3 == 1 ? 0 : (r * 131) % 400);
-        spec.count += spec.counts.back();
-      }
-      expect_proven(find_algorithm(collective, "ring"), spec);
-    }
-  }
 }
 
 TEST(Ring, SendsTheLeastThereIs) {

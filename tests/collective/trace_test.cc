@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/collective/mesh_communicator.h"
+#include "tests/collective/sample.h"
 #include "tests/support/ranks.h"
 #include "tests/support/trace.h"
 
@@ -13,45 +14,48 @@ namespace {
 using collective::Collective;
 using net::LinkKind;
 
-// Every algorithm there is, at several sizes, in memory that it can work on.
-class Trace : public ::testing::TestWithParam<LinkKind> {};
+// Every algorithm there is, on small samples and on ones of several lanes, in memory that it can
+// work on.
+class Trace : public ::testing::TestWithParam<LinkKind> {
+ protected:
+  // Returns how many samples it ran.
+  int run_samples(Job& job, collective::TraceSink trace, std::size_t count) const {
+    const bool reachable = GetParam() != LinkKind::tcp;
+    CommunicatorOptions options;
+    options.trace = std::move(trace);
+    auto communicator = make_communicator(job, options);
+    std::mt19937 random(7);
+    int samples = 0;
+    for (const collective::Algorithm& algorithm : collective::algorithms()) {
+      if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv ||
+          ((algorithm.needs_shared || algorithm.needs_stage) && !reachable))
+        continue;
+      auto sample = collective::testing::draw_sample(algorithm, job.size(), reachable, random);
+      if (count > 0 && sample.spec.counts.empty() && algorithm.collective != Collective::barrier)
+        sample.spec.count = count;
+      collective::testing::run_sample(*communicator, sample);
+      ++samples;
+    }
+    return samples;
+  }
+
+  void expect_verified(int ranks, std::size_t count) {
+    testing::TraceBook book(ranks);
+    int samples = 0;
+    testing::run_ranks(ranks, GetParam(), [&](Job& job) {
+      const int mine = run_samples(job, book.sink(job.rank()), count);
+      if (job.rank() == 0) samples = mine;
+    });
+    EXPECT_GE(samples, 20);
+    EXPECT_GE(book.expect_verified(), samples) << "a sample may ask for more than one call";
+  }
+};
 
 TEST_P(Trace, EveryAlgorithmExecutesVerifiedPlans) {
-  const bool reachable = GetParam() != LinkKind::tcp;
-  for (const int ranks : {2, 3, 5}) {
-    testing::TraceBook book(ranks);
-    int calls = 0;
-    testing::run_ranks(ranks, GetParam(), [&](Job& job) {
-      CommunicatorOptions options;
-      options.trace = book.sink(job.rank());
-      auto communicator = make_communicator(job, options);
-      int mine = 0;
-      for (const collective::Algorithm& algorithm : collective::algorithms()) {
-        if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv ||
-            (algorithm.needs_shared && !reachable))
-          continue;
-        for (const std::size_t block : {1ul, 1000ul, 200'000ul}) {
-          const auto n = static_cast<std::size_t>(job.size());
-          auto whole = communicator->allocate(block * n * sizeof(float));
-          auto part = communicator->allocate(block * sizeof(float));
-          const Buffer full{whole->bytes().data(), block * n, Dtype::f32};
-          const Buffer own{part->bytes().data(), block, Dtype::f32};
-          Call call;
-          call.collective = algorithm.collective;
-          call.algorithm = algorithm.name;
-          call.input = algorithm.collective == Collective::all_gather ? own : full;
-          call.output = algorithm.collective == Collective::reduce_scatter ? own : full;
-          if (algorithm.collective == Collective::barrier) call.input = call.output = {};
-          communicator->run(call).or_throw();
-          ++mine;
-        }
-      }
-      if (job.rank() == 0) calls = mine;
-    });
-    EXPECT_GE(calls, 12);
-    EXPECT_EQ(book.expect_verified(), calls);
-  }
+  for (const int ranks : {2, 3, 5, 8}) expect_verified(ranks, 0);
 }
+
+TEST_P(Trace, EveryAlgorithmExecutesVerifiedPlansInSeveralLanes) { expect_verified(3, 600'000); }
 
 INSTANTIATE_TEST_SUITE_P(Links, Trace,
                          ::testing::Values(LinkKind::inproc, LinkKind::shm, LinkKind::tcp),

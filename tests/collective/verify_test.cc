@@ -323,7 +323,7 @@ TEST(Verify, TwoRanksInOneSlice) {
   Spec spec = kDirect;
   spec.in_place = true;
   Plans plans = plans_by(spec, "direct");
-  for (Step& step : plans[1].lanes[0][1]) step.src.begin = step.dst.begin = 63;
+  for (Step& step : plans[1].lanes[0][1]) step.src.begin = step.own.begin = step.dst.begin = 63;
   expect_flaw(spec, plans, {1, 0, 1, 0, out(63, 64), "nothing makes it wait for rank 0's write"});
 }
 

@@ -11,8 +11,8 @@ struct Access {
   bool write;
 };
 
-inline Range resolve(const Spec& spec, Range range) {
-  if (range.area == Area::input && spec.aliased()) range.area = Area::output;
+inline Range resolve(const Spec& spec, int owner, Range range) {
+  if (range.area == Area::input && spec.aliased(owner)) range.area = Area::output;
   return range;
 }
 
@@ -30,10 +30,10 @@ template <typename Visit>
 void for_each_access(const Spec& spec, int rank, const Step& step, Visit visit) {
   using Op = Step::Op;
   auto touch = [&](int owner, const Range& range, bool write) {
-    if (range.size() > 0) visit(Access{owner, resolve(spec, range), write});
+    if (range.size() > 0) visit(Access{owner, resolve(spec, owner, range), write});
   };
   if (step.op == Op::peer_reduce) {
-    for (int r = 0; r < spec.ranks; ++r) touch(r, step.src, false);
+    for (int r = 0; r < spec.ranks; ++r) touch(r, r == rank ? step.own : step.src, false);
   } else if (step.op != Op::recv) {
     touch(step.op == Op::peer_read ? step.peer : rank, step.src, false);
   }

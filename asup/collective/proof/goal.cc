@@ -6,24 +6,26 @@ namespace {
 class Goal {
  public:
   Goal(const Spec& spec, const Machine& machine)
-      : spec_(spec), terms_(machine.terms()), memory_(machine.memory()) {}
+      : spec_(spec),
+        terms_(machine.terms()),
+        memory_(machine.memory()),
+        first_sent_(spec.ranks, 0) {}
 
-  void check_output(int rank) const {
+  // needs: called for the ranks in their order
+
+  void check_output(int rank) {
     const IntervalMap<Value>& output = memory_.output(rank);
-    const std::ptrdiff_t shift =
-        spec_.collective == Collective::reduce_scatter
-            ? static_cast<std::ptrdiff_t>(spec_.block(Area::output, rank).begin)
-            : 0;
-    output.visit(0, output.size(), [&](std::size_t begin, std::size_t end, const Value& value) {
-      const Place place = {{rank, value.lane, value.round, value.step}, out(begin, end)};
-      if (value.term == Terms::kNothing) refute(place.site, place.range, "is never written");
-      check_term(place, value.term);
-      if (value.shift != shift) {
-        refute(place.site, place.range, "ends with elements from {} of the whole, not from {}",
-               static_cast<std::ptrdiff_t>(begin) + value.shift,
-               static_cast<std::ptrdiff_t>(begin) + shift);
-      }
-    });
+    if (spec_.collective != Collective::all_to_all) {
+      const bool own_block =
+          spec_.collective == Collective::reduce_scatter || spec_.collective == Collective::scatter;
+      const std::size_t first = own_block ? spec_.block(Area::output, rank).begin : 0;
+      return check_range(rank, out(0, output.size()), first, source_for_all());
+    }
+    const std::vector<Range> arriving = spec_.arriving(rank);
+    for (int sender = 0; sender < spec_.ranks; ++sender) {
+      check_range(rank, arriving[sender], first_sent_[sender], sender);
+      first_sent_[sender] += arriving[sender].size();
+    }
   }
 
   // Rank 0's bits are everyone's bits. needs: check_output holds for both
@@ -44,21 +46,42 @@ class Goal {
     Range range;
   };
 
-  void check_term(const Place& place, Terms::Id term) const {
+  static constexpr int kEveryone = -1;  // the sum of all ranks' contributions
+  static constexpr int kAnyone = -2;    // an element of the whole is in one rank's input only
+
+  // Whose data every output holds. needs: not an all_to_all
+  int source_for_all() const {
     switch (spec_.collective) {
       case Collective::all_reduce:
       case Collective::reduce_scatter:
-        return check_sum(place, term);
-      case Collective::all_gather:
-        return;  // an element of the whole is in one rank's input only
+      case Collective::reduce:
+        return kEveryone;
       case Collective::broadcast:
+      case Collective::scatter:
       case Collective::recv:
-        return check_source(place, term, spec_.root);
+        return spec_.root;
       case Collective::send:
-        return check_source(place, term, 1 - spec_.root);
-      case Collective::barrier:
-        return;
+        return 1 - spec_.root;
+      default:
+        return kAnyone;
     }
+  }
+
+  // `range` of a rank's output must hold the elements of the whole from `first` on.
+  void check_range(int rank, const Range& range, std::size_t first, int source) const {
+    const auto shift = static_cast<std::ptrdiff_t>(first - range.begin);
+    auto check_run = [&](std::size_t begin, std::size_t end, const Value& value) {
+      const Place place = {{rank, value.lane, value.round, value.step}, out(begin, end)};
+      if (value.term == Terms::kNothing) refute(place.site, place.range, "is never written");
+      if (source == kEveryone) check_sum(place, value.term);
+      if (source >= 0) check_source(place, value.term, source);
+      if (value.shift != shift) {
+        refute(place.site, place.range, "ends with elements from {} of the whole, not from {}",
+               static_cast<std::ptrdiff_t>(begin) + value.shift,
+               static_cast<std::ptrdiff_t>(begin) + shift);
+      }
+    };
+    memory_.output(rank).visit(range.begin, range.end, check_run);
   }
 
   void check_sum(const Place& place, Terms::Id term) const {
@@ -80,6 +103,8 @@ class Goal {
   const Spec& spec_;
   const Terms& terms_;
   const Memory& memory_;
+  // Of an all_to_all, by sender: where in its input the next receiver's block begins.
+  std::vector<std::size_t> first_sent_;
 };
 
 void check_heard(const Spec& spec, const Order& order) {
@@ -94,7 +119,7 @@ void check_heard(const Spec& spec, const Order& order) {
 }  // namespace
 
 void check_goal(const Spec& spec, const Machine& machine) {
-  const Goal goal(spec, machine);
+  Goal goal(spec, machine);
   for (int rank = 0; rank < spec.ranks; ++rank) goal.check_output(rank);
   if (spec.collective == Collective::all_reduce) {
     for (int rank = 1; rank < spec.ranks; ++rank) goal.check_same_order(rank);

@@ -6,7 +6,8 @@ namespace asup::collective::proof {
 
 Machine::Machine(const Spec& spec, const std::vector<Plan>& plans)
     : spec_(spec), plans_(plans), terms_(spec.ranks), memory_(spec, plans, terms_) {
-  if (spec.collective == Collective::barrier || any_reaches_peer(plans)) order_.emplace(spec);
+  if (spec.collective == Collective::barrier || any_reaches_peer(plans))
+    order_.emplace(spec, plans);
 }
 
 void Machine::run() {
@@ -50,9 +51,10 @@ void Machine::work(const Site& site, const Round& round) {
 void Machine::work_step(const Site& site, const Step& step) {
   const bool all = step.op == Step::Op::peer_reduce;
   const int first = all ? 0 : step.op == Step::Op::peer_read ? step.peer : site.rank;
-  memory_.load(site, first, step.src, values_);
+  const auto operand = [&](int r) { return all && r == site.rank ? step.own : step.src; };
+  memory_.load(site, first, operand(first), values_);
   for (int r = 1; all && r < spec_.ranks; ++r) {
-    memory_.load(site, r, step.src, operand_);
+    memory_.load(site, r, operand(r), operand_);
     add(site, step, &Terms::extend);
   }
   store(site, step.op == Step::Op::peer_write ? step.peer : site.rank, step);

@@ -5,22 +5,25 @@
 namespace asup::collective::proof {
 
 Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Terms& terms) : spec_(spec) {
-  const bool gathers = spec.collective == Collective::all_gather;
-  const std::vector<Range> blocks = spec.blocks(Area::output);
-  areas_.reserve(3 * spec.ranks);
+  const bool gathers =
+      spec.collective == Collective::all_gather || spec.collective == Collective::gather;
+  const std::vector<Range> blocks = gathers ? spec.blocks(Area::output) : std::vector<Range>();
+  areas_.reserve(kAreas * spec.ranks);
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Value own;
     own.term = terms.input(rank);
     if (gathers) own.shift = static_cast<std::ptrdiff_t>(blocks[rank].begin);
-    areas_.emplace_back(spec.aliased() ? 0 : spec.elements(Area::input, rank), own);
-    areas_.emplace_back(spec.elements(Area::output, rank), spec.aliased() ? own : Value());
+    const bool aliased = spec.aliased(rank);
+    areas_.emplace_back(aliased ? 0 : spec.elements(Area::input, rank), own);
+    areas_.emplace_back(spec.elements(Area::output, rank), aliased ? own : Value());
     areas_.emplace_back(plans[rank].scratch, Value());
+    areas_.emplace_back(plans[rank].stage, Value());
   }
 }
 
 void Memory::load(const Site& site, int owner, const Range& range, Pieces& pieces) const {
   pieces.clear();
-  const Range real = resolve(spec_, range);
+  const Range real = resolve(spec_, owner, range);
   area(owner, real.area)
       .visit(real.begin, real.end, [&](std::size_t begin, std::size_t end, const Value& value) {
         if (value.term == Terms::kNothing) {
@@ -34,8 +37,8 @@ void Memory::load(const Site& site, int owner, const Range& range, Pieces& piece
 }
 
 void Memory::store(const Site& site, int owner, const Range& range, const Pieces& pieces) {
-  const Range real = resolve(spec_, range);
-  IntervalMap<Value>& map = areas_[owner * 3 + static_cast<int>(real.area)];
+  const Range real = resolve(spec_, owner, range);
+  IntervalMap<Value>& map = areas_[owner * kAreas + static_cast<int>(real.area)];
   for (const Piece& piece : pieces) {
     map.assign(real.begin + piece.begin, real.begin + piece.end,
                {piece.term, piece.element - static_cast<std::ptrdiff_t>(real.begin), site.lane,

@@ -38,11 +38,12 @@ class Memory {
 
  private:
   const IntervalMap<Value>& area(int owner, Area area) const {
-    return areas_[owner * 3 + static_cast<int>(area)];
+    return areas_[owner * kAreas + static_cast<int>(area)];
   }
 
+  static constexpr int kAreas = 4;
   const Spec& spec_;
-  std::vector<IntervalMap<Value>> areas_;  // three for each rank, in the order of Area
+  std::vector<IntervalMap<Value>> areas_;  // kAreas for each rank, in the order of Area
 };
 
 }  // namespace asup::collective::proof

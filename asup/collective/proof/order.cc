@@ -4,8 +4,9 @@
 
 namespace asup::collective::proof {
 
-Order::Order(const Spec& spec)
+Order::Order(const Spec& spec, const std::vector<Plan>& plans)
     : spec_(spec),
+      plans_(plans),
       ranks_(spec.ranks),
       heard_(static_cast<std::size_t>(spec.ranks) * spec.ranks, false) {
   for (int rank = 0; rank < ranks_; ++rank) heard_[index(rank, rank)] = true;
@@ -20,9 +21,10 @@ void Order::begin_lane() {
   for (int rank = 0; rank < ranks_; ++rank) {
     clocks_[index(rank, rank)] = 1;
     const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
-    const std::size_t input = spec_.aliased() ? 0 : spec_.elements(Area::input, rank);
+    const std::size_t input = spec_.aliased(rank) ? 0 : spec_.elements(Area::input, rank);
     memory_.push_back({IntervalMap<History>(input, start),
-                       IntervalMap<History>(spec_.elements(Area::output, rank), start)});
+                       IntervalMap<History>(spec_.elements(Area::output, rank), start),
+                       IntervalMap<History>(plans_[rank].stage, start)});
   }
 }
 
@@ -30,12 +32,12 @@ void Order::access(const Site& site, const Access& access, int sender) {
   if (access.range.area == Area::scratch) return;  // which no other rank reaches
   const Event event = {site.rank, static_cast<Time>(site.round + 1), site.step, access.write};
   Owned& owned = memory_[access.owner];
-  IntervalMap<History>& map = access.range.area == Area::input ? owned.input : owned.output;
-  map.change(access.range.begin, access.range.end,
-             [&](std::size_t begin, std::size_t end, History& history) {
-               note(site, {access.owner, {access.range.area, begin, end}, access.write}, event,
-                    sender, history);
-             });
+  owned.area(access.range.area)
+      .change(access.range.begin, access.range.end,
+              [&](std::size_t begin, std::size_t end, History& history) {
+                note(site, {access.owner, {access.range.area, begin, end}, access.write}, event,
+                     sender, history);
+              });
   check_met(site, access);
 }
 
@@ -90,6 +92,7 @@ void Order::end_lane(int lane) {
     }
     check_end(lane, rank, Area::input, memory_[rank].input);
     check_end(lane, rank, Area::output, memory_[rank].output);
+    check_end(lane, rank, Area::stage, memory_[rank].stage);
   }
 }
 

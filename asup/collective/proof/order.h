@@ -20,7 +20,7 @@ namespace asup::collective::proof {
 
 class Order {
  public:
-  explicit Order(const Spec& spec);
+  Order(const Spec& spec, const std::vector<Plan>& plans);
 
   // Lanes are unordered and apart in memory: each has its own clocks and histories.
   void begin_lane();
@@ -52,7 +52,10 @@ class Order {
     std::vector<Event> reads;  // since that write, by ranks of which none knew of another's
   };
   struct Owned {
-    IntervalMap<History> input, output;
+    IntervalMap<History> input, output, stage;
+    IntervalMap<History>& area(Area area) {
+      return area == Area::input ? input : area == Area::output ? output : stage;
+    }
   };
 
   std::size_t index(int rank, int other) const {
@@ -67,6 +70,7 @@ class Order {
   void check_end(int lane, int owner, Area area, const IntervalMap<History>& map) const;
 
   const Spec& spec_;
+  const std::vector<Plan>& plans_;
   const int ranks_;
   // By (rank, other): `rank` knows all that `other` did before this time.
   std::vector<Time> clocks_;

@@ -9,7 +9,8 @@ namespace {
 using Op = Step::Op;
 
 bool is_reduction(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce_scatter;
+  return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+         collective == Collective::reduce;
 }
 
 class Shape {
@@ -46,7 +47,7 @@ class Shape {
     if (step.op == Op::send) return;
     const int owner = step.op == Op::peer_write ? step.peer : site.rank;
     check_inside(site, step, step.dst, owner);
-    if (step.dst.area == Area::input && !spec_.aliased()) {
+    if (step.dst.area == Area::input && !spec_.aliased(owner)) {
       refute(site, step.dst, "{}: writes an input", describe(step));
     }
     if (step.op != Op::recv && step.src.size() != step.dst.size()) {
@@ -56,7 +57,12 @@ class Shape {
 
   void check_source(const Site& site, const Step& step) const {
     if (step.op == Op::peer_reduce) {
-      for (int owner = 0; owner < spec_.ranks; ++owner) check_inside(site, step, step.src, owner);
+      for (int owner = 0; owner < spec_.ranks; ++owner) {
+        check_inside(site, step, owner == site.rank ? step.own : step.src, owner);
+      }
+      if (step.own.size() != step.src.size()) {
+        refute(site, step.own, "{}: the operands differ in length", describe(step));
+      }
     } else {
       check_inside(site, step, step.src, step.op == Op::peer_read ? step.peer : site.rank);
     }
@@ -71,13 +77,17 @@ class Shape {
 
   std::size_t size_of(Area area, int owner) const {
     if (area == Area::scratch) return plans_[owner].scratch;
+    if (area == Area::stage) return plans_[owner].stage;
     return area == Area::input ? inputs_[owner] : outputs_[owner];
   }
 
-  // The links share inputs and outputs, if anything; scratch is each executor's own.
+  // The ranks share inputs and outputs, or stages, or nothing; scratch is each executor's own.
   void check_reach(const Site& site, const Step& step) const {
     const Range& far = step.op == Op::peer_write ? step.dst : step.src;
-    if (!spec_.shared) refute(site, far, "{}: these ranks share no memory", describe(step));
+    if (!(far.area == Area::stage ? spec_.stage : spec_.shared)) {
+      refute(site, far, "{}: these ranks share no {}", describe(step),
+             far.area == Area::stage ? "stage" : "memory");
+    }
     if (far.area == Area::scratch) {
       refute(site, far, "{}: scratch is not shared", describe(step));
     }

@@ -27,7 +27,7 @@ std::vector<Priced> price_all(const Spec& spec, const Rates& rates, std::size_t 
                               std::span<const int> hosts) {
   std::vector<Priced> priced;
   for (const Algorithm& algorithm : algorithms())
-    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared))
+    if (can_serve(algorithm, spec))
       priced.push_back({&algorithm, price(algorithm, spec, rates, element, hosts)});
   std::stable_sort(priced.begin(), priced.end(),
                    [](const Priced& a, const Priced& b) { return a.price < b.price; });

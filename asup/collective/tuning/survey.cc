@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "asup/collective/choose.h"
 #include "asup/collective/tuning/chooser.h"
 #include "asup/collective/tuning/trial.h"
 
@@ -11,12 +12,12 @@ namespace {
 SurveyRow try_all(Communicator& communicator, Chooser& chooser, std::span<const int> hosts,
                   std::size_t bytes, const SurveyOptions& options) {
   Trial trial(communicator, options.collective, bytes, options.shared);
-  const Spec spec = trial.spec();
+  Spec spec = trial.spec();
+  spec.stage = options.stage;
   const Algorithm* pick = &chooser.choose(spec, sizeof(float));
   SurveyRow row{bytes, {}};
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != spec.collective || (algorithm.needs_shared && !spec.shared))
-      continue;
+    if (!can_serve(algorithm, spec)) continue;
     const std::string name(algorithm.name);
     trial.check_result(name);
     if (&algorithm == pick) row.picked = row.cells.size();

@@ -14,6 +14,7 @@ struct SurveyOptions {
   Collective collective = Collective::all_reduce;
   std::vector<std::size_t> sizes;  // bytes
   bool shared = true;              // buffers in memory that all ranks reach
+  bool stage = true;               // they have memory that all reach beside them
   double seconds = 0.1;            // for each size and algorithm
 };
 

@@ -50,7 +50,8 @@ TEST(Survey, TriesEveryAlgorithmThatCanRun) {
 
 TEST(Survey, PicksWhatTheChooserWould) {
   const auto rows =
-      survey_of(2, LinkKind::tcp, {.sizes = {1 << 10, 1 << 18}, .shared = false, .seconds = 1e-3});
+      survey_of(2, LinkKind::tcp,
+                {.sizes = {1 << 10, 1 << 18}, .shared = false, .stage = false, .seconds = 1e-3});
   Chooser chooser(usual_rates("tcp", 2), {0, 0});
   for (const SurveyRow& row : rows) {
     const Spec spec{.collective = Collective::all_reduce, .ranks = 2, .count = row.bytes / 4};

@@ -1,0 +1,35 @@
+#include "asup/collective/pairwise.h"
+
+#include <algorithm>
+
+#include "asup/collective/build.h"
+
+namespace asup::collective {
+namespace {
+
+std::size_t longest_block(const Spec& spec) {
+  if (spec.counts.empty()) return cut(spec.count, spec.ranks, 0).size();
+  return *std::max_element(spec.counts.begin(), spec.counts.end());
+}
+
+}  // namespace
+
+Plan pairwise_all_to_all(int rank, const Spec& spec) {
+  if (spec.ranks == 1) return alone(spec);
+  const std::vector<Range> leaving = spec.leaving(rank), arriving = spec.arriving(rank);
+  const int lanes = lanes_for(longest_block(spec), spec);
+  Plan plan;
+  for (int l = 0; l < lanes; ++l) {
+    const std::vector<Range> from = parts_of(leaving, lanes, l), to = parts_of(arriving, lanes, l);
+    Lane lane;
+    if (from[rank].size() > 0) lane.push_back({copy(from[rank], to[rank])});
+    for (int k = 1; k < spec.ranks; ++k) {
+      const int after = around(rank, k, spec.ranks), before = around(rank, -k, spec.ranks);
+      lane.push_back({send(after, from[after]), recv(before, to[before])});
+    }
+    plan.lanes.push_back(std::move(lane));
+  }
+  return plan;
+}
+
+}  // namespace asup::collective

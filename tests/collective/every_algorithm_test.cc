@@ -1,0 +1,72 @@
+// Every algorithm of the table, run for real on samples drawn at random: by threads over every kind
+// of link, and by processes.
+#include <gtest/gtest.h>
+
+#include "asup/collective/mesh_communicator.h"
+#include "tests/collective/sample.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+
+namespace asup::collective {
+namespace {
+
+using net::LinkKind;
+
+constexpr int kSamples = 4;  // of each algorithm
+
+// All ranks draw the same samples.
+void run_every_algorithm(Job& job, bool can_share) {
+  auto communicator = make_communicator(job);
+  std::mt19937 random(static_cast<unsigned>(job.size()));
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv)
+      continue;
+    if ((algorithm.needs_shared || algorithm.needs_stage) && (!can_share || job.size() == 1))
+      continue;
+    for (int i = 0; i < kSamples; ++i)
+      testing::run_sample(*communicator,
+                          testing::draw_sample(algorithm, job.size(), can_share, random));
+  }
+}
+
+struct Case {
+  LinkKind links;
+  int ranks;
+};
+
+class EveryAlgorithm : public ::testing::TestWithParam<Case> {
+ protected:
+  bool can_share() const { return GetParam().links != LinkKind::tcp; }
+};
+
+TEST_P(EveryAlgorithm, AgreesWithTheReferenceOnThreads) {
+  asup::testing::run_ranks(GetParam().ranks, GetParam().links,
+                           [&](Job& job) { run_every_algorithm(job, can_share()); });
+}
+
+using OnProcesses = EveryAlgorithm;
+
+TEST_P(OnProcesses, AgreesWithTheReference) {
+  asup::testing::run_processes(GetParam().ranks, GetParam().links,
+                               [&](Job& job) { run_every_algorithm(job, can_share()); });
+}
+
+std::vector<Case> cases(std::vector<LinkKind> kinds) {
+  std::vector<Case> cases;
+  for (const LinkKind links : kinds)
+    for (int ranks = 1; ranks <= 8; ++ranks) cases.push_back({links, ranks});
+  return cases;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+  return asup::testing::name_of(info.param.links) + "_" + std::to_string(info.param.ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, EveryAlgorithm,
+    ::testing::ValuesIn(cases({LinkKind::inproc, LinkKind::shm, LinkKind::tcp})), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Links, OnProcesses,
+                         ::testing::ValuesIn(cases({LinkKind::shm, LinkKind::tcp})), name_of_case);
+
+}  // namespace
+}  // namespace asup::collective
