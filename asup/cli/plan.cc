@@ -33,9 +33,9 @@ constexpr std::size_t kMostSteps = 20'000'000;  // of all ranks: some gigabytes
 constexpr const char* kFooter = R"(
 examples:
   asup plan                                     lists the algorithms
-  asup plan ring --ranks 6                      prints the rounds of a ring all-reduce
-  asup plan ring --ranks 6 --svg ring.svg       draws them
-  asup plan chain --ranks 600 --verify          proves them
+  asup plan binary_blocks --ranks 6             prints its rounds
+  asup plan binary_blocks --ranks 6 --svg FILE  draws them
+  asup plan binary_blocks --ranks 600 --verify  proves them
   asup plan ring --op allgather --ranks 8 --rank 3   what rank 3 does)";
 
 struct PlanFlags {

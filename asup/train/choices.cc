@@ -31,7 +31,8 @@ std::string processor() {
 Json to_json(const Choices& choices) {
   return {{"convolution_path", choices.convolution_path},
           {"threads", choices.threads},
-          {"learned", choices.learned}};
+          {"learned", choices.learned},
+          {"rates", choices.rates}};
 }
 
 Choices choices_from(const Json& json) {
@@ -39,6 +40,7 @@ Choices choices_from(const Json& json) {
   json.at("convolution_path").get_to(choices.convolution_path);
   json.at("threads").get_to(choices.threads);
   json.at("learned").get_to(choices.learned);
+  choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
   return choices;
 }
 

@@ -17,6 +17,7 @@ struct Choices {
   std::string convolution_path;
   std::int64_t threads = 0;  // of a worker
   std::string learned;       // Replica::learned()
+  std::string rates;         // that algorithms are chosen by, as text; empty: by rule
 };
 
 nlohmann::ordered_json to_json(const Choices& choices);

@@ -1,7 +1,9 @@
 #include "asup/train/distribute.h"
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/collective/mesh_communicator.h"
+#include "asup/collective/tuning/start.h"
 #include "asup/sync/all_reduce_replica.h"
 
 namespace asup {
@@ -44,17 +46,30 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 
 std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer, const Strategy& strategy) {
-  return std::make_unique<DistributedReplica>(train::make_communicator(job, strategy), model,
-                                              optimizer, strategy);
+  auto control = train::make_communicator(job, strategy);
+  auto communicator =
+      train::make_communicator(job, strategy, train::find_rates(job, *control, strategy));
+  return std::make_unique<DistributedReplica>(std::move(communicator), model, optimizer, strategy);
 }
 
 namespace train {
 
-std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy) {
+std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates) {
   CommunicatorOptions options;
   options.timeout = strategy.timeout;
   if (strategy.algorithm != "auto") options.algorithm = strategy.algorithm;
+  options.rates = std::move(rates);
   return asup::make_communicator(job, std::move(options));
+}
+
+std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
+                                            const Strategy& strategy) {
+  using namespace collective::tuning;
+  if (strategy.algorithm != "auto") return std::nullopt;
+  const StartRates found = rates_at_start(control, surroundings_of(job), RatesCache::of_user());
+  spdlog::info("algorithms are chosen by rates {}", in_words(found.origin));
+  return found.rates;
 }
 
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,

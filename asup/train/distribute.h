@@ -8,8 +8,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "asup/collective/communicator.h"
+#include "asup/collective/rates.h"
 #include "asup/net/job.h"
 #include "asup/sync/replica.h"
 #include "asup/train/strategy.h"
@@ -33,7 +35,11 @@ auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, con
 namespace train {
 
 // The parts of it, for a caller that keeps them apart. `learned`: see Replica::learned().
-std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy);
+std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates = {});
+// What algorithms are chosen by where the strategy names none; nothing where it does. Collective.
+std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
+                                            const Strategy& strategy);
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
                                       const std::string& learned = "");

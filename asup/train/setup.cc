@@ -1,7 +1,6 @@
 #include "asup/train/setup.h"
 
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +8,8 @@
 #include <set>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
+#include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
 #include "asup/net/mesh.h"
 #include "asup/sync/agreement.h"
@@ -23,13 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Cores that this process may use.
-std::int64_t cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 // What the launcher or the user said, else the rank's share of the host's cores.
 std::int64_t usual_threads(const Job& job) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return torch::get_num_threads();
@@ -37,7 +31,7 @@ std::int64_t usual_threads(const Job& job) {
   const auto& host = members[static_cast<std::size_t>(job.rank())].host;
   const auto here = std::count_if(members.begin(), members.end(),
                                   [&](const net::Member& member) { return member.host == host; });
-  return std::max<std::int64_t>(1, cores() / here);
+  return std::max<std::int64_t>(1, usable_cores() / here);
 }
 
 std::string hosts_of(const Job& job) {
@@ -159,6 +153,19 @@ void set_threads(Setup& setup, const Job& job, const TrainConfig& config) {
   torch::set_num_threads(static_cast<int>(setup.choices.threads));
 }
 
+// Chooses algorithms as the run did before, else by what is found now.
+void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
+  const Strategy strategy = strategy_of(config);
+  std::optional<collective::Rates> rates;
+  if (!setup.resumed) {
+    rates = find_rates(job, *setup.control, strategy);
+  } else if (!setup.resumed->choices.rates.empty()) {
+    rates = collective::tuning::rates_from(setup.resumed->choices.rates);
+  }
+  if (rates) setup.choices.rates = collective::tuning::to_text(*rates);
+  setup.gradients = make_communicator(job, strategy, rates);
+}
+
 void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config) {
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
@@ -178,7 +185,6 @@ Setup set_up(Job& job, const TrainConfig& config) {
   setup.train = open_data(config, data::Split::train);
   setup.test = open_data(config, data::Split::test);
   setup.control = make_communicator(job, strategy_of(config));
-  setup.gradients = make_communicator(job, strategy_of(config));
   setup.batches = make_batches(config, *setup.train, job.rank());
   setup.length = run_length(config, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
 
@@ -186,6 +192,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
   const Resumed resumed = read_checkpoint(*setup.control, config, setup.length.steps);
   setup.resumed = resumed.info;
   set_threads(setup, job, config);
+  make_gradients(setup, job, config);
   make_trained_parts(setup, job, config);
 
   const auto shape = fmt::format("{}", fmt::join(setup.train->input_shape(), "x"));

@@ -52,6 +52,13 @@ TEST(AsupPlan, Proves) {
                                        "elements: every output(.|\n)*"));
 }
 
+TEST(AsupPlan, ProvesWhatItPrints) {
+  const Ended ended = run({"plan", "binary_blocks", "--ranks", "6", "--verify"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_THAT(ended.text, AllOf(StartsWith("allreduce by binary_blocks among 6 ranks"),
+                                HasSubstr("added, complete\n"), HasSubstr("\nproven in ")));
+}
+
 TEST(AsupPlan, DrawsAndWritesRows) {
   const TemporaryFolder folder;
   const std::string svg = folder.file("ring.svg"), json = folder.file("ring.json");

@@ -129,6 +129,7 @@ TEST(Cost, GrowsWithTheBytes) {
       for (const std::size_t bytes : {0u, 1u << 10, 1u << 16, 1u << 20, 1u << 24, 1u << 27}) {
         Spec spec = spec_of(algorithm.collective, n, bytes);
         spec.shared = algorithm.needs_shared;
+        spec.stage = algorithm.needs_stage;
         const Picoseconds now = price(algorithm, spec, rates, kFloat);
         EXPECT_GE(now, before) << algorithm.name << ", " << n << " ranks, " << bytes << " bytes";
         EXPECT_EQ(now, price(algorithm, spec, rates, kFloat));

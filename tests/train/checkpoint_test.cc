@@ -97,7 +97,7 @@ class CheckpointTest : public ::testing::Test {
     info.ranks = ranks;
     info.config.workers = ranks;
     info.config.lr = 0.125;
-    info.choices = {"native", 3, "order 1 0"};
+    info.choices = {"native", 3, "order 1 0", "the rates"};
     info.totals.samples = 99;
     return info;
   }
@@ -180,6 +180,7 @@ TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
   EXPECT_EQ(back.step, 12);
   EXPECT_EQ(back.config.lr, 0.125);
   EXPECT_EQ(back.choices.learned, "order 1 0");
+  EXPECT_EQ(back.choices.rates, "the rates");
   EXPECT_EQ(back.totals.samples, 99);
 
   TrainConfig config = back.config;

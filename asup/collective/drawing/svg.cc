@@ -181,12 +181,27 @@ class Picture {
                        fmt::format("{} [{}, {})", step.op == Step::Op::copy ? "copy" : "(+)",
                                    step.dst.begin, step.dst.end));
     }
-    // Near the sender, before the arrow crosses others' columns.
-    const double way = std::abs(x(event.to) - x(event.from)), along = 0.28 * column_ / way;
+    // Near the sender, before the arrow crosses others' columns; one after the other where several
+    // leave together.
+    const double way = std::abs(x(event.to) - x(event.from));
+    const double along = std::min((0.27 + 0.46 * labels_before(event)) * column_ / way, 0.8);
     const double begin = y(event.lane, event.tick - 1) + 4;
     draw_text(
         {x(event.from) + along * (x(event.to) - x(event.from)), begin + along * (kRow - 6) + 4},
         "middle", fmt::format("[{}, {})", step.src.begin, step.src.end));
+  }
+
+  // Of arrows that leave the same rank in the same round and direction, those drawn before.
+  int labels_before(const Event& event) const {
+    int before = 0;
+    for (const Event* other = &event; other != timeline_.events.data();) {
+      --other;
+      if (other->lane != event.lane || other->tick != event.tick || other->from != event.from)
+        break;
+      before += other->is_message() && !other->is_signal() &&
+                (other->to > other->from) == (event.to > event.from);
+    }
+    return before;
   }
 
   void draw_text(Point at, const char* anchor, const std::string& words) {

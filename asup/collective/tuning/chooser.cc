@@ -45,7 +45,8 @@ const std::vector<Priced>& Chooser::order(const Spec& spec, std::size_t element)
   // An element may have more bytes than a call can count.
   const std::size_t bytes = spec.count > kMostBytes / element ? kMostBytes : spec.count * element;
   const int size = class_of(bytes);
-  std::vector<Priced>& known = known_[{spec.collective, size, spec.shared, spec.in_place, element}];
+  std::vector<Priced>& known =
+      known_[{spec.collective, size, spec.shared, spec.stage, spec.in_place, element}];
   if (known.empty()) {
     Spec typical = spec;
     typical.count = size < 0 ? 0 : std::max<std::size_t>((std::size_t{1} << size) / element, 1);

@@ -34,7 +34,7 @@ class Chooser {
   const Rates& rates() const { return rates_; }
 
  private:
-  using Class = std::tuple<Collective, int, bool, bool, std::size_t>;
+  using Class = std::tuple<Collective, int, bool, bool, bool, std::size_t>;
 
   const Rates rates_;
   const std::vector<int> hosts_;

@@ -136,6 +136,7 @@ TEST(Svg, IsWellFormedForEveryAlgorithm) {
       Spec spec = spec_of(algorithm.collective, n,
                           algorithm.collective == Collective::barrier ? 0 : 64 * n);
       spec.shared = algorithm.needs_shared;
+      spec.stage = algorithm.needs_stage;
       spec.slice = 32;
       const Timeline timeline = timeline_of(spec, testing::plans_of(algorithm, spec));
       const std::string svg = svg_of(spec, timeline, "title");

@@ -67,6 +67,20 @@ TEST(Chooser, IsTheSameInAnyOrderOfCalls) {
   EXPECT_EQ(there, back);
 }
 
+// Calls that differ only in what ranks can reach are told apart, in either order.
+TEST(Chooser, OffersOnlyWhatCanServe) {
+  Chooser chooser(usual_rates("shm", 2), {0, 0});
+  for (const bool stage : {true, false, true}) {
+    for (const bool shared : {false, true}) {
+      Spec spec = all_reduce(2, 1 << 20, shared);
+      spec.stage = stage;
+      std::size_t can = 0;
+      for (const Algorithm& algorithm : algorithms()) can += can_serve(algorithm, spec);
+      EXPECT_EQ(chooser.order(spec, kFloat).size(), can);
+    }
+  }
+}
+
 TEST(Chooser, DoesAsItIsTold) {
   Chooser chooser(usual_rates("shm", 2), {0, 0});
   EXPECT_EQ(chooser.choose(all_reduce(2, 4, true), kFloat, "ring").name, "ring");
