@@ -70,6 +70,24 @@ class MemoryOfMesh : public SharedMemory {
   std::unique_ptr<net::ReachableMemory> memory_;
 };
 
+// The number of each member's host, by rank in the group; none where all are on one.
+std::vector<int> hosts_of(const std::vector<int>& members, const net::Roster& roster,
+                          const std::vector<int>& given) {
+  std::vector<int> hosts;
+  for (const int member : members) {
+    int host = 0;  // the first member on the same host
+    const auto same = [&](int other) {
+      const auto a = static_cast<std::size_t>(member), b = static_cast<std::size_t>(other);
+      return given.empty() ? roster.members[a].host == roster.members[b].host
+                           : given[a] == given[b];
+    };
+    while (!same(members[static_cast<std::size_t>(host)])) ++host;
+    hosts.push_back(host);
+  }
+  const bool one = std::count(hosts.begin(), hosts.end(), 0) == std::ssize(hosts);
+  return one ? std::vector<int>() : hosts;
+}
+
 class MeshCommunicator : public Communicator, private net::Mesh::Mover {
  public:
   MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members, int rank,
@@ -111,6 +129,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   collective::Group group_;
   const CommunicatorOptions options_;
   bool shares_memory_ = true;
+  const std::vector<int> hosts_;  // by rank; empty where all are on one
 
   // The caller's.
   std::uint64_t sequence_ = 0;
@@ -133,6 +152,7 @@ MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vecto
     : mesh_(mesh),
       group_{mesh, id, rank, std::move(members), options.trace},
       options_(std::move(options)),
+      hosts_(hosts_of(group_.members, mesh.roster(), options_.hosts)),
       plans_(rank) {
   const net::Loop::Turn turn(mesh_.loop());
   for (int peer = 0; peer < size(); ++peer)
@@ -202,6 +222,7 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
 TicketPtr MeshCommunicator::make_ticket(Call& call) {
   auto ticket = std::make_shared<Ticket>(mesh_.loop());
   ticket->spec = collective::spec_of(call, size());
+  ticket->spec.hosts = hosts_;
   Spec& spec = ticket->spec;
   collective::require_valid(spec);
   for (const Buffer* buffer : {&call.input, &call.output}) {
@@ -457,6 +478,9 @@ std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions op
   if (options.timeout.count() <= 0) options.timeout = job.options().call_timeout;
   if (!options.algorithm.empty())  // a wrong name is found here, not in the first step
     collective::find_algorithm(Collective::all_reduce, options.algorithm);
+  require(options.hosts.empty() || static_cast<int>(options.hosts.size()) == job.size(),
+          "a communicator of {} members got {} hosts; give one for each, or none", job.size(),
+          options.hosts.size());
   std::vector<int> members(static_cast<std::size_t>(job.size()));
   for (int rank = 0; rank < job.size(); ++rank) members[static_cast<std::size_t>(rank)] = rank;
   return std::make_unique<MeshCommunicator>(job.mesh(), job.next_communicator_id(),

@@ -13,6 +13,9 @@ struct CommunicatorOptions {
   Seconds timeout{0};           // of calls that give none; zero: the job's
   std::string algorithm;        // of all-reduces that name none; empty: chosen
   collective::TraceSink trace;  // told of every plan and step that is executed
+  // Which host each member of the job is on, by its rank there, for algorithms that work inside
+  // hosts first; or which rack. Empty: as the members say.
+  std::vector<int> hosts;
 };
 
 // A communicator of all members. Collective: ranks make their communicators in the same order. The
