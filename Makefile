@@ -61,7 +61,7 @@ tsan: setup ## run the core's fast tests under ThreadSanitizer
 	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L fast
 
 .PHONY: bench
-bench: setup ## run the benchmarks (BENCH='--quick' for a short look)
+bench: setup ## run the benchmarks (BENCH='--quick' for a short look; more in bench/README.md)
 	$(call build,release)
 	@for bench in build/release/bench/bench_*; do \
 	  echo "==> Benchmark: $$bench $(BENCH)"; "$$bench" $(BENCH); done

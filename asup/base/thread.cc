@@ -1,8 +1,10 @@
 #include "asup/base/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace asup {
@@ -18,6 +20,12 @@ std::thread start_thread(const char* name, std::function<void()> body) {
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace asup

@@ -30,6 +30,10 @@ Command add_agent_command(CLI::App& app);
 // `arguments` are those of the program: the benchmark starts itself again as each of its ranks.
 Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments);
 
+Command add_plan_command(CLI::App& app);
+// Starts itself again as each of its ranks, too.
+Command add_tune_command(CLI::App& app, const std::vector<std::string>& arguments);
+
 // What `asup --version` prints.
 std::string version_text();
 

@@ -15,20 +15,28 @@ std::string_view broadcast_by_size(const Spec& spec) {
   return spec.count > extra / saved ? "chain" : "binomial";
 }
 
-// Fewer elements are on their way sooner than ranks can meet twice.
-constexpr std::size_t kStagedFrom = 8192;
+// A few elements are with everybody sooner than ranks can meet twice.
+constexpr std::size_t kFewWithinReach = 2048;  // where ranks reach each other's buffers
+constexpr std::size_t kFew = 8192;
+
+std::string_view all_reduce_by_size(const Spec& spec) {
+  if (spec.count < (spec.shared ? kFewWithinReach : kFew)) return "recursive_doubling";
+  return spec.shared ? "direct" : spec.stage ? "staged" : "ring";
+}
 
 const Algorithm& first_that_can(const Spec& spec) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
-        (spec.stage || !algorithm.needs_stage)) {
-      return algorithm;
-    }
+    if (can_serve(algorithm, spec)) return algorithm;
   }
   throw Error(fmt::format("no algorithm for {}", name_of(spec.collective)));
 }
 
 }  // namespace
+
+bool can_serve(const Algorithm& algorithm, const Spec& spec) {
+  return algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
+         (spec.stage || !algorithm.needs_stage);
+}
 
 const Algorithm& choose(const Spec& spec, std::string_view name) {
   if (!name.empty()) {
@@ -46,9 +54,8 @@ const Algorithm& choose(const Spec& spec, std::string_view name) {
   if (spec.collective == Collective::broadcast && !spec.shared) {
     return find_algorithm(spec.collective, broadcast_by_size(spec));
   }
-  if (spec.collective == Collective::all_reduce && !spec.shared && spec.stage &&
-      spec.count >= kStagedFrom) {
-    return find_algorithm(spec.collective, "staged");
+  if (spec.collective == Collective::all_reduce) {
+    return find_algorithm(spec.collective, all_reduce_by_size(spec));
   }
   return first_that_can(spec);
 }

@@ -79,6 +79,13 @@ class Communicator {
   // null on ranks that pass a negative color. Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
+  // After a call has failed because a member was lost, or left, or came too late: the members that
+  // are still there agree on who is left and go on, in the same order, as a group of their own,
+  // with new ranks. Every one of them calls it; a call under way ends with an outcome that says so.
+  // What was sent before is dropped. Not ok: this rank was left out, or others did not come before
+  // the deadline (zero: the communicator's own); then it is still broken, and may be tried again.
+  virtual Outcome rebuild(Seconds timeout = Seconds(0)) = 0;
+
   // Bytes this rank has sent to peers or written into and read out of their memory, so far.
   virtual std::uint64_t bytes_moved() const = 0;
 

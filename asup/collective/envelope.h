@@ -40,6 +40,11 @@ struct Envelope {
 static_assert(sizeof(Envelope) == 64);
 
 std::uint32_t hash_of(std::string_view text);
+// Of a communicator that comes from another: the same on all members, and apart from every one that
+// a Job counts.
+inline std::uint64_t derived_id(std::string_view name) {
+  return std::uint64_t{1} << 47 | hash_of(name);
+}
 std::uint32_t hash_of(std::span<const std::size_t> counts);
 
 }  // namespace asup::collective

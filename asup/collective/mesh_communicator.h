@@ -1,17 +1,22 @@
-// The communicator that runs verified plans over a mesh's links.
+// The communicator that runs verified plans over a mesh's links (mesh/).
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "asup/collective/communicator.h"
+#include "asup/collective/rates.h"
 #include "asup/collective/trace.h"
 #include "asup/net/job.h"
 
 namespace asup {
 
 struct CommunicatorOptions {
-  Seconds timeout{0};           // of calls that give none; zero: the job's
-  std::string algorithm;        // of all-reduces that name none; empty: chosen
+  Seconds timeout{0};     // of calls that give none; zero: the job's
+  std::string algorithm;  // of all-reduces that name none; empty: chosen
+  // To choose algorithms by price, the same on all ranks (tuning/start.h finds them); none: by
+  // rule (choose.h).
+  std::optional<collective::Rates> rates;
   collective::TraceSink trace;  // told of every plan and step that is executed
   // Which host each member of the job is on, by its rank there, for algorithms that work inside
   // hosts first; or which rack. Empty: as the members say.

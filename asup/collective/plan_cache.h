@@ -28,7 +28,7 @@ class PlanCache {
   using Key = std::tuple<Plan (*)(int, const Spec&), std::size_t, std::vector<std::size_t>, int,
                          bool, std::size_t>;
 
-  const int rank_;
+  int rank_;
   std::map<Key, std::shared_ptr<const Plan>> plans_;
 };
 

@@ -40,7 +40,6 @@ struct Ticket : Work::State {
   Deadline deadline;
 
   // Under the turn.
-  std::vector<std::byte> scratch;
   std::optional<Execution> execution;
   bool asked = false;  // the deadline passed; the others were asked where they are
   Deadline answers_due;

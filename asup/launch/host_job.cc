@@ -1,11 +1,10 @@
 #include "asup/launch/host_job.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
 #include "asup/launch/process.h"
 
 namespace asup::launch {
@@ -71,12 +70,6 @@ HostJob parse_host_job(const std::string& text) {
           job.first_rank, job.size);
   require(!job.program.empty(), "the job description names no program");
   return job;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace asup::launch

@@ -29,7 +29,4 @@ struct HostJob {
 std::string to_json(const HostJob& job);
 HostJob parse_host_job(const std::string& text);  // throws BadInput
 
-// Cores that this process may use.
-int usable_cores();
-
 }  // namespace asup::launch

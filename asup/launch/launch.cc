@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
 #include "asup/launch/coordinator_place.h"
 #include "asup/launch/local_ranks.h"
 #include "asup/launch/process.h"

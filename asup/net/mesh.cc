@@ -76,8 +76,9 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     loop_.watch(link(peer).wire().fd());
     const WireAbilities abilities = link(peer).wire().abilities();
     shares_memory_ = shares_memory_ && abilities.shares_memory;
-    if (roster_.members[static_cast<std::size_t>(peer)].host ==
-        roster_.members[static_cast<std::size_t>(rank)].host)
+    // Namespaces of one machine share its cores.
+    if (roster_.members[static_cast<std::size_t>(peer)].host.boot ==
+        roster_.members[static_cast<std::size_t>(rank)].host.boot)
       ++here;
   }
   loop_.set_patience(Patience::for_host(here));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "asup/base/error.h"
-#include "asup/train/files.h"
+#include "asup/base/files.h"
 #include "asup/train/sha256.h"
 
 namespace asup::train {

@@ -2,22 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "asup/base/files.h"
 #include "asup/base/log.h"
-#include "asup/train/files.h"
 
 namespace asup::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // "model name" on x86-64; "CPU implementer" and "CPU part" on aarch64.
 std::string processor() {
@@ -46,13 +40,6 @@ Choices choices_from(const Json& json) {
   json.at("threads").get_to(choices.threads);
   json.at("learned").get_to(choices.learned);
   return choices;
-}
-
-ConvolutionCache ConvolutionCache::of_user() {
-  const std::string cache = environment("XDG_CACHE_HOME");
-  if (!cache.empty()) return ConvolutionCache(cache + "/asup");
-  const std::string home = environment("HOME");
-  return ConvolutionCache(home.empty() ? "" : home + "/.cache/asup");
 }
 
 Json ConvolutionCache::read() const {

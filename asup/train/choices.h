@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "asup/base/files.h"
 #include "asup/train/config.h"
 
 namespace asup::train {
@@ -25,8 +26,7 @@ Choices choices_from(const nlohmann::ordered_json& json);
 // Remembered convolution paths. Where the cache cannot be read or written, nothing is remembered.
 class ConvolutionCache {
  public:
-  // $XDG_CACHE_HOME/asup, else ~/.cache/asup.
-  static ConvolutionCache of_user();
+  static ConvolutionCache of_user() { return ConvolutionCache(user_cache_folder()); }
 
   explicit ConvolutionCache(std::string folder) : folder_(std::move(folder)) {}
 

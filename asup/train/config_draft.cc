@@ -6,8 +6,8 @@
 #include <climits>
 
 #include "asup/base/error.h"
+#include "asup/base/files.h"
 #include "asup/base/suggest.h"
-#include "asup/train/files.h"
 
 namespace asup::train {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
-#include "asup/train/files.h"
+#include "asup/base/files.h"
 
 namespace asup::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
-#include "asup/train/files.h"
+#include "asup/base/files.h"
 #include "asup/train/metrics_file.h"
 #include "asup/train/run_folder.h"
 

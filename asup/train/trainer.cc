@@ -7,9 +7,9 @@
 
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
+#include "asup/base/files.h"
 #include "asup/data/prefetch.h"
 #include "asup/train/evaluate.h"
-#include "asup/train/files.h"
 #include "asup/train/metrics_file.h"
 #include "asup/train/report.h"
 #include "asup/train/run_folder.h"

@@ -2,16 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <cstdlib>
-
-#include "asup/base/error.h"
 #include "asup/base/version.h"
-#include "tests/launch/launched.h"
+#include "tests/cli/program.h"
 
-namespace asup::launch {
+namespace asup::cli {
 namespace {
+
+using launch::all_gone;
+using launch::numbers_after;
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -19,31 +18,6 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
 using testing::StartsWith;
-
-std::unique_ptr<Launched> start(std::vector<std::string> words) {
-  const char* program = std::getenv("ASUP_PROGRAM");
-  check(program != nullptr, "ASUP_PROGRAM says which asup to test; ctest sets it");
-  words.insert(words.begin(), program);
-  return std::make_unique<Launched>([words] {
-    std::vector<char*> argv;
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    return 99;
-  });
-}
-
-struct Ended {
-  int status;
-  std::vector<std::string> out;  // lines, sorted
-  std::string text, last_error;
-};
-
-Ended run(const std::vector<std::string>& words) {
-  const auto program = start(words);
-  const int status = program->wait(Seconds(40));
-  return {status, program->out_lines(), program->out(), program->last_line()};
-}
 
 TEST(Asup, SaysWhatItIsMadeOf) {
   const Ended ended = run({"--version"});
@@ -123,4 +97,4 @@ TEST(AsupRun, EndsWithCtrlC) {
 TEST(AsupAgent, IsNotForPeople) { EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("agent"))); }
 
 }  // namespace
-}  // namespace asup::launch
+}  // namespace asup::cli

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -365,6 +366,64 @@ TEST_P(Communication, NamesTheRankThatLeft) {
     EXPECT_EQ(outcome.kind(), Outcome::Kind::lost) << outcome.message();
     EXPECT_THAT(outcome.ranks(), ::testing::ElementsAre(0));
     EXPECT_LT(seconds_since(start), 1.0);
+  });
+}
+
+TEST_P(Communication, SurvivorsGoOnWithoutTheOneThatLeft) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 5000);
+    const Outcome first = communicator->all_reduce(data.buffer());
+    if (job.rank() == ranks() / 2) return;
+    if (first.ok()) {
+      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
+    }
+    EXPECT_FALSE(communicator->barrier().ok()) << "broken until it is rebuilt";
+    communicator->rebuild().or_throw();
+    ASSERT_EQ(communicator->size(), ranks() - 1);
+    EXPECT_EQ(communicator->rank(), job.rank() - (job.rank() > ranks() / 2 ? 1 : 0));
+    for (const std::size_t count : {3ul, 5000ul}) {
+      for (std::size_t i = 0; i < count; ++i)
+        data.values[i] = static_cast<float>(element(communicator->rank(), i));
+      Buffer part = data.buffer();
+      part.count = count;
+      communicator->all_reduce(part).or_throw();
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, communicator->size(), i)) << i;
+    }
+  });
+}
+
+TEST_P(Communication, ARebuildWithoutALossChangesNothing) {
+  std::barrier all_have_ended_their_calls(ranks());
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (int round = 0; round < 3; ++round) {
+      communicator->rebuild().or_throw();
+      ASSERT_EQ(communicator->size(), ranks());
+      std::vector<float> one{1};
+      communicator->all_reduce(buffer_of(std::span(one))).or_throw();
+      EXPECT_EQ(one[0], static_cast<float>(ranks()));
+      all_have_ended_their_calls.arrive_and_wait();
+    }
+  });
+}
+
+TEST_P(Communication, ARebuildNamesThoseWhoDoNotCome) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    if (job.rank() != 1) {
+      const Outcome outcome = communicator->rebuild(Seconds(0.3));
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+      EXPECT_THAT(outcome.message(), HasSubstr("rank 1 ("));
+      EXPECT_FALSE(communicator->barrier().ok()) << "still broken";
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    }
+    communicator->rebuild().or_throw();
+    communicator->barrier().or_throw();
   });
 }
 

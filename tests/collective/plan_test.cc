@@ -167,6 +167,19 @@ TEST(Choose, TakesSharedMemoryWhereThereIsSome) {
   }
 }
 
+TEST(Choose, AllReduceGoesBySizeAndReach) {
+  Spec spec = {.ranks = 4, .count = 100};
+  EXPECT_EQ(choose(spec).name, "recursive_doubling");
+  spec.count = 1 << 20;
+  EXPECT_EQ(choose(spec).name, "ring");
+  spec.stage = true;
+  EXPECT_EQ(choose(spec).name, "staged");
+  spec.shared = true;
+  EXPECT_EQ(choose(spec).name, "direct");
+  spec.count = 100;
+  EXPECT_EQ(choose(spec).name, "recursive_doubling");
+}
+
 TEST(Choose, BroadcastGoesBySize) {
   Spec spec = {.collective = Collective::broadcast, .ranks = 8, .slice = 1000};
   spec.count = 3000;  // the chain saves 2 sends of the whole, and waits for 6 slices more

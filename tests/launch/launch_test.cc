@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
 #include "asup/launch/host_job.h"
 #include "asup/net/address.h"
 #include "launched.h"

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
 #include "asup/launch/agent_protocol.h"
 #include "asup/launch/host_job.h"
 #include "asup/launch/lines.h"

@@ -251,6 +251,38 @@ TEST_P(LinkSuite, AReceiverThatComesHalfWayThroughAFrameLeavesTheWindowAsItIs) {
   EXPECT_EQ(b->end(), LinkEnd::open);
 }
 
+// Both sides offer more regions than a socket holds, and neither looks at it meanwhile.
+TEST_P(LinkSuite, OffersManyRegionsWithoutWaiting) {
+  connect();
+  if (!a->wire().abilities().shares_memory) return;
+  constexpr std::uint32_t kMany = 700;
+  std::vector<Region> regions;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    regions.push_back(Region::make(4096));
+    regions.back().bytes()[0] = static_cast<std::byte>(i);
+    const RegionHandle handle{i + 1, regions.back().fd(), regions.back().bytes()};
+    a->wire().offer(handle);
+    b->wire().offer(handle);
+    if (i % 3 == 2) a->wire().withdraw(i);
+  }
+  const auto payload = random_bytes(1000, 8);
+  Outgoing to_b{{}, payload}, to_a{{}, payload};
+  Sink at_b, at_a;
+  b->receive(1, at_b);
+  a->receive(1, at_a);
+  a->send(1, to_b);
+  b->send(1, to_a);
+  ASSERT_TRUE(move_until([&] { return at_a.done && at_b.done; }));
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    EXPECT_EQ(a->wire().reach(i + 1)[0], static_cast<std::byte>(i));
+    const Bytes reached = b->wire().reach(i + 1);
+    ASSERT_EQ(reached.empty(), i % 3 == 1 && i + 1 < kMany) << i;
+    if (!reached.empty()) {
+      EXPECT_EQ(reached[0], static_cast<std::byte>(i));
+    }
+  }
+}
+
 TEST_P(LinkSuite, AForgottenChannelLetsGoOfItsMemory) {
   connect();
   Sink kept;

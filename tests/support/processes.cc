@@ -1,6 +1,7 @@
 #include "tests/support/processes.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,7 +66,8 @@ Child start(const net::JoinOptions& options, const std::function<void(Job&)>& bo
 
 }  // namespace
 
-void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&)>& body) {
+void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&)>& body,
+                   int killed) {
   net::JoinOptions options;
   options.size = ranks;
   options.links = links;
@@ -93,7 +95,12 @@ void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&
   for (int rank = 0; rank < ranks; ++rank) {
     int status = 0;
     waitpid(children[static_cast<std::size_t>(rank)].pid, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << " failed";
+    if (rank == killed) {
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+          << "rank " << rank << " lives";
+    } else {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << " failed";
+    }
   }
 }
 

@@ -31,6 +31,7 @@ class WatchedCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override {
     return real_.split(color, key);
   }
+  Outcome rebuild(Seconds timeout) override { return real_.rebuild(timeout); }
   std::uint64_t bytes_moved() const override { return real_.bytes_moved(); }
 
  private:

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "asup/train/files.h"
-#include "tests/train/temporary_folder.h"
+#include "asup/base/files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup::train {
 namespace {

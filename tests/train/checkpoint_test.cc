@@ -9,7 +9,7 @@
 #include "asup/train/strings_exchange.h"
 #include "asup/train/tensor_pack.h"
 #include "tests/support/ranks.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup::train {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup::train {
 namespace {

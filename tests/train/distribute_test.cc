@@ -8,7 +8,7 @@
 #include "asup/asup.h"
 #include "asup/base/error.h"
 #include "tests/support/ranks.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "asup/base/error.h"
-#include "asup/train/files.h"
-#include "tests/train/temporary_folder.h"
+#include "asup/base/files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "asup/base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace asup::train {
 namespace {

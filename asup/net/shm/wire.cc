@@ -1,5 +1,6 @@
 #include "asup/net/shm/wire.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,12 +14,7 @@
 namespace asup::net {
 namespace {
 
-// What travels on the unix socket; all of one size, so that a record is read by one call.
-struct Record {
-  enum class Kind : std::uint32_t { wake, rings, region, withdrawn } kind = Kind::wake;
-  std::uint32_t region = 0;
-  std::uint64_t bytes = 0;
-};
+using Record = ShmRecord;
 
 bool send_record(int socket, const Record& record, int fd = -1) {
   iovec piece{const_cast<Record*>(&record), sizeof record};
@@ -97,7 +93,11 @@ ShmWire::ShmWire(int socket, Region rings, bool connected)
       socket_(socket),
       rings_(std::move(rings)) {}
 
-ShmWire::~ShmWire() { close(socket_); }
+ShmWire::~ShmWire() {
+  for (const auto& [record, fd] : untold_)
+    if (fd >= 0) close(fd);
+  close(socket_);
+}
 
 // A full socket means that the peer has wake-ups waiting already.
 void ShmWire::wake_peer() { send_record(socket_, {Record::Kind::wake, 0, 0}); }
@@ -116,19 +116,37 @@ void ShmWire::on_fd_ready() {
   if (ended == Ended::closed) closed_ = true;
 }
 
-void ShmWire::withdraw(std::uint32_t region) {
-  send_record(socket_, {Record::Kind::withdrawn, region, 0});
-}
+void ShmWire::withdraw(std::uint32_t region) { tell({Record::Kind::withdrawn, region, 0}, -1); }
 
 void ShmWire::offer(const RegionHandle& region) {
-  const Record record{Record::Kind::region, region.id, region.bytes.size()};
-  // The socket may be full of wake-ups of a peer that is stopped; a lost offer would show as an
-  // unreachable region, so wait for room.
-  while (!send_record(socket_, record, region.fd)) {
-    if (errno != EAGAIN) return;  // the peer is gone; closed() tells
-    pollfd room{socket_, POLLOUT, 0};
-    if (poll(&room, 1, 10'000) == 0) throw Error("a peer on this host takes no messages");
+  tell({Record::Kind::region, region.id, region.bytes.size()}, region.fd);
+}
+
+// The socket may be full: of wake-ups, for a peer that is stopped, or of records, for one that is
+// too busy to look. What does not fit waits, and with it the bytes that are written after it.
+void ShmWire::tell(const Record& record, int fd) {
+  on_fd_ready();  // ranks offer their memory together: each makes room for the other
+  if (untold_.empty() && (send_record(socket_, record, fd) || errno != EAGAIN)) return;
+  untold_.push_back({record, fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0)});
+}
+
+bool ShmWire::tell_the_rest() {
+  while (!untold_.empty()) {
+    const auto& [record, fd] = untold_.front();
+    if (!send_record(socket_, record, fd) && errno == EAGAIN) return false;
+    if (fd >= 0) close(fd);
+    untold_.pop_front();
   }
+  return true;
+}
+
+std::size_t ShmWire::write(std::span<const ConstBytes> pieces) {
+  return untold_.empty() || tell_the_rest() ? RingWire::write(pieces) : 0;
+}
+
+bool ShmWire::arm(bool wants_room) {
+  // With records untold, the socket wakes us when it has room.
+  return RingWire::arm(wants_room && untold_.empty());
 }
 
 Bytes ShmWire::reach(std::uint32_t region) {

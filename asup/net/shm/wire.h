@@ -3,6 +3,7 @@
 // tells of the peer's death. Used under its mesh's turn.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -10,6 +11,13 @@
 #include "asup/net/ring_wire.h"
 
 namespace asup::net {
+
+// What travels on the unix socket; all of one size, so that a record is read by one call.
+struct ShmRecord {
+  enum class Kind : std::uint32_t { wake, rings, region, withdrawn } kind = Kind::wake;
+  std::uint32_t region = 0;
+  std::uint64_t bytes = 0;
+};
 
 class ShmWire : public RingWire {
  public:
@@ -21,6 +29,8 @@ class ShmWire : public RingWire {
 
   WireAbilities abilities() const override { return {"shm", true, true, true, false}; }
   bool closed() const override { return closed_; }
+  std::size_t write(std::span<const ConstBytes> pieces) override;
+  bool arm(bool wants_room) override;
   int fd() const override { return socket_; }
   void offer(const RegionHandle& region) override;
   void withdraw(std::uint32_t region) override;
@@ -30,11 +40,18 @@ class ShmWire : public RingWire {
  private:
   ShmWire(int socket, Region rings, bool connected);
   void wake_peer() override;
+  void tell(const ShmRecord& record, int fd);
+  bool tell_the_rest();  // false: the socket is full
 
   int socket_;
   Region rings_;
   bool closed_ = false;
   std::map<std::uint32_t, Region> regions_;  // the peer's, as mapped here
+  struct Untold {
+    ShmRecord record;
+    int fd;  // our own; -1: none
+  };
+  std::deque<Untold> untold_;
 };
 
 }  // namespace asup::net

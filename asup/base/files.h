@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace asup::train {
+namespace asup {
 
 // Throws BadInput with the path and the reason.
 std::string read_file(const std::string& path);
@@ -18,7 +18,10 @@ std::string read_file(const std::string& path);
 void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);
 void write_atomically(const std::string& path, std::string_view text);
 
+// $XDG_CACHE_HOME/asup, else ~/.cache/asup: for what may be lost. Empty where neither is set.
+std::string user_cache_folder();
+
 // Where write_atomically() collects the bytes.
 std::string temporary_path(const std::string& path);
 
-}  // namespace asup::train
+}  // namespace asup

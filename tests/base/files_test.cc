@@ -1,13 +1,12 @@
-#include "asup/train/files.h"
+#include "asup/base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "asup/train/sha256.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
-namespace asup::train {
+namespace asup {
 namespace {
 
 using asup::testing::message_of;
@@ -49,13 +48,5 @@ TEST(Files, AFolderThatIsNotThereIsNamed) {
             path + ": cannot be written (No such file or directory)");
 }
 
-// FIPS 180-2, appendix B.1.
-TEST(Sha256, OfAbc) {
-  Sha256 hash;
-  hash.add("a");
-  hash.add("bc");
-  EXPECT_EQ(hash.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
 }  // namespace
-}  // namespace asup::train
+}  // namespace asup

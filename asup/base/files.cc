@@ -1,17 +1,18 @@
-#include "asup/train/files.h"
+#include "asup/base/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
 
-namespace asup::train {
+namespace asup {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, int error) {
@@ -55,6 +56,16 @@ std::string temporary_path(const std::string& path) {
   return (whole.parent_path() / fmt::format(".{}.tmp", whole.filename().string())).string();
 }
 
+std::string user_cache_folder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  const std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  if (!cache.empty()) return cache + "/asup";
+  return home.empty() ? "" : home + "/.cache/asup";
+}
+
 std::string read_file(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -81,9 +92,8 @@ void write_atomically(const std::string& path, std::span<const std::span<const s
   if (::rename(temporary.path(), path.c_str()) != 0) fail(path, errno);
   temporary.keep();
 
-  auto folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  Fd folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  Fd folder_fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_fd) fail(path, errno);
   sync(folder_fd.get(), path);
 }
@@ -93,4 +103,4 @@ void write_atomically(const std::string& path, std::string_view text) {
   write_atomically(path, std::span(&part, 1));
 }
 
-}  // namespace asup::train
+}  // namespace asup

@@ -1,0 +1,20 @@
+// The words for collectives on the command line: allreduce, reduce_scatter, allgather, … Values
+// only; safe from any thread.
+#pragma once
+
+#include <string>
+
+#include "asup/collective/plan.h"
+
+namespace asup::cli {
+
+// As they are spelled there, or with an underscore. Throws BadInput that suggests the nearest.
+collective::Collective collective_of(const std::string& word);
+
+std::string word_for(collective::Collective collective);
+
+inline bool is_point_to_point(collective::Collective collective) {
+  return collective == collective::Collective::send || collective == collective::Collective::recv;
+}
+
+}  // namespace asup::cli

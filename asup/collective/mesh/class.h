@@ -1,0 +1,103 @@
+// The communicator that runs verified plans over a mesh's links: the class behind
+// make_communicator, for the files that implement it.
+//
+// mesh_communicator.cc turns calls into tickets, progress.cc carries the tickets out, trouble.cc
+// finds out why one does not end, and rebuild.cc goes on with those who are left. Calls come from
+// the caller's thread; what runs under the turn (net/loop.h) says so.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/plan_cache.h"
+#include "asup/collective/scratch.h"
+#include "asup/collective/survivors.h"
+#include "asup/collective/ticket.h"
+#include "asup/collective/tuning/chooser.h"
+
+namespace asup::collective {
+
+inline bool is_point_to_point(Collective collective) {
+  return collective == Collective::send || collective == Collective::recv;
+}
+
+class MeshCommunicator : public Communicator, private net::Mesh::Mover {
+ public:
+  MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members, int rank,
+                   CommunicatorOptions options);
+  ~MeshCommunicator() override;
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size(); }
+  Work start(Call call) override;
+  Outcome run(Call call) override;
+  std::unique_ptr<SharedMemory> allocate(std::size_t bytes) override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  Outcome rebuild(Seconds timeout) override;
+  std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
+
+ private:
+  using TicketPtr = std::shared_ptr<Ticket>;
+  using Queue = std::deque<TicketPtr>;
+
+  void look_at_the_group();
+  TicketPtr make_ticket(Call& call);
+  bool reachable(const Call& call, const Spec& spec, Envelope& envelope) const;
+  std::uint64_t next_sequence(const Call& call);
+  void set_stage(Ticket& ticket);
+  void enqueue(TicketPtr ticket);
+
+  bool progress() override;
+  bool busy() override { return tickets_ > 0; }
+  void on_note(int rank, std::uint32_t kind, std::string_view text) override;
+
+  bool progress_queue(Queue& queue);
+  void begin(Ticket& ticket);
+  void trace(TraceEvent::Kind kind, const Ticket& ticket) const;
+  void look_for_trouble(Ticket& ticket);
+  void look_for_the_gone(Ticket& ticket);
+  void look_at_the_clock(Ticket& ticket);
+  void end_late(Ticket& ticket);
+  void fail(Outcome why);
+  void hear_who_is_left(int member, const Survivors::Word& word);
+  bool agree(Survivors& survivors, std::set<int>& gone);
+  Outcome adopt(const Survivors& survivors);
+  std::string name_of_member(int rank) const;
+  std::string names_of(const std::vector<int>& ranks) const;
+
+  net::Mesh& mesh_;
+  const std::uint64_t lineage_;  // our first id, by which notes find us in every generation
+  Group group_;
+  const CommunicatorOptions options_;
+  bool shares_memory_ = true;
+  std::vector<int> hosts_;  // by rank; empty where all are on one
+
+  // The caller's.
+  std::uint64_t sequence_ = 0;
+  std::map<int, std::uint64_t> sent_, received_;  // point-to-point calls, by peer
+  std::uint64_t splits_ = 0;
+  PlanCache plans_;
+  std::optional<tuning::Chooser> chooser_;
+  std::shared_ptr<SharedMemory> stage_;  // of the calls that need one, one after the other
+
+  // Under the turn. Queue 0 holds collectives; each peer has one for sends and one for receives.
+  std::map<int, Queue> queues_;
+  std::size_t tickets_ = 0;
+  Scratch scratch_;            // of the collective under way
+  std::uint64_t started_ = 0;  // collectives
+  Outcome broken_;
+  std::uint64_t generation_ = 0;          // how often it was rebuilt
+  Survivors* survivors_ = nullptr;        // while it is being rebuilt
+  std::map<int, Survivors::Word> words_;  // the last of each member since it was rebuilt
+
+  std::atomic<std::uint64_t> bytes_moved_{0};
+};
+
+}  // namespace asup::collective

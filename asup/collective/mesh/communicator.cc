@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <tuple>
+
+#include "asup/collective/call.h"
+#include "asup/collective/choose.h"
+#include "asup/collective/mesh/class.h"
+#include "asup/collective/tuning/surroundings.h"
+
+namespace asup::collective {
+namespace {
+
+class MemoryOfMesh : public SharedMemory {
+ public:
+  MemoryOfMesh(net::Mesh& mesh, std::size_t bytes) : memory_(mesh.allocate(bytes)) {}
+  std::span<std::byte> bytes() override { return memory_->bytes(); }
+
+ private:
+  std::unique_ptr<net::ReachableMemory> memory_;
+};
+
+}  // namespace
+
+MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members,
+                                   int rank, CommunicatorOptions options)
+    : mesh_(mesh),
+      lineage_(id),
+      group_{mesh, id, rank, std::move(members), options.trace},
+      options_(std::move(options)),
+      plans_(rank) {
+  const net::Loop::Turn turn(mesh_.loop());
+  look_at_the_group();
+  mesh_.add(lineage_, *this);
+}
+
+void MeshCommunicator::look_at_the_group() {
+  shares_memory_ = true;
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank()) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
+  hosts_ = tuning::hosts_of(mesh_.roster(), group_.members);
+  if (!options_.hosts.empty())
+    for (int r = 0; r < size(); ++r)
+      hosts_[static_cast<std::size_t>(r)] =
+          options_.hosts[static_cast<std::size_t>(group_.members[static_cast<std::size_t>(r)])];
+  if (options_.rates) chooser_.emplace(*options_.rates, hosts_);
+  if (std::count(hosts_.begin(), hosts_.end(), hosts_.front()) == std::ssize(hosts_))
+    hosts_.clear();
+}
+
+MeshCommunicator::~MeshCommunicator() {
+  const net::Loop::Turn turn(mesh_.loop());
+  mesh_.loop().run_posted();
+  if (tickets_ > 0) fail({Outcome::Kind::broken, "the communicator was destroyed"});
+  mesh_.remove(lineage_);
+}
+
+Work MeshCommunicator::start(Call call) {
+  auto ticket = make_ticket(call);
+  mesh_.loop().post([this, ticket] { enqueue(ticket); });
+  return Work(ticket);
+}
+
+Outcome MeshCommunicator::run(Call call) {
+  auto ticket = make_ticket(call);
+  const net::Loop::Turn turn(mesh_.loop());
+  mesh_.loop().run_posted();  // calls that were started before come first
+  enqueue(ticket);
+  mesh_.loop().drive([&] { return ticket->done(); }, Deadline::max());
+  return ticket->outcome;
+}
+
+std::unique_ptr<SharedMemory> MeshCommunicator::allocate(std::size_t bytes) {
+  return std::make_unique<MemoryOfMesh>(mesh_, bytes);
+}
+
+std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
+  struct Choice {
+    std::int32_t color, key;
+  };
+  const Choice mine{color, key};
+  std::vector<Choice> choices(static_cast<std::size_t>(size()));
+  const auto bytes_of = [](auto& values) {
+    return Buffer{const_cast<void*>(static_cast<const void*>(values.data())),
+                  values.size() * sizeof(Choice), Dtype::u8};
+  };
+  std::array<Choice, 1> own{mine};
+  all_gather(bytes_of(own), bytes_of(choices)).or_throw();
+  const std::uint64_t number = ++splits_;
+  if (color < 0) return nullptr;
+
+  std::vector<std::tuple<int, int>> order;  // key, rank here
+  for (int r = 0; r < size(); ++r)
+    if (const Choice& choice = choices[static_cast<std::size_t>(r)]; choice.color == color)
+      order.emplace_back(choice.key, r);
+  std::sort(order.begin(), order.end());
+  std::vector<int> members;
+  int rank = 0;
+  for (const auto& [choice_key, r] : order) {
+    if (r == group_.rank) rank = static_cast<int>(members.size());
+    members.push_back(group_.members[static_cast<std::size_t>(r)]);
+  }
+  const auto id = derived_id(fmt::format("{}/{}/{}", group_.id, number, color));
+  return std::make_unique<MeshCommunicator>(mesh_, id, std::move(members), rank, options_);
+}
+
+std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
+  auto ticket = std::make_shared<Ticket>(mesh_.loop());
+  ticket->spec = spec_of(call, size());
+  ticket->spec.hosts = hosts_;
+  Spec& spec = ticket->spec;
+  require_valid(spec);
+  for (const Buffer* buffer : {&call.input, &call.output}) {
+    require(buffer->data || buffer->count == 0, "{}: a null buffer of {} elements",
+            name_of(call.collective), buffer->count);
+    require(buffer->device == DeviceKind::cpu, "{}: buffers must be in CPU memory",
+            name_of(call.collective));
+    require(buffer->count <= std::numeric_limits<std::int64_t>::max() / 8,
+            "{}: {} elements are more than memory holds", name_of(call.collective), buffer->count);
+  }
+  require(call.input.dtype == call.output.dtype, "{}: input is {}, output is {}",
+          name_of(call.collective), name_of(call.input.dtype), name_of(call.output.dtype));
+  for (const auto& [area, buffer] :
+       {std::pair(Area::input, &call.input), std::pair(Area::output, &call.output)}) {
+    const std::size_t needed = spec.elements(area, rank());
+    require(buffer->count >= needed, "{}: {} has {} elements, {} are needed",
+            name_of(call.collective), area == Area::input ? "input" : "output", buffer->count,
+            needed);
+  }
+  require(!is_point_to_point(call.collective) || call.root != rank(), "{}: rank {} to itself",
+          name_of(call.collective), rank());
+
+  Envelope& envelope = ticket->envelope;
+  envelope.dtype = call.output.dtype;
+  spec.shared = reachable(call, spec, envelope);
+  spec.stage = shares_memory_ && size() > 1;
+  const std::string_view wanted =
+      call.algorithm.empty() && call.collective == Collective::all_reduce
+          ? std::string_view(options_.algorithm)
+          : std::string_view(call.algorithm);
+  const Algorithm& algorithm =
+      chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), wanted) : choose(spec, wanted);
+  ticket->plan = plans_.plan_for(algorithm, spec);
+  if (ticket->plan->stage > 0) set_stage(*ticket);
+  envelope.sequence = next_sequence(call);
+  envelope.count = spec.count;
+  envelope.algorithm = hash_of(algorithm.name);
+  envelope.counts = hash_of(std::span<const std::size_t>(spec.counts));
+  envelope.root = spec.root;
+  envelope.collective = spec.collective;
+  envelope.op = call.op;
+  envelope.flags = static_cast<std::uint8_t>((spec.in_place ? Envelope::kInPlace : 0) |
+                                             (spec.shared ? Envelope::kShared : 0));
+  ticket->operands.input = static_cast<std::byte*>(call.input.data);
+  ticket->operands.output = static_cast<std::byte*>(call.output.data);
+  ticket->first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
+  ticket->deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
+  return ticket;
+}
+
+// Whether this rank's buffers lie in memory that the others reach, and where.
+bool MeshCommunicator::reachable(const Call& call, const Spec& spec, Envelope& envelope) const {
+  if (!shares_memory_ || size() == 1 || is_point_to_point(call.collective) ||
+      !everyone_has_elements(spec))
+    return false;
+  const auto input = mesh_.place_of(call.input.data, call.input.bytes());
+  const auto output = mesh_.place_of(call.output.data, call.output.bytes());
+  envelope.input_region = input.region;
+  envelope.input_offset = input.offset;
+  envelope.output_region = output.region;
+  envelope.output_offset = output.offset;
+  return (input.region != 0 || call.input.count == 0) &&
+         (output.region != 0 || call.output.count == 0);
+}
+
+// A call that needs a larger stage gets a new one; those under way keep theirs.
+void MeshCommunicator::set_stage(Ticket& ticket) {
+  const std::size_t bytes = ticket.plan->stage * size_of(ticket.envelope.dtype);
+  if (!stage_ || stage_->bytes().size() < bytes) stage_ = allocate(bytes);
+  ticket.stage = stage_;
+  ticket.operands.stage = stage_->bytes().data();
+  ticket.envelope.stage_region = mesh_.place_of(stage_->bytes().data(), bytes).region;
+}
+
+std::uint64_t MeshCommunicator::next_sequence(const Call& call) {
+  if (call.collective == Collective::send) return ++sent_[call.root];
+  if (call.collective == Collective::recv) return ++received_[call.root];
+  return ++sequence_;
+}
+
+}  // namespace asup::collective
+
+namespace asup {
+
+std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options) {
+  if (options.timeout.count() <= 0) options.timeout = job.options().call_timeout;
+  if (!options.algorithm.empty())  // a wrong name is found here, not in the first step
+    collective::find_algorithm(collective::Collective::all_reduce, options.algorithm);
+  require(options.hosts.empty() || static_cast<int>(options.hosts.size()) == job.size(),
+          "a communicator of {} members got {} hosts; give one for each, or none", job.size(),
+          options.hosts.size());
+  std::vector<int> members(static_cast<std::size_t>(job.size()));
+  for (int rank = 0; rank < job.size(); ++rank) members[static_cast<std::size_t>(rank)] = rank;
+  return std::make_unique<collective::MeshCommunicator>(
+      job.mesh(), job.next_communicator_id(), std::move(members), job.rank(), std::move(options));
+}
+
+}  // namespace asup

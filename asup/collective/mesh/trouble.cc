@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "asup/collective/build.h"
+#include "asup/collective/mesh/class.h"
+#include "asup/collective/notes.h"
+
+namespace asup::collective {
+namespace {
+
+constexpr Seconds kAnswerTime{1};
+
+}  // namespace
+
+void MeshCommunicator::look_for_trouble(Ticket& ticket) {
+  if (const std::string& mismatch = ticket.execution->mismatch(); !mismatch.empty()) {
+    fail({Outcome::Kind::mismatch, "ranks call different things: " + mismatch});
+    return;
+  }
+  if (ticket.endings_seen != mesh_.endings()) look_for_the_gone(ticket);
+  if (!ticket.done()) look_at_the_clock(ticket);
+}
+
+// A lost member breaks every communicator it is in; one that left only breaks a call that still
+// waits for it.
+void MeshCommunicator::look_for_the_gone(Ticket& ticket) {
+  ticket.endings_seen = mesh_.endings();
+  const std::vector<int> waiting = ticket.execution->waiting_for();
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto end = mesh_.end_of(group_.members[static_cast<std::size_t>(peer)]);
+    const bool waited_for = std::count(waiting.begin(), waiting.end(), peer) > 0;
+    if (end == net::LinkEnd::lost || (end == net::LinkEnd::left && waited_for)) {
+      fail({Outcome::Kind::lost,
+            fmt::format("{} {} during {}", name_of_member(peer),
+                        end == net::LinkEnd::lost ? "was lost" : "left the job",
+                        ticket.envelope.describe()),
+            {peer}});
+      return;
+    }
+  }
+  // Rounds to come may still meet a member that left: look again then.
+  for (int peer = 0; peer < size(); ++peer)
+    if (mesh_.end_of(group_.members[static_cast<std::size_t>(peer)]) != net::LinkEnd::open)
+      ticket.endings_seen = ~std::uint64_t{0};
+}
+
+// At the deadline the others are asked where they are, so that those who did not come are named and
+// not those who wait like us.
+void MeshCommunicator::look_at_the_clock(Ticket& ticket) {
+  const auto now = mesh_.loop().now();
+  if (now < ticket.deadline) return;
+  if (!ticket.asked) {
+    ticket.asked = true;
+    ticket.answers_due = now + std::chrono::duration_cast<Clock::duration>(kAnswerTime);
+    ticket.answers.assign(group_.members.size(), Ticket::kNoAnswer);
+    ticket.answers[static_cast<std::size_t>(rank())] = started_;
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank())
+        mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kWhere, {});
+    return;
+  }
+  const bool all_answered =
+      std::count(ticket.answers.begin(), ticket.answers.end(), Ticket::kNoAnswer) == 0;
+  if (all_answered || now >= ticket.answers_due) end_late(ticket);
+}
+
+void MeshCommunicator::end_late(Ticket& ticket) {
+  std::vector<int> late;
+  const bool collective = !is_point_to_point(ticket.envelope.collective);
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::uint64_t answer = ticket.answers[static_cast<std::size_t>(peer)];
+    if (answer == Ticket::kNoAnswer || (collective && answer < ticket.envelope.sequence))
+      late.push_back(peer);
+  }
+  if (late.empty()) late = ticket.execution->waiting_for();
+  fail({Outcome::Kind::late,
+        fmt::format("{} did not come to {} before the deadline", names_of(late),
+                    ticket.envelope.describe()),
+        late});
+}
+
+void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view text) {
+  const auto place = std::find(group_.members.begin(), group_.members.end(), member);
+  if (place == group_.members.end()) return;
+  const auto peer = static_cast<std::size_t>(place - group_.members.begin());
+  switch (kind) {
+    case kFailed:
+      if (const auto generation = text.substr(0, text.find(' '));
+          generation == std::to_string(generation_))
+        fail(read_outcome(text.substr(generation.size() + 1)));
+      break;
+    case kWhere:
+      mesh_.send_note(member, lineage_, kHere, std::to_string(started_));
+      break;
+    case kHere:
+      for (auto& [number, queue] : queues_)
+        for (const TicketPtr& ticket : queue)
+          if (ticket->asked) ticket->answers[peer] = std::stoull(std::string(text));
+      break;
+    case kLeft:
+      if (const auto word = read_word(text)) hear_who_is_left(member, *word);
+      break;
+    default:
+      break;
+  }
+}
+
+// Ends every call, now and later, with `why`, and passes it on, so that all ranks tell the same
+// story even when the first to know leaves before the others have looked.
+void MeshCommunicator::fail(Outcome why) {
+  if (!broken_.ok()) return;
+  broken_ = why;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    for (int lane = 0; lane < kMaxLanes; ++lane)
+      group_.link(peer).forget(channel_of(group_.id, lane));
+    group_.link(peer).forget(channel_of(group_.id, kPointToPointLane));
+    mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kFailed,
+                    fmt::format("{} {}", generation_, write_outcome(why)));
+  }
+  for (auto& [number, queue] : queues_)
+    for (const TicketPtr& ticket : queue) ticket->finish(why);
+  for (auto& [number, queue] : queues_) queue.clear();
+  tickets_ = 0;
+}
+
+std::string MeshCommunicator::name_of_member(int rank) const {
+  const int member = group_.members[static_cast<std::size_t>(rank)];
+  return mesh_.roster().members[static_cast<std::size_t>(member)].describe();
+}
+
+std::string MeshCommunicator::names_of(const std::vector<int>& ranks) const {
+  std::string names;
+  for (const int r : ranks)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of_member(r));
+  return names;
+}
+
+}  // namespace asup::collective

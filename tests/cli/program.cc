@@ -1,0 +1,30 @@
+#include "tests/cli/program.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "asup/base/error.h"
+
+namespace asup::cli {
+
+std::unique_ptr<launch::Launched> start(std::vector<std::string> words) {
+  const char* program = std::getenv("ASUP_PROGRAM");
+  check(program != nullptr, "ASUP_PROGRAM says which asup to test; ctest sets it");
+  words.insert(words.begin(), program);
+  return std::make_unique<launch::Launched>([words] {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    return 99;
+  });
+}
+
+Ended run(const std::vector<std::string>& words) {
+  const auto program = start(words);
+  const int status = program->wait(Seconds(40));
+  return {status, program->out_lines(), program->out(), program->last_line()};
+}
+
+}  // namespace asup::cli
