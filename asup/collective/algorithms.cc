@@ -6,6 +6,7 @@
 #include "asup/collective/direct.h"
 #include "asup/collective/dissemination.h"
 #include "asup/collective/halving_doubling.h"
+#include "asup/collective/hierarchical.h"
 #include "asup/collective/linear.h"
 #include "asup/collective/pairwise.h"
 #include "asup/collective/plan.h"
@@ -44,6 +45,10 @@ const std::vector<Algorithm>& algorithms() {
        "2 ceil(log2 n) messages deep; rank 0 sends the whole ceil(log2 n) times, half of the ranks "
        "once",
        false, tree_all_reduce},
+      {"hierarchical", Collective::all_reduce,
+       "2(m-1) rounds inside hosts of m ranks, 2 log2 h across h hosts; 2(h-1)/h of the elements "
+       "between two hosts, shared by m ranks",
+       false, hierarchical_all_reduce},
 
       {"direct", Collective::reduce_scatter,
        "3 rounds; each rank reduces its block out of all memories",

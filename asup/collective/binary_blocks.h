@@ -9,7 +9,7 @@
 // of the largest block sends at most 2(p - 1)/p + 1/p of count. What a rank of a smaller block
 // holds after halving belongs to several ranks of the next larger one: it sends each its piece, so
 // that all ranks of the larger block share the work, and no rank but that of a block of one (n is
-// odd) ever sends the whole. Smaller blocks are through with their halving sooner, so that their
+// odd) ever hands on the whole. Smaller blocks are through with their halving sooner, so that their
 // pieces wait for the larger ones and not the other way round. No scratch; in lanes like the ring.
 // Pure functions; safe from any thread.
 #pragma once

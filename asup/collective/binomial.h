@@ -3,7 +3,7 @@
 //
 // R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in
 // MPICH. International Journal of High Performance Computing Applications 19(1), 2005,
-// doi:10.1177/1094342005051521, sections 4.1, 4.4 and 5. E. Chan, M. Heimlich, A. Purkayastha, R.
+// doi:10.1177/1094342005051521. E. Chan, M. Heimlich, A. Purkayastha, R.
 // van de Geijn: Collective communication: theory, practice, and experience. Concurrency and
 // Computation: Practice and Experience 19(13), 2007, doi:10.1002/cpe.1206.
 //

@@ -6,7 +6,7 @@
 //
 // R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in
 // MPICH. International Journal of High Performance Computing Applications 19(1), 2005,
-// doi:10.1177/1094342005051521, section 4.5. Values only; safe from any thread.
+// doi:10.1177/1094342005051521. Values only; safe from any thread.
 #pragma once
 
 #include <bit>

@@ -18,6 +18,9 @@ struct CommunicatorOptions {
   // rule (choose.h).
   std::optional<collective::Rates> rates;
   collective::TraceSink trace;  // told of every plan and step that is executed
+  // Which host each member of the job is on, by its rank there, for algorithms that work inside
+  // hosts first; or which rack. Empty: as the members say.
+  std::vector<int> hosts;
 };
 
 // A communicator of all members. Collective: ranks make their communicators in the same order. The

@@ -3,7 +3,7 @@
 //
 // R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in
 // MPICH. International Journal of High Performance Computing Applications 19(1), 2005,
-// doi:10.1177/1094342005051521, section 4.3.
+// doi:10.1177/1094342005051521.
 //
 // All-to-all: n - 1 rounds; each rank sends all but its own block once, the least there is. Best
 // where blocks are not small. Each block is cut into lanes of about spec.slice elements. No

@@ -189,6 +189,9 @@ void require_valid(const Spec& spec) {
   require(spec.root >= 0 && spec.root < spec.ranks, "{}: there is no rank {}; ranks are 0 to {}",
           name, spec.root, spec.ranks - 1);
   require(spec.slice > 0, "{}: a slice must hold at least one element", name);
+  require(spec.hosts.empty() || static_cast<int>(spec.hosts.size()) == spec.ranks,
+          "{} among {} ranks got {} hosts; give one for each rank, or none", name, spec.ranks,
+          spec.hosts.size());
   require_counts(spec);
 }
 

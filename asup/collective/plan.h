@@ -112,6 +112,8 @@ struct Spec {
   bool shared = false;   // every rank can reach every other's input and output
   bool stage = false;    // every rank can reach every other's stage
   std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
+  // Which host each rank is on, by numbers of any kind. Empty: all on one, or nobody knows.
+  std::vector<int> hosts = {};
 
   // Rank r's block of the whole.
   Range block(Area area, int r) const;
@@ -132,7 +134,7 @@ struct Spec {
 };
 
 // Throws BadInput that says what is wrong with it: no ranks, a root outside them, counts that are
-// not one for each rank or do not add up, a slice of nothing.
+// not one for each rank or do not add up, a slice of nothing, hosts that are not one for each rank.
 void require_valid(const Spec& spec);
 
 // [begin, end) of part `index` of `parts` even parts of `count`: sizes differ by at most one grain.

@@ -3,7 +3,7 @@
 //
 // R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in
 // MPICH. International Journal of High Performance Computing Applications 19(1), 2005,
-// doi:10.1177/1094342005051521, section 4.5.
+// doi:10.1177/1094342005051521.
 //
 // All-reduce: with p the largest power of two <= n, log2 p rounds in which each rank sends count
 // elements, and two more where n is not a power of two (fold.h). No algorithm on messages has fewer

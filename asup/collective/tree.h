@@ -2,7 +2,7 @@
 //
 // R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in
 // MPICH. International Journal of High Performance Computing Applications 19(1), 2005,
-// doi:10.1177/1094342005051521, sections 4.4 and 4.1.
+// doi:10.1177/1094342005051521.
 //
 // All-reduce: 2 ceil(log2 n) messages deep; rank 0 sends and receives ceil(log2 n) × count
 // elements, half of the ranks send and receive count. n - 1 messages each way, fewer than any

@@ -29,5 +29,21 @@ TEST(Bruck, AllGatherSendsTheLeastThereIs) {
   }
 }
 
+// Distances 1 and 3 go one place on, then 2 and 3 two places.
+TEST(Bruck, AllToAllAmongFourInTwoRounds) {
+  const Spec spec = {.collective = Collective::all_to_all, .ranks = 4, .count = 40};
+  const Plan plan = bruck_all_to_all(0, spec);
+  EXPECT_EQ(plan.lanes,
+            (std::vector<Lane>{
+                {{copy(in(10, 20), scratch(0, 10)), copy(in(30, 40), scratch(10, 20))},
+                 {send(1, scratch(0, 20)), recv(3, scratch(20, 40))},
+                 {copy(in(20, 30), scratch(0, 10)), copy(scratch(30, 40), scratch(10, 20))},
+                 {send(2, scratch(0, 20)), recv(2, scratch(40, 60))},
+                 {copy(in(0, 10), out(0, 10)), copy(scratch(20, 30), out(30, 40)),
+                  copy(scratch(40, 50), out(20, 30)), copy(scratch(50, 60), out(10, 20))}}}))
+      << describe(plan);
+  EXPECT_EQ(plan.scratch, 60u);
+}
+
 }  // namespace
 }  // namespace asup::collective

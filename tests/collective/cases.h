@@ -50,6 +50,13 @@ inline Spec spec_for(const Algorithm& algorithm, int ranks, std::size_t count) {
           .stage = algorithm.needs_stage};
 }
 
+// Hosts of three ranks each; the last may have fewer.
+inline std::vector<int> hosts_of_three(int ranks) {
+  std::vector<int> hosts;
+  for (int r = 0; r < ranks; ++r) hosts.push_back(r / 3);
+  return hosts;
+}
+
 // Every count that is special for n ranks, in place (where the collective knows it) and out of
 // place: none, one, fewer than ranks, as many, prime, round, and enough for several lanes of small
 // slices. Of groups of more than 32, the even ones in place and the odd ones out of place.
@@ -63,6 +70,7 @@ inline std::vector<Spec> specs_for(const Algorithm& algorithm, int ranks) {
     if (ranks > 32 && in_place == (ranks % 2 == 1) && knows_in_place(algorithm.collective))
       continue;
     spec.root = ranks / 3;
+    if (ranks % 2 == 0) spec.hosts = hosts_of_three(ranks);
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, n - 1, n, std::size_t{10007}, std::size_t{1000}}) {
       spec.count = count;

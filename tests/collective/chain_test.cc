@@ -19,6 +19,18 @@ TEST(Chain, AMiddleRankPassesOnOneChunkWhileItReceivesTheNext) {
       << describe(plan);
 }
 
+TEST(Chain, AMiddleRankAddsOneChunkWhileItPassesOnTheLast) {
+  const Spec spec = {.collective = Collective::reduce, .ranks = 3, .count = 256, .slice = 64};
+  const Plan plan = chain_reduce(1, spec);
+  ASSERT_EQ(plan.lanes.size(), 2u);
+  EXPECT_EQ(plan.lanes[0],
+            (Lane{{recv_reduce(2, in(0, 64), scratch(0, 64), false)},
+                  {recv_reduce(2, in(64, 128), scratch(64, 128), false), send(0, scratch(0, 64))},
+                  {send(0, scratch(64, 128))}}))
+      << describe(plan);
+  EXPECT_EQ(plan.scratch, 4u * 64);
+}
+
 TEST(Chain, EveryRankButTheLastSendsTheWholeOnce) {
   const Spec spec = {
       .collective = Collective::broadcast, .ranks = 4, .count = 1000, .root = 1, .slice = 64};

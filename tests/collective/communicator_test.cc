@@ -484,6 +484,9 @@ TEST_P(Communication, RefusesNonsense) {
     EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
     Call call;
     call.input = call.output = {&value, 1, Dtype::f32};
+    CommunicatorOptions options;
+    options.hosts.assign(n + 1, 0);
+    EXPECT_THROW((void)make_communicator(job, options), BadInput);
     call.algorithm = "carrier_pigeon";
     EXPECT_THROW((void)communicator->run(call), BadInput);
     communicator->barrier().or_throw();

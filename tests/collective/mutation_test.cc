@@ -33,6 +33,7 @@ Case draw_case(Random& random) {
   spec.shared = algorithm->needs_shared;
   spec.stage = algorithm->needs_stage;
   spec.slice = 64;
+  if (random() % 2) spec.hosts = testing::hosts_of_three(spec.ranks);
   return {algorithm, spec};
 }
 

@@ -76,9 +76,35 @@ TEST(Spec, KnowsHowLargeBuffersAre) {
   EXPECT_EQ(sizes(Collective::broadcast, false, 0), Sizes(0, 10));
   EXPECT_EQ(sizes(Collective::broadcast, false, 2), Sizes(10, 10));
   EXPECT_EQ(sizes(Collective::broadcast, true, 0), Sizes(10, 10));
+  EXPECT_EQ(sizes(Collective::reduce, true, 0), Sizes(10, 0));
+  EXPECT_EQ(sizes(Collective::reduce, true, 2), Sizes(10, 10));
+  EXPECT_EQ(sizes(Collective::gather, false, 0), Sizes(3, 0));
+  EXPECT_EQ(sizes(Collective::gather, false, 2), Sizes(2, 10));
+  EXPECT_EQ(sizes(Collective::scatter, false, 0), Sizes(0, 3));
+  EXPECT_EQ(sizes(Collective::scatter, false, 2), Sizes(10, 2));
+  EXPECT_EQ(sizes(Collective::all_to_all, false, 0), Sizes(10, 12));
+  EXPECT_EQ(sizes(Collective::all_to_all, false, 3), Sizes(10, 8));
   EXPECT_EQ(sizes(Collective::barrier, true, 0), Sizes(0, 0));
   EXPECT_EQ(sizes(Collective::send, true, 0), Sizes(10, 0));
   EXPECT_EQ(sizes(Collective::recv, true, 0), Sizes(0, 10));
+}
+
+TEST(Spec, AnExchangeHasABlockForEachPair) {
+  const Spec spec = {
+      .collective = Collective::all_to_all, .ranks = 2, .count = 10, .counts = {1, 2, 3, 4}};
+  EXPECT_NO_THROW(require_valid(spec));
+  EXPECT_EQ(spec.leaving(1), (std::vector{in(0, 3), in(3, 7)}));
+  EXPECT_EQ(spec.arriving(1), (std::vector{out(0, 2), out(2, 6)}));
+  Spec row = spec;
+  row.counts = {5, 5};
+  EXPECT_THAT([&] { require_valid(row); },
+              ThrowsMessage<BadInput>(HasSubstr("one for each sender and receiver")));
+}
+
+TEST(Spec, InAReduceOnlyTheRootWorksInPlace) {
+  const Spec spec = {.collective = Collective::reduce, .ranks = 3, .count = 5, .root = 1};
+  EXPECT_TRUE(spec.aliased(1));
+  EXPECT_FALSE(spec.aliased(0));
 }
 
 TEST(Spec, OnlySomeCollectivesKnowInPlace) {

@@ -23,6 +23,7 @@ class Trace : public ::testing::TestWithParam<LinkKind> {
     const bool reachable = GetParam() != LinkKind::tcp;
     CommunicatorOptions options;
     options.trace = std::move(trace);
+    for (int r = 0; r < job.size(); ++r) options.hosts.push_back(r / 2);
     auto communicator = make_communicator(job, options);
     std::mt19937 random(7);
     int samples = 0;

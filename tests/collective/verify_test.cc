@@ -344,5 +344,109 @@ TEST(Verify, ScratchIsNotShared) {
   expect_flaw(kDirect, plans, {0, 0, 1, 1, scratch(0, 64), "scratch is not shared"});
 }
 
+// Plans of each family, broken where it is particular.
+
+TEST(Verify, AWrongPartnerInRecursiveDoubling) {
+  const Spec spec = {.ranks = 4, .count = 10, .in_place = false};
+  Plans plans = plans_by(spec, "recursive_doubling");
+  plans[2].lanes[0][1][0].peer = plans[2].lanes[0][1][1].peer = 1;
+  expect_flaw(spec, plans, {0, 0, 1, 0, scratch(0, 10), "rank 2 never receives it"});
+}
+
+TEST(Verify, ASurplusRankThatNobodyFoldsIn) {
+  const Spec spec = {.ranks = 3, .count = 10, .in_place = false};
+  Plans plans = plans_by(spec, "recursive_doubling");
+  plans[1].lanes[0][0][0] = recv(0, scratch(0, 10));
+  expect_flaw(spec, plans, {1, 0, 1, 1, out(0, 10), "holds the contributions of ranks 0, 2 only"});
+}
+
+TEST(Verify, TheWrongHalf) {
+  const Spec spec = {.ranks = 4, .count = 256, .in_place = false};
+  Plans plans = plans_by(spec, "halving_doubling");
+  plans[0].lanes[0][1][1].src = plans[0].lanes[0][1][0].src;
+  expect_flaw(spec, plans, {0, 0, 1, 1, out(0, 64), "adds element 0 of the whole to element 64"});
+}
+
+TEST(Verify, ABlockThatSkipsTheLadder) {
+  // Rank 4 of 5 is a block of its own; rank 1 gets nothing from it.
+  const Spec spec = {.ranks = 5, .count = 256, .in_place = false};
+  Plans plans = plans_by(spec, "binary_blocks");
+  std::erase_if(plans[4].lanes[0][0], [](const Step& step) { return step.peer == 1; });
+  expect_flaw(spec, plans, {1, 0, 2, 0, out(128, 192), "rank 4 never sends it"});
+}
+
+TEST(Verify, AChildThatIsNotAdded) {
+  const Spec spec = {.collective = Collective::reduce, .ranks = 4, .count = 8, .in_place = false};
+  Plans plans = plans_by(spec, "binomial");
+  plans[2].lanes[0][0][0] = recv(3, scratch(0, 8));
+  expect_flaw(spec, plans, {0, 0, 1, 0, out(0, 8), "holds the contributions of ranks 0-1, 3 only"});
+}
+
+TEST(Verify, AReduceKeepsTheOthersInputs) {
+  const Spec spec = {.collective = Collective::reduce, .ranks = 4, .count = 8, .in_place = true};
+  Plans plans = plans_by(spec, "binomial");
+  plans[2].lanes[0][0][0].dst = in(0, 8);
+  expect_flaw(spec, plans, {2, 0, 0, 0, in(0, 8), "writes an input"});
+  plans[2].lanes[0][0][0].dst = out(0, 8);
+  expect_flaw(spec, plans, {2, 0, 0, 0, out(0, 8), "rank 2 has 0 elements there"});
+}
+
+TEST(Verify, AChunkThatIsOverwrittenWhileItLeaves) {
+  const Spec spec = {.collective = Collective::reduce, .ranks = 3, .count = 192, .slice = 64};
+  Plans plans = plans_by(spec, "chain");
+  Round& round = plans[1].lanes[0][1];
+  round[0].dst = round[1].src;
+  expect_flaw(spec, plans,
+              {1, 0, 1, 1, scratch(0, 64), "while step 0 of the same round writes scratch[0, 64)"});
+}
+
+TEST(Verify, AGatheredBlockInTheWrongPlace) {
+  const Spec spec = {.collective = Collective::gather, .ranks = 3, .count = 30};
+  Plans plans = plans_by(spec, "linear");
+  std::swap(plans[0].lanes[0][0][0].dst, plans[0].lanes[0][0][1].dst);
+  expect_flaw(spec, plans,
+              {0, 0, 0, 1, out(10, 20), "ends with elements from 20 of the whole, not from 10"});
+}
+
+TEST(Verify, ASubtreesBlocksTheWrongWayRound) {
+  const Spec spec = {.collective = Collective::scatter, .ranks = 4, .count = 40};
+  Plans plans = plans_by(spec, "binomial");
+  plans[2].lanes[0][1][0].src = scratch(0, 10);
+  expect_flaw(spec, plans,
+              {3, 0, 0, 0, out(0, 10), "ends with elements from 20 of the whole, not from 30"});
+}
+
+TEST(Verify, ABlockForAnother) {
+  const Spec spec = {.collective = Collective::all_to_all, .ranks = 3, .count = 30};
+  Plans plans = plans_by(spec, "pairwise");
+  plans[0].lanes[0][1][0].src = in(20, 30);
+  expect_flaw(spec, plans,
+              {1, 0, 1, 1, out(0, 10), "ends with elements from 20 of the whole, not from 10"});
+}
+
+TEST(Verify, ABlockFromAnother) {
+  const Spec spec = {.collective = Collective::all_to_all, .ranks = 3, .count = 30, .shared = true};
+  Plans plans = plans_by(spec, "direct");
+  plans[1].lanes[0][1][1].peer = 0;
+  expect_flaw(spec, plans, {1, 0, 1, 1, out(20, 30), "ends with data of rank 0, not of rank 2"});
+}
+
+TEST(Verify, ATravellerThatStaysBehind) {
+  const Spec spec = {.collective = Collective::all_to_all, .ranks = 4, .count = 40};
+  Plans plans = plans_by(spec, "bruck");
+  plans[0].lanes[0][0].pop_back();  // of what is packed for the first hop
+  expect_flaw(spec, plans, {0, 0, 1, 0, scratch(10, 20), "where nothing was written yet"});
+}
+
+TEST(Verify, AHostThatIsLeftOut) {
+  const Spec spec = {
+      .ranks = 4, .count = 256, .in_place = false, .hosts = std::vector<int>{0, 0, 1, 1}};
+  Plans plans = plans_by(spec, "hierarchical");
+  // Rank 3 takes what comes for the sum; rank 0 is the first to end with it.
+  plans[3].lanes[0][1][1] = recv(1, plans[3].lanes[0][1][1].dst);
+  expect_flaw(spec, plans,
+              {0, 0, 3, 1, out(192, 256), "ends with the contributions of ranks 0-1 only"});
+}
+
 }  // namespace
 }  // namespace asup::collective

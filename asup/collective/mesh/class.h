@@ -77,6 +77,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Group group_;
   const CommunicatorOptions options_;
   bool shares_memory_ = true;
+  std::vector<int> hosts_;  // by rank; empty where all are on one
 
   // The caller's.
   std::uint64_t sequence_ = 0;

@@ -38,8 +38,14 @@ void MeshCommunicator::look_at_the_group() {
   shares_memory_ = true;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) shares_memory_ &= group_.link(peer).wire().abilities().shares_memory;
-  if (options_.rates)
-    chooser_.emplace(*options_.rates, tuning::hosts_of(mesh_.roster(), group_.members));
+  hosts_ = tuning::hosts_of(mesh_.roster(), group_.members);
+  if (!options_.hosts.empty())
+    for (int r = 0; r < size(); ++r)
+      hosts_[static_cast<std::size_t>(r)] =
+          options_.hosts[static_cast<std::size_t>(group_.members[static_cast<std::size_t>(r)])];
+  if (options_.rates) chooser_.emplace(*options_.rates, hosts_);
+  if (std::count(hosts_.begin(), hosts_.end(), hosts_.front()) == std::ssize(hosts_))
+    hosts_.clear();
 }
 
 MeshCommunicator::~MeshCommunicator() {
@@ -101,6 +107,7 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
 std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
   auto ticket = std::make_shared<Ticket>(mesh_.loop());
   ticket->spec = spec_of(call, size());
+  ticket->spec.hosts = hosts_;
   Spec& spec = ticket->spec;
   require_valid(spec);
   for (const Buffer* buffer : {&call.input, &call.output}) {
@@ -189,6 +196,9 @@ std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions op
   if (options.timeout.count() <= 0) options.timeout = job.options().call_timeout;
   if (!options.algorithm.empty())  // a wrong name is found here, not in the first step
     collective::find_algorithm(collective::Collective::all_reduce, options.algorithm);
+  require(options.hosts.empty() || static_cast<int>(options.hosts.size()) == job.size(),
+          "a communicator of {} members got {} hosts; give one for each, or none", job.size(),
+          options.hosts.size());
   std::vector<int> members(static_cast<std::size_t>(job.size()));
   for (int rank = 0; rank < job.size(); ++rank) members[static_cast<std::size_t>(rank)] = rank;
   return std::make_unique<collective::MeshCommunicator>(
