@@ -1,12 +1,17 @@
-// One log for the process's own messages, on stderr. ASUP_LOG_LEVEL (trace … error) sets how much
-// of it is shown; the default is warnings. spdlog's own thread-safety holds.
+// asup's own log, on stderr: a program that uses asup keeps its standard output, and its own
+// spdlog, to itself. ASUP_LOG_LEVEL (trace … error) sets how much is shown; the default is
+// warnings. Safe from any thread.
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <spdlog/logger.h>
+
+#include <string>
 
 namespace asup {
 
-// Reads ASUP_LOG_LEVEL and sets the line format. `who` names the process, for example "rank 3".
+spdlog::logger& log();
+
+// Names the process in its lines, for example "rank 3". Called before there are other threads.
 void set_up_log(const std::string& who);
 
 }  // namespace asup

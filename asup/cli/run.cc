@@ -34,7 +34,7 @@ void add_places(CLI::App& run, RunFlags& flags) {
   auto& options = flags.options;
   run.add_option("-n,--ranks", options.ranks, "How many ranks (default: 1, or the hosts' slots)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(between(1, 1'000'000));
   run.add_option("--hosts", flags.hosts,
                  "Hosts to run on, over ssh: a,b or a:2,b:4 with the ranks each can take; "
                  "localhost is this one")
@@ -46,7 +46,7 @@ void add_places(CLI::App& run, RunFlags& flags) {
       ->envname("ASUP_INTERFACE");
   run.add_option("--port", options.port, "Port of the coordinator (default: any free one)")
       ->type_name("PORT")
-      ->check(CLI::Range(1, 65535));
+      ->check(between(1, 65535));
   run.add_option("--links", options.links, "How ranks are linked: auto (default), shm, tcp")
       ->type_name("KIND")
       ->envname("ASUP_LINKS")
@@ -59,7 +59,7 @@ void add_places(CLI::App& run, RunFlags& flags) {
 }
 
 void add_times(CLI::App& run, RunFlags& flags) {
-  const auto positive = CLI::Range(0.001, 1e6);
+  const auto positive = between(0.001, 1e6);
   run.add_option("--join-timeout,--timeout", flags.join_timeout,
                  "Seconds from the first rank that joins to the last (default: 60)")
       ->type_name("SECONDS")

@@ -189,7 +189,7 @@ Command add_tune_command(CLI::App& app, const std::vector<std::string>& argument
   command
       ->add_option("-n,--ranks", flags->ranks, "How many ranks (default: 2, or the hosts' slots)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(between(1, 1'000'000));
   command->add_option("--hosts", flags->hosts, "Hosts to run on, over ssh: a,b or a:2,b:4")
       ->type_name("a,b");
   command->add_option("--link", flags->link, "How ranks are linked: auto (default), shm, tcp")

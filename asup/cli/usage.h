@@ -1,6 +1,8 @@
 // Words for people who mistyped, and the last line of a failed command. Functions only.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -17,6 +19,20 @@ void print_last_line(const std::string& command, const std::string& message);
 
 // Makes `line` the first of the command's help, in place of the parser's own "Usage: …".
 void set_usage(CLI::App& command, std::string line);
+
+// Refuses numbers outside [least, most]: "must be between 1 and 10, not 0".
+template <typename T>
+CLI::Validator between(T least, T most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        T value{};
+        const bool inside =
+            CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+        return inside ? std::string()
+                      : fmt::format("must be between {} and {}, not {}", least, most, text);
+      },
+      "");
+}
 
 // "asup train", for the command that was called; "asup" where none was.
 std::string called_name(const CLI::App& app);

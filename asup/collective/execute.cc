@@ -64,8 +64,8 @@ struct Execution::LaneRun {
   std::size_t offset = 0;  // of the elements that a memory round has done
   std::vector<net::Outgoing> sends;
   std::vector<int> send_peers;
-  std::deque<Incoming> receives;  // a deque: links hold their addresses
-  std::size_t receiving = 0;      // used of `receives`
+  std::vector<Incoming> receives;  // links hold their addresses while a round is posted
+  std::size_t receiving = 0;       // used of `receives`
 
   const Round& current() const { return (*lane)[round]; }
 };
@@ -80,8 +80,9 @@ Execution::Execution(const Group& group, const Spec& spec, const Envelope& envel
       element_(size_of(envelope.dtype)),
       peers_(group.members.size()),
       lanes_left_(plan.lanes.size()) {
+  lanes_.resize(plan.lanes.size());
   for (std::size_t i = 0; i < plan.lanes.size(); ++i) {
-    LaneRun& run = lanes_.emplace_back();
+    LaneRun& run = lanes_[i];
     run.lane = &plan.lanes[i];
     run.number = static_cast<int>(i);
     run.channel = channel_of(group.id, first_lane + run.number);

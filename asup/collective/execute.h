@@ -5,7 +5,6 @@
 // other links are served in between. Everything here runs under the mesh's turn.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -97,7 +96,7 @@ class Execution {
   const Operands operands_;
   const std::size_t element_;  // bytes
   std::vector<PeerMemory> peers_;
-  std::deque<LaneRun> lanes_;
+  std::vector<LaneRun> lanes_;
   std::size_t lanes_left_;
   std::string mismatch_;
   std::uint64_t bytes_moved_ = 0;

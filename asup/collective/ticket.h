@@ -8,6 +8,7 @@
 
 #include "asup/collective/communicator.h"
 #include "asup/collective/execute.h"
+#include "asup/collective/prepared.h"
 
 namespace asup::collective {
 
@@ -31,9 +32,8 @@ struct Ticket : Work::State {
   net::Loop& loop;
 
   // Constant once made.
-  Spec spec;
+  std::shared_ptr<const Prepared> prepared;
   Envelope envelope;
-  std::shared_ptr<const Plan> plan;
   Execution::Operands operands;
   std::shared_ptr<SharedMemory> stage;
   int first_lane = 0;

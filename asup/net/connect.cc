@@ -139,7 +139,7 @@ class Doorkeeper {
       try {
         if (const int peer = identify(guest.get()); peer >= 0) admit(peer, std::move(guest), local);
       } catch (const std::exception& error) {
-        spdlog::warn("a connection was dropped: {}", error.what());
+        log().warn("a connection was dropped: {}", error.what());
       }
       const std::lock_guard leaving(mutex_);
       guests_at_door_.erase(number);
@@ -153,14 +153,14 @@ class Doorkeeper {
     const Deadline deadline = after(kHandshakeTimeout);
     const HandshakeResult result = handshake(guest, key_, Side::acceptor, kContext, deadline);
     if (!result.ok()) {
-      spdlog::warn("turned away a connection to rank {}: {}", rank_, result.reason);
+      log().warn("turned away a connection to rank {}: {}", rank_, result.reason);
       return -1;
     }
     std::array<Hello, 1> hello;
     if (!transfer_all(guest, std::as_writable_bytes(std::span(hello)), false, deadline)) return -1;
     const auto [generation, peer, reserved] = hello[0];
     if (generation == roster_.generation && peer > rank_ && peer < roster_.size()) return peer;
-    spdlog::warn("turned away rank {} of generation {}", peer, generation);
+    log().warn("turned away rank {} of generation {}", peer, generation);
     return -1;
   }
 

@@ -1,7 +1,6 @@
 #include "asup/net/coordinator.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/base/thread.h"
 #include "asup/net/assembly.h"
 #include "asup/net/control_connection.h"
@@ -93,7 +93,7 @@ class Coordinator::Loop {
       try {
         turn();
       } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
-        spdlog::error("the coordinator failed: {}", error.what());
+        log().error("the coordinator failed: {}", error.what());
         if (failure_.empty()) fail(fmt::format("the coordinator failed: {}", error.what()));
         break;
       }
@@ -164,8 +164,7 @@ class Coordinator::Loop {
     peer.connection.on_ready();
     while (auto frame = peer.connection.receive()) {
       peer.heard = Clock::now();
-      if (std::exchange(peer.late, false))
-        spdlog::info("{} is heard again", peer.member->describe());
+      if (std::exchange(peer.late, false)) log().info("{} is heard again", peer.member->describe());
       if (!peer.member) {
         if (!peer.refused) take_hello(peer, *frame);
       } else if (frame->kind == Kind::goodbye) {
@@ -198,7 +197,7 @@ class Coordinator::Loop {
   }
 
   void refuse(Peer& peer, const Refusal& refusal) {
-    spdlog::warn("refused: {}", refusal.reason);
+    log().warn("refused: {}", refusal.reason);
     peer.connection.send(Kind::refused, to_json(refusal));
     peer.refused = true;
   }
@@ -279,7 +278,7 @@ class Coordinator::Loop {
     if (assembling())
       return fail(member.describe() + " ended while it waited for the others to join");
     if (!roster_) return;  // the job failed, and its members go
-    spdlog::info("lost {}: {}", member.describe(), peer.connection.why_closed());
+    log().info("lost {}: {}", member.describe(), peer.connection.why_closed());
     tell_others(peer, Kind::lost);
     call(options_.callbacks.on_lost, member);
   }

@@ -1,10 +1,9 @@
 #include "asup/net/identity.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstdlib>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/net/address.h"
 #include "asup/net/meeting.h"
 #include "asup/net/variables.h"
@@ -123,7 +122,7 @@ JoinOptions from_slurm(const Variables& variables) {
   read_place(variables, "SLURM_PROCID", size, options);
   if (options.size == 1) return options;
   if (!variables.has("SLURM_STEP_ID") && !variables.has("SLURM_STEPID"))
-    spdlog::warn("this is not a Slurm step: if it waits for other ranks in vain, start with srun");
+    log().warn("this is not a Slurm step: if it waits for other ranks in vain, start with srun");
   const long job = variables.number("SLURM_JOB_ID", 0, 1L << 40);
   const char* step_name = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   const long step = variables.has(step_name) ? variables.number(step_name, 0, 1L << 40) : 0;

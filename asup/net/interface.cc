@@ -3,7 +3,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/net/address.h"
 #include "asup/net/identity.h"
 
@@ -112,7 +112,7 @@ std::vector<SocketAddress> resolve_patiently(const Endpoint& endpoint, Deadline 
       return resolve(endpoint);
     } catch (const BadInput& error) {
       if (Clock::now() + std::chrono::seconds(1) > deadline) throw;
-      if (!std::exchange(told, true)) spdlog::warn("{}; trying again", error.what());
+      if (!std::exchange(told, true)) log().warn("{}; trying again", error.what());
     }
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

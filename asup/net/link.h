@@ -22,7 +22,12 @@ class Link {
 
   Wire& wire() { return *wire_; }
 
-  void send(Channel channel, Outgoing& message) { outbox_.send(channel, message); }
+  // Leaves at once where nothing is before it.
+  void send(Channel channel, Outgoing& message) {
+    const bool first = outbox_.empty();
+    outbox_.send(channel, message);
+    if (first && end_ == LinkEnd::open) outbox_.progress();
+  }
   void receive(Channel channel, Receiver& receiver) { inbox_.receive(channel, receiver); }
   // Forgets what is not done on the channel and drops what still comes for it; the memory of its
   // messages is not touched again.

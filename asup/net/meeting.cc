@@ -1,7 +1,6 @@
 #include "asup/net/meeting.h"
 
 #include <openssl/evp.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 
 namespace asup::net {
 namespace {
@@ -109,14 +109,14 @@ void serve_meeting(int listener, const MeetingWord& word) {
   if (!caller) return;
   const uid_t user = peer_user(caller.get());
   if (user != geteuid()) {
-    spdlog::warn("user {} asked for this job's key and got nothing", user);
+    log().warn("user {} asked for this job's key and got nothing", user);
     return;
   }
   std::string bytes(reinterpret_cast<const char*>(word.key.data()), word.key.size());
   bytes += word.coordinator;
   // Far below what a socket takes at once, so one call sends all of it.
   if (send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0)
-    spdlog::info("a rank went away before it had the job's key: {}", std::strerror(errno));
+    log().info("a rank went away before it had the job's key: {}", std::strerror(errno));
 }
 
 MeetingWord ask_meeting(const std::string& name, Deadline deadline) {

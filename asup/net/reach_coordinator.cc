@@ -1,7 +1,6 @@
 #include "asup/net/reach_coordinator.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 
 namespace asup::net {
 namespace {
@@ -98,7 +98,7 @@ ControlConnection reach_coordinator(const SocketAddress& address, const Key& key
     if (Fd fd = try_connect(address, patience, why))
       if (auto connection = try_handshake(std::move(fd), key, address, patience, why))
         return *std::move(connection);
-    spdlog::debug("{}: coordinator at {}: {}", who, address.to_string(), why);
+    log().debug("{}: coordinator at {}: {}", who, address.to_string(), why);
     std::this_thread::sleep_until(std::min<Deadline>(deadline, Clock::now() + pause));
     pause = std::min(pause * 2, milliseconds(500));
   }

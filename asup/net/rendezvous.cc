@@ -1,7 +1,6 @@
 #include "asup/net/rendezvous.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/base/thread.h"
 #include "asup/base/version.h"
 #include "asup/net/coordinator.h"
@@ -37,7 +37,7 @@ Member complete(Member self, const JoinOptions& options) {
 }
 
 void warn_of_silence(const Member& member, Seconds silence) {
-  spdlog::warn("{} has been silent for {:.0f} s", member.describe(), silence.count());
+  log().warn("{} has been silent for {:.0f} s", member.describe(), silence.count());
 }
 
 std::unique_ptr<Coordinator> host_coordinator(const JoinOptions& options, Deadline deadline) {
@@ -144,7 +144,7 @@ class Membership::State {
       while (take_orders()) turn();
       say_goodbye();
     } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
-      spdlog::error("the connection to the coordinator failed: {}", error.what());
+      log().error("the connection to the coordinator failed: {}", error.what());
     }
   }
 
@@ -181,7 +181,7 @@ class Membership::State {
     if (frame.kind == Kind::lost) events_.push_back({true, parse_member(frame.body)});
     if (frame.kind == Kind::left) events_.push_back({false, parse_member(frame.body)});
     if (frame.kind != Kind::closing) return;
-    spdlog::debug("the coordinator closed in good order");
+    log().debug("the coordinator closed in good order");
     closed_ = true;
   }
 
@@ -193,8 +193,8 @@ class Membership::State {
         events_.push_back({true, message_.roster.members[rank]});
       return;
     }
-    spdlog::warn("the launcher is gone ({}): from now on only links tell who is lost",
-                 connection_->why_closed());
+    log().warn("the launcher is gone ({}): from now on only links tell who is lost",
+               connection_->why_closed());
   }
 
   // Events wait until somebody watches.

@@ -76,7 +76,7 @@ void TrainedModel::check_unchanged() {
           "parameter {} requires a gradient now and did not when the replica was made, so its "
           "gradient would not be averaged: make a new replica after unfreezing",
           parameters_[i].name);
-    spdlog::warn(
+    log().warn(
         "parameter {} was frozen after the replica was made; it is still exchanged, which "
         "costs time: make a new replica after freezing",
         parameters_[i].name);

@@ -66,7 +66,7 @@ void ConvolutionCache::remember(const std::string& key, const std::string& path)
     std::filesystem::create_directories(folder_);
     write_atomically(file(), known.dump(1) + "\n");
   } catch (const std::exception& error) {
-    spdlog::info("the convolution path is not remembered: {}", error.what());
+    log().info("the convolution path is not remembered: {}", error.what());
   }
 }
 

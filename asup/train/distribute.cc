@@ -68,7 +68,7 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
   using namespace collective::tuning;
   if (strategy.algorithm != "auto") return std::nullopt;
   const StartRates found = rates_at_start(control, surroundings_of(job), RatesCache::of_user());
-  spdlog::info("algorithms are chosen by rates {}", in_words(found.origin));
+  log().info("algorithms are chosen by rates {}", in_words(found.origin));
   return found.rates;
 }
 

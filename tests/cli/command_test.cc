@@ -54,7 +54,7 @@ TEST(AsupRun, RefusesBadInput) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"run", "-n", "2"}, "asup run: no program to run: asup run -n 4 -- ./program"},
       {{"run", "-n"}, "asup run: --ranks needs a value"},
-      {{"run", "-n", "0", "--", "true"}, "asup run: --ranks: Value 0 not in range 1 to 1000000"},
+      {{"run", "-n", "0", "--", "true"}, "asup run: --ranks: must be between 1 and 1000000, not 0"},
       {{"run", "-n", "2", "x", "--", "true"},
        "asup run: 'x' stands before --: flags for asup come before it, the program after it"},
       {{"run", "--", "./no/such"}, "asup run: cannot start ./no/such: No such file or directory"},

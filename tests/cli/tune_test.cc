@@ -80,7 +80,7 @@ TEST_F(AsupTune, RefusesBadInput) {
       {{"tune", "--sizes", "1X"},
        "asup tune: --sizes: '1X' is no size; write bytes as 512, 4K, 25M or 1G, separated by "
        "commas"},
-      {{"tune", "-n", "0"}, "asup tune: --ranks: Value 0 not in range 1 to 1000000"},
+      {{"tune", "-n", "0"}, "asup tune: --ranks: must be between 1 and 1000000, not 0"},
   };
   for (const auto& [words, message] : cases) {
     const Ended ended = run(words);

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "asup/collective/mesh_communicator.h"
-#include "asup/collective/plan_cache.h"
+#include "asup/collective/prepared.h"
 #include "asup/collective/scratch.h"
 #include "asup/collective/survivors.h"
 #include "asup/collective/ticket.h"
@@ -49,7 +49,8 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
 
   void look_at_the_group();
   TicketPtr make_ticket(Call& call);
-  bool reachable(const Call& call, const Spec& spec, Envelope& envelope) const;
+  bool find_places(const Call& call, Envelope& places) const;
+  Prepared prepare(const Call& call, bool in_reach);
   std::uint64_t next_sequence(const Call& call);
   void set_stage(Ticket& ticket);
   void enqueue(TicketPtr ticket);
@@ -83,7 +84,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::uint64_t sequence_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // point-to-point calls, by peer
   std::uint64_t splits_ = 0;
-  PlanCache plans_;
+  PreparedCalls prepared_;
   std::optional<tuning::Chooser> chooser_;
   std::shared_ptr<SharedMemory> stage_;  // of the calls that need one, one after the other
 

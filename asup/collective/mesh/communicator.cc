@@ -20,6 +20,29 @@ class MemoryOfMesh : public SharedMemory {
   std::unique_ptr<net::ReachableMemory> memory_;
 };
 
+void require_memory(const Call& call) {
+  for (const Buffer* buffer : {&call.input, &call.output}) {
+    require(buffer->data || buffer->count == 0, "{}: a null buffer of {} elements",
+            name_of(call.collective), buffer->count);
+    require(buffer->device == DeviceKind::cpu, "{}: buffers must be in CPU memory",
+            name_of(call.collective));
+  }
+}
+
+void require_room(const Call& call, const Spec& spec, int rank) {
+  require(call.input.dtype == call.output.dtype, "{}: input is {}, output is {}",
+          name_of(call.collective), name_of(call.input.dtype), name_of(call.output.dtype));
+  for (const auto& [area, buffer] :
+       {std::pair(Area::input, &call.input), std::pair(Area::output, &call.output)}) {
+    require(buffer->count <= std::numeric_limits<std::int64_t>::max() / 8,
+            "{}: {} elements are more than memory holds", name_of(call.collective), buffer->count);
+    const std::size_t needed = spec.elements(area, rank);
+    require(buffer->count >= needed, "{}: {} has {} elements, {} are needed",
+            name_of(call.collective), area == Area::input ? "input" : "output", buffer->count,
+            needed);
+  }
+}
+
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members,
@@ -27,8 +50,7 @@ MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vecto
     : mesh_(mesh),
       lineage_(id),
       group_{mesh, id, rank, std::move(members), options.trace},
-      options_(std::move(options)),
-      plans_(rank) {
+      options_(std::move(options)) {
   const net::Loop::Turn turn(mesh_.loop());
   look_at_the_group();
   mesh_.add(lineage_, *this);
@@ -105,52 +127,27 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
 }
 
 std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
+  require_memory(call);
+  Envelope places;
+  const bool in_reach = find_places(call, places);
+  if (call.algorithm.empty() && call.collective == Collective::all_reduce)
+    call.algorithm = options_.algorithm;
   auto ticket = std::make_shared<Ticket>(mesh_.loop());
-  ticket->spec = spec_of(call, size());
-  ticket->spec.hosts = hosts_;
-  Spec& spec = ticket->spec;
-  require_valid(spec);
-  for (const Buffer* buffer : {&call.input, &call.output}) {
-    require(buffer->data || buffer->count == 0, "{}: a null buffer of {} elements",
-            name_of(call.collective), buffer->count);
-    require(buffer->device == DeviceKind::cpu, "{}: buffers must be in CPU memory",
-            name_of(call.collective));
-    require(buffer->count <= std::numeric_limits<std::int64_t>::max() / 8,
-            "{}: {} elements are more than memory holds", name_of(call.collective), buffer->count);
-  }
-  require(call.input.dtype == call.output.dtype, "{}: input is {}, output is {}",
-          name_of(call.collective), name_of(call.input.dtype), name_of(call.output.dtype));
-  for (const auto& [area, buffer] :
-       {std::pair(Area::input, &call.input), std::pair(Area::output, &call.output)}) {
-    const std::size_t needed = spec.elements(area, rank());
-    require(buffer->count >= needed, "{}: {} has {} elements, {} are needed",
-            name_of(call.collective), area == Area::input ? "input" : "output", buffer->count,
-            needed);
-  }
-  require(!is_point_to_point(call.collective) || call.root != rank(), "{}: rank {} to itself",
-          name_of(call.collective), rank());
+  ticket->prepared = prepared_.find_or_make(
+      {call.collective, call.input.dtype, call.output.dtype, call.op, call.root, call.input.count,
+       call.output.count, call.input.data == call.output.data, in_reach, call.algorithm,
+       call.counts},
+      [&] { return prepare(call, in_reach); });
 
-  Envelope& envelope = ticket->envelope;
-  envelope.dtype = call.output.dtype;
-  spec.shared = reachable(call, spec, envelope);
-  spec.stage = shares_memory_ && size() > 1;
-  const std::string_view wanted =
-      call.algorithm.empty() && call.collective == Collective::all_reduce
-          ? std::string_view(options_.algorithm)
-          : std::string_view(call.algorithm);
-  const Algorithm& algorithm =
-      chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), wanted) : choose(spec, wanted);
-  ticket->plan = plans_.plan_for(algorithm, spec);
-  if (ticket->plan->stage > 0) set_stage(*ticket);
+  Envelope& envelope = ticket->envelope = ticket->prepared->envelope;
+  if (ticket->prepared->spec.shared) {
+    envelope.input_region = places.input_region;
+    envelope.input_offset = places.input_offset;
+    envelope.output_region = places.output_region;
+    envelope.output_offset = places.output_offset;
+  }
+  if (ticket->prepared->plan.stage > 0) set_stage(*ticket);
   envelope.sequence = next_sequence(call);
-  envelope.count = spec.count;
-  envelope.algorithm = hash_of(algorithm.name);
-  envelope.counts = hash_of(std::span<const std::size_t>(spec.counts));
-  envelope.root = spec.root;
-  envelope.collective = spec.collective;
-  envelope.op = call.op;
-  envelope.flags = static_cast<std::uint8_t>((spec.in_place ? Envelope::kInPlace : 0) |
-                                             (spec.shared ? Envelope::kShared : 0));
   ticket->operands.input = static_cast<std::byte*>(call.input.data);
   ticket->operands.output = static_cast<std::byte*>(call.output.data);
   ticket->first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
@@ -159,23 +156,50 @@ std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.
-bool MeshCommunicator::reachable(const Call& call, const Spec& spec, Envelope& envelope) const {
-  if (!shares_memory_ || size() == 1 || is_point_to_point(call.collective) ||
-      !everyone_has_elements(spec))
-    return false;
+bool MeshCommunicator::find_places(const Call& call, Envelope& places) const {
+  if (!shares_memory_ || size() == 1 || is_point_to_point(call.collective)) return false;
   const auto input = mesh_.place_of(call.input.data, call.input.bytes());
-  const auto output = mesh_.place_of(call.output.data, call.output.bytes());
-  envelope.input_region = input.region;
-  envelope.input_offset = input.offset;
-  envelope.output_region = output.region;
-  envelope.output_offset = output.offset;
+  const auto output = call.output.data == call.input.data && call.output.count == call.input.count
+                          ? input
+                          : mesh_.place_of(call.output.data, call.output.bytes());
+  places.input_region = input.region;
+  places.input_offset = input.offset;
+  places.output_region = output.region;
+  places.output_offset = output.offset;
   return (input.region != 0 || call.input.count == 0) &&
          (output.region != 0 || call.output.count == 0);
 }
 
+Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
+  Prepared prepared;
+  Spec& spec = prepared.spec = spec_of(call, size());
+  spec.hosts = hosts_;
+  require_valid(spec);
+  require_room(call, spec, rank());
+  require(!is_point_to_point(call.collective) || call.root != rank(), "{}: rank {} to itself",
+          name_of(call.collective), rank());
+  spec.shared = in_reach && everyone_has_elements(spec);
+  spec.stage = shares_memory_ && size() > 1;
+  const Algorithm& algorithm =
+      chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), call.algorithm)
+               : choose(spec, call.algorithm);
+  prepared.plan = algorithm.plan(rank(), spec);
+  Envelope& envelope = prepared.envelope;
+  envelope.count = spec.count;
+  envelope.algorithm = hash_of(algorithm.name);
+  envelope.counts = hash_of(std::span<const std::size_t>(spec.counts));
+  envelope.root = spec.root;
+  envelope.collective = spec.collective;
+  envelope.dtype = call.output.dtype;
+  envelope.op = call.op;
+  envelope.flags = static_cast<std::uint8_t>((spec.in_place ? Envelope::kInPlace : 0) |
+                                             (spec.shared ? Envelope::kShared : 0));
+  return prepared;
+}
+
 // A call that needs a larger stage gets a new one; those under way keep theirs.
 void MeshCommunicator::set_stage(Ticket& ticket) {
-  const std::size_t bytes = ticket.plan->stage * size_of(ticket.envelope.dtype);
+  const std::size_t bytes = ticket.prepared->plan.stage * size_of(ticket.envelope.dtype);
   if (!stage_ || stage_->bytes().size() < bytes) stage_ = allocate(bytes);
   ticket.stage = stage_;
   ticket.operands.stage = stage_->bytes().data();

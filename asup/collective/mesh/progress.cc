@@ -9,8 +9,9 @@ void MeshCommunicator::enqueue(TicketPtr ticket) {
   }
   const Collective kind = ticket->envelope.collective;
   if (!is_point_to_point(kind)) ++started_;
-  const int queue =
-      is_point_to_point(kind) ? 1 + 2 * ticket->spec.root + (kind == Collective::recv ? 1 : 0) : 0;
+  const int queue = is_point_to_point(kind)
+                        ? 1 + 2 * ticket->envelope.root + (kind == Collective::recv ? 1 : 0)
+                        : 0;
   queues_[queue].push_back(std::move(ticket));
   ++tickets_;
 }
@@ -46,16 +47,16 @@ bool MeshCommunicator::progress_queue(Queue& queue) {
 
 void MeshCommunicator::begin(Ticket& ticket) {
   ticket.operands.scratch =
-      scratch_.at_least(ticket.plan->scratch * size_of(ticket.envelope.dtype));
-  ticket.execution.emplace(group_, ticket.spec, ticket.envelope, *ticket.plan, ticket.operands,
-                           ticket.first_lane);
+      scratch_.at_least(ticket.prepared->plan.scratch * size_of(ticket.envelope.dtype));
+  ticket.execution.emplace(group_, ticket.prepared->spec, ticket.envelope, ticket.prepared->plan,
+                           ticket.operands, ticket.first_lane);
   trace(TraceEvent::Kind::begin, ticket);
 }
 
 void MeshCommunicator::trace(TraceEvent::Kind kind, const Ticket& ticket) const {
   if (group_.trace)
-    group_.trace(
-        {kind, group_.id, ticket.envelope.sequence, &ticket.spec, ticket.plan.get(), 0, 0, 0});
+    group_.trace({kind, group_.id, ticket.envelope.sequence, &ticket.prepared->spec,
+                  &ticket.prepared->plan, 0, 0, 0});
 }
 
 }  // namespace asup::collective

@@ -78,7 +78,7 @@ Outcome MeshCommunicator::adopt(const Survivors& survivors) {
       static_cast<int>(std::find(group_.members.begin(), group_.members.end(), mesh_.rank()) -
                        group_.members.begin());
   group_.id = derived_id(fmt::format("{}/generation {}", lineage_, generation_));
-  plans_ = PlanCache(group_.rank);
+  prepared_.clear();
   sequence_ = started_ = splits_ = 0;
   sent_.clear();
   received_.clear();

@@ -67,7 +67,7 @@ std::optional<Rates> RatesCache::find(const std::string& key) const {
   try {
     return read(read_file(path), key);
   } catch (const std::exception& error) {
-    spdlog::warn("{} is ignored ({}); asup tune writes a new one", path, error.what());
+    log().warn("{} is ignored ({}); asup tune writes a new one", path, error.what());
     return std::nullopt;
   }
 }
@@ -78,7 +78,7 @@ void RatesCache::remember(const std::string& key, const Rates& rates) const {
     std::filesystem::create_directories(folder_);
     write_atomically(file(key), Json{{"key", key}, {"rates", to_json(rates)}}.dump(1) + "\n");
   } catch (const std::exception& error) {
-    spdlog::info("the rates of the links are not remembered: {}", error.what());
+    log().info("the rates of the links are not remembered: {}", error.what());
   }
 }
 
