@@ -7,6 +7,23 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
 
+# ASUP_HAVE_MPI: whether ranks can be linked over MPI. Its C interface alone is used, which the C++
+# component holds too; MPI's own C++ interface is long gone.
+set(ASUP_HAVE_MPI OFF)
+if(ASUP_WITH_MPI STREQUAL "AUTO" OR ASUP_WITH_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    set(ASUP_HAVE_MPI ON)
+    message(STATUS "MPI in ${MPI_CXX_LIBRARIES}: ranks can be linked over it")
+  elseif(ASUP_WITH_MPI STREQUAL "AUTO")
+    message(STATUS "No MPI found, so no links over it: install libopenmpi-dev to have them")
+  else()
+    message(FATAL_ERROR "ASUP_WITH_MPI=${ASUP_WITH_MPI}, but no MPI was found: install "
+                        "libopenmpi-dev and openmpi-bin, or set MPI_HOME to where it is.")
+  endif()
+endif()
+
 # Header-only, used inside .cc files alone, and found by their header: Debian's package of toml++
 # would bring a library that every user of libasup.a then had to link.
 # asup_header_only(<target> <header> <cache variable>)

@@ -5,6 +5,8 @@
 #             [TIMEOUT <seconds>]    default 60 for fast, 600 for full; five times that under a
 #                                    sanitizer
 #             [PROCESSES <n>]        ranks it runs at once: ctest then starts less beside it
+#             [MPI]                  its PROCESSES ranks are started by mpirun; left out where asup is
+#                                    built without MPI
 #             [PROGRAM]              it runs the `asup` program, whose path is in $ASUP_PROGRAM
 #             [LIBRARIES <target>...])
 #   asup_bench(bench_<name> MODULES <module>... SOURCES <file>... [LIBRARIES <target>...])
@@ -28,6 +30,12 @@ if(ASUP_SANITIZE)
     "UBSAN_OPTIONS=print_stacktrace=1"
     "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp:halt_on_error=1")
 endif()
+
+# Open MPI starts more ranks than there are cores, and starts them for root, only if it is told to;
+# and it need not look for networks.
+set(ASUP_MPI_ENVIRONMENT
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=vader,self)
 
 # Links modules, and shares the precompiled header where any of them uses torch.
 function(_asup_link target)
@@ -61,9 +69,15 @@ endfunction()
 add_custom_target(asup_fast_tests)
 
 function(asup_test name)
-  cmake_parse_arguments(arg "PROGRAM" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "PROGRAM;MPI" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
   _asup_have_modules(have ${arg_MODULES})
   if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
+    return()
+  endif()
+  # tests/collective/ring_test is called collective/ring_test.
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(arg_MPI AND NOT ASUP_HAVE_MPI)
+    message(STATUS "${folder}/${name} is left out: it needs MPI")
     return()
   endif()
   if(NOT arg_LABEL)
@@ -88,12 +102,16 @@ function(asup_test name)
     add_dependencies(asup_fast_tests ${name})
   endif()
 
-  # tests/collective/ring_test is called collective/ring_test.
-  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
-  add_test(NAME ${folder}/${name} COMMAND ${name})
+  if(arg_MPI)
+    set(start "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${arg_PROCESSES})
+  endif()
+  add_test(NAME ${folder}/${name} COMMAND ${start} $<TARGET_FILE:${name}>)
   set_tests_properties(${folder}/${name} PROPERTIES
     LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
     ENVIRONMENT "${ASUP_TEST_ENVIRONMENT}")
+  if(arg_MPI)
+    set_property(TEST ${folder}/${name} APPEND PROPERTY ENVIRONMENT "${ASUP_MPI_ENVIRONMENT}")
+  endif()
   if(arg_PROGRAM)
     add_dependencies(${name} asup_cli)
     set_property(TEST ${folder}/${name} APPEND PROPERTY

@@ -17,9 +17,9 @@ trap 'rm -f "$log"' EXIT
 packages=(
   g++ make cmake ninja-build git python3 python3-venv                              # tools
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev     # libraries
-  libssl-dev zlib1g-dev libjpeg-dev
+  libssl-dev zlib1g-dev libjpeg-dev libopenmpi-dev
   libgtest-dev libgmock-dev libbenchmark-dev                                       # tests
-  iproute2 openssh-client openssh-server dataset-fashion-mnist
+  iproute2 openssh-client openssh-server openmpi-bin dataset-fashion-mnist
 )
 niceties=(ccache clang-format-14) # taken where the system offers them
 

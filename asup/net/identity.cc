@@ -25,15 +25,20 @@ void read_place(const Variables& variables, const char* rank, const char* size,
 LinkKind link_kind(const std::string& text) {
   if (text == "auto") return LinkKind::automatic;
   if (text == "shm") return LinkKind::shm;
-  require(text == "tcp", "ASUP_LINKS='{}': auto, shm or tcp is needed", text);
+  if (text == "mpi") return LinkKind::mpi;
+  require(text == "tcp", "ASUP_LINKS='{}': auto, shm, tcp or mpi is needed", text);
   return LinkKind::tcp;
 }
 
-void read_common(const Variables& variables, JoinOptions& options) {
+// What all launchers have in common.
+JoinOptions from_any(const Variables& variables, const char* launcher) {
+  JoinOptions options;
+  options.launcher = launcher;
   options.interface = variables.text_or("ASUP_INTERFACE", "");
   options.links = link_kind(variables.text_or("ASUP_LINKS", "auto"));
   options.join_timeout = variables.seconds_or("ASUP_JOIN_TIMEOUT", options.join_timeout);
   options.call_timeout = variables.seconds_or("ASUP_CALL_TIMEOUT", options.call_timeout);
+  return options;
 }
 
 // What all launchers but our own leave open: the key, and where the coordinator is. `job` tells
@@ -41,7 +46,7 @@ void read_common(const Variables& variables, JoinOptions& options) {
 // follows from the launcher's variables.
 void settle(const Variables& variables, const std::string& job, const std::string& derived,
             JoinOptions& options) {
-  if (options.size == 1) return;
+  if (options.size == 1 || options.links == LinkKind::mpi) return;
   options.host_coordinator = options.rank == 0;
   options.coordinator = variables.text_or("ASUP_COORDINATOR", derived);
   parse_endpoint(options.coordinator, "ASUP_COORDINATOR");  // says now what is wrong with it
@@ -60,8 +65,7 @@ void settle(const Variables& variables, const std::string& job, const std::strin
 }
 
 JoinOptions from_asup_run(const Variables& variables) {
-  JoinOptions options;
-  options.launcher = "asup run";
+  JoinOptions options = from_any(variables, "asup run");
   read_place(variables, "ASUP_RANK", "ASUP_SIZE", options);
   options.coordinator = variables.text("ASUP_COORDINATOR");
   parse_endpoint(options.coordinator, "ASUP_COORDINATOR");
@@ -74,8 +78,7 @@ bool is_loopback_name(const std::string& host) {
 }
 
 JoinOptions from_torchrun(const Variables& variables) {
-  JoinOptions options;
-  options.launcher = "torchrun";
+  JoinOptions options = from_any(variables, "torchrun");
   read_place(variables, "RANK", "WORLD_SIZE", options);
   if (options.size == 1) return options;
   require(variables.has("MASTER_ADDR") && variables.has("MASTER_PORT"),
@@ -96,16 +99,15 @@ JoinOptions from_torchrun(const Variables& variables) {
 }
 
 JoinOptions from_open_mpi(const Variables& variables) {
-  JoinOptions options;
-  options.launcher = "Open MPI";
+  JoinOptions options = from_any(variables, "Open MPI");
   read_place(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", options);
   if (options.size == 1) return options;
   options.one_host = variables.has("OMPI_COMM_WORLD_LOCAL_SIZE") &&
                      variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMostRanks) == options.size;
-  require(options.one_host || variables.has("ASUP_COORDINATOR"),
+  require(options.one_host || options.links == LinkKind::mpi || variables.has("ASUP_COORDINATOR"),
           "Open MPI does not tell where rank 0 of this job on several hosts is: set "
           "ASUP_COORDINATOR=host:port to rank 0's host and a free port there, and pass it on with "
-          "mpirun -x ASUP_COORDINATOR");
+          "mpirun -x ASUP_COORDINATOR; or link the ranks over MPI by ASUP_LINKS=mpi");
   const char* job = variables.first_of({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   require(variables.has(job), "{} is not set, though Open MPI sets it: start with mpirun", job);
   settle(variables, variables.text(job), kAnyLoopbackPort, options);
@@ -116,8 +118,7 @@ JoinOptions from_open_mpi(const Variables& variables) {
 long slurm_port(long job, long step) { return 20'000 + (job * 13 + step) % 12'000; }
 
 JoinOptions from_slurm(const Variables& variables) {
-  JoinOptions options;
-  options.launcher = "Slurm";
+  JoinOptions options = from_any(variables, "Slurm");
   const char* size = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"});
   read_place(variables, "SLURM_PROCID", size, options);
   if (options.size == 1) return options;
@@ -153,7 +154,16 @@ JoinOptions from_launcher(const Variables& variables) {
   if (variables.has("RANK")) return from_torchrun(variables);
   if (variables.has("OMPI_COMM_WORLD_RANK")) return from_open_mpi(variables);
   if (variables.has("SLURM_PROCID")) return from_slurm(variables);
-  return {};
+  return from_any(variables, "none");
+}
+
+void refuse_mpi_without_it(const JoinOptions& options) {
+  require(
+      options.links != LinkKind::mpi || options.launcher == "Open MPI" ||
+          options.launcher == "Slurm",
+      "links over MPI were asked for, but MPI did not start this process ({}): start the job "
+      "with mpirun -n N, or use other links (ASUP_LINKS=auto)",
+      options.launcher == "none" ? "no launcher's variables are set" : options.launcher + " did");
 }
 
 }  // namespace
@@ -165,10 +175,17 @@ Environment process_environment() {
   };
 }
 
+Environment with_variable(Environment environment, std::string name, std::string value) {
+  return [environment = std::move(environment), name = std::move(name),
+          value = std::move(value)](const char* asked) {
+    return asked == name ? std::optional(value) : environment(asked);
+  };
+}
+
 JoinOptions identity_from(const Environment& environment) {
   const Variables variables(environment);
   JoinOptions options = from_launcher(variables);
-  read_common(variables, options);
+  refuse_mpi_without_it(options);
   return options;
 }
 

@@ -10,8 +10,9 @@
 //   ASUP_KEY_FILE=path          holds the job's key (key.h). A job on one host needs none: its
 //   ranks
 //                               get a random key from rank 0 at a meeting place (meeting.h).
-// Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp), ASUP_JOIN_TIMEOUT and
-// ASUP_CALL_TIMEOUT (seconds) set the fields of the same name.
+// Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_JOIN_TIMEOUT and
+// ASUP_CALL_TIMEOUT (seconds) set the fields of the same name. Links over MPI are for the last two,
+// and need neither coordinator nor key: MPI has its own.
 //
 // Values only; reading the environment is the one thing here that touches the process.
 #pragma once
@@ -27,7 +28,7 @@ namespace asup::net {
 
 class InprocHub;
 
-enum class LinkKind { automatic, inproc, shm, tcp };
+enum class LinkKind { automatic, inproc, shm, tcp, mpi };
 
 struct JoinOptions {
   int rank = 0;
@@ -51,6 +52,8 @@ struct JoinOptions {
 // Looks a variable up; std::getenv in the product, a map in tests.
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment process_environment();
+// The same but for one variable: a flag that counts before it.
+Environment with_variable(Environment environment, std::string name, std::string value);
 
 // Throws BadInput that names the variable and what to do. With no launcher's variables at all: a
 // job of one.

@@ -7,6 +7,7 @@
 #include "asup/net/connect.h"
 #include "asup/net/inproc/wire.h"
 #include "asup/net/mesh.h"
+#include "asup/net/mpi/join.h"
 #include "asup/net/rendezvous.h"
 
 namespace asup {
@@ -76,6 +77,12 @@ Job Job::join(const JoinOptions& options) {
   if (options.size == 1 || options.links == LinkKind::inproc) {
     state->mesh = std::make_unique<net::Mesh>(roster_of_threads(options), options.rank,
                                               wires_of_threads(options));
+    return Job(std::move(state));
+  }
+  if (options.links == LinkKind::mpi) {
+    net::MpiMembers all = net::join_by_mpi(options, self_of(options));
+    state->mesh =
+        std::make_unique<net::Mesh>(std::move(all.roster), options.rank, std::move(all.wires));
     return Job(std::move(state));
   }
   const Deadline deadline = after(options.join_timeout);

@@ -1,8 +1,8 @@
 // One process's membership of a job: who it is, who the others are, and the links to them.
 //
 // join() finds out from the launcher's environment (asup run, torchrun, Slurm, Open MPI) and
-// returns when every member is there and every link is up. Two jobs may live in one process. A Job
-// is used from one thread; its mesh has a loop thread of its own.
+// returns when every member is there and every link is up. Two jobs may live in one process, though
+// only one of them over MPI. A Job is used from one thread; its mesh has a loop thread of its own.
 #pragma once
 
 #include <cstdint>

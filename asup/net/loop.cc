@@ -22,6 +22,10 @@ using std::chrono::milliseconds;
 // After a caller's turn its next one is likely; the loop thread looks again this much later.
 constexpr milliseconds kStayAway{5};
 
+// Where nothing wakes a sleeper, it looks again after a nap, which grows while nothing happens:
+// from what a wake-up takes anyway to what costs an idle process a thousandth of a core or so.
+constexpr std::chrono::microseconds kLeastNap{50}, kMostNap{1000};
+
 // While it spins, a caller looks at the links so often before it looks at the clock, which takes as
 // long.
 constexpr int kLooksAtLinks = 16;
@@ -110,7 +114,7 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
   bool idle = false;
   Clock::time_point idle_since;
   for (int looks = 0;;) {
-    const bool moved = body_.progress();
+    const bool moved = progress();
     if (done()) return true;
     if (moved) {
       idle = false;
@@ -160,9 +164,15 @@ void Loop::run() {
     const std::lock_guard turn(turn_);
     while (!stopping_ && callers_.load() == 0) {
       now_ = Clock::now();
-      if (!body_.progress()) sleep(now_ + milliseconds(100));
+      if (!progress()) sleep(now_ + milliseconds(100));
     }
   }
+}
+
+bool Loop::progress() {
+  const bool moved = body_.progress();
+  if (moved) nap_ = kLeastNap;
+  return moved;
 }
 
 void Loop::wake() {
@@ -175,13 +185,22 @@ bool Loop::wait_for_wake(milliseconds at_most) {
   return poll(&event, 1, static_cast<int>(at_most.count())) > 0;
 }
 
+// Ends early when a descriptor is ready. epoll_wait knows milliseconds only.
+void Loop::nap() {
+  const timespec time{0, std::chrono::nanoseconds(nap_).count()};
+  pollfd ready{epoll_, POLLIN, 0};
+  ppoll(&ready, 1, &time, nullptr);
+  nap_ = std::min(2 * nap_, kMostNap);
+}
+
 void Loop::sleep(Deadline until) {
   if (!body_.arm() || has_posted_.load(std::memory_order_acquire)) {
     body_.disarm();
     return;
   }
+  if (naps_) nap();
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-  const auto timeout = std::clamp(left, milliseconds(0), milliseconds(100));
+  const auto timeout = std::clamp(left, milliseconds(0), milliseconds(naps_ ? 0 : 100));
   std::array<epoll_event, 16> events;
   const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(timeout.count()));
   body_.disarm();

@@ -78,19 +78,25 @@ class Loop {
   // Needs the turn.
   void watch(int fd);
   void unwatch(int fd);
+  // Something of the mesh has no descriptor: who sleeps looks again by the clock.
+  void sleep_in_naps() { naps_ = true; }
   void run_posted();
 
  private:
   void run();
+  bool progress();
   void wake();
   bool wait_for_wake(std::chrono::milliseconds at_most);
   void sleep(Deadline until);
+  void nap();
   void learn_from_sleep(Clock::duration slept);
 
   Body& body_;
   Patience patience_;
   std::chrono::microseconds spin_ = patience_.spin;  // under the turn: what it is at present
   Clock::time_point now_ = Clock::now();             // under the turn
+  bool naps_ = false;                                // under the turn
+  std::chrono::microseconds nap_{50};                // under the turn: the next one
   int epoll_ = -1;
   int event_ = -1;
   std::thread thread_;

@@ -73,7 +73,10 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     note_receivers_.push_back(std::make_unique<NoteReceiver>(*this, peer));
     if (peer == rank) continue;
     link(peer).receive(kControlChannel, *note_receivers_.back());
-    loop_.watch(link(peer).wire().fd());
+    if (const int fd = link(peer).wire().fd(); fd >= 0)
+      loop_.watch(fd);
+    else
+      loop_.sleep_in_naps();
     const WireAbilities abilities = link(peer).wire().abilities();
     shares_memory_ = shares_memory_ && abilities.shares_memory;
     // Namespaces of one machine share its cores.
@@ -168,7 +171,7 @@ bool Mesh::progress_link(int rank) {
   const bool moved = link.progress();
   if (link.end() != before) {
     link.wire().end_writing();
-    loop_.unwatch(link.wire().fd());
+    if (const int fd = link.wire().fd(); fd >= 0) loop_.unwatch(fd);
     ++endings_;
   }
   return moved;

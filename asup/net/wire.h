@@ -61,6 +61,7 @@ class Wire {
   // has come meanwhile). `wants_room`: a write did not fit.
   virtual bool arm(bool wants_room) = 0;
   virtual void disarm() = 0;
+  // -1: nothing wakes a sleeper, who must look again after a short while.
   virtual int fd() const = 0;
   virtual void on_fd_ready() = 0;
 

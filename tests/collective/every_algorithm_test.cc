@@ -12,23 +12,10 @@ namespace {
 
 using net::LinkKind;
 
-constexpr int kSamples = 4;  // of each algorithm
-
-// All ranks draw the same samples.
 void run_every_algorithm(Job& job, bool can_share) {
   CommunicatorOptions options;  // half of the groups as if on hosts of two ranks each
   for (int r = 0; job.size() % 2 == 0 && r < job.size(); ++r) options.hosts.push_back(r / 2);
-  auto communicator = make_communicator(job, options);
-  std::mt19937 random(static_cast<unsigned>(job.size()));
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv)
-      continue;
-    if ((algorithm.needs_shared || algorithm.needs_stage) && (!can_share || job.size() == 1))
-      continue;
-    for (int i = 0; i < kSamples; ++i)
-      testing::run_sample(*communicator,
-                          testing::draw_sample(algorithm, job.size(), can_share, random));
-  }
+  testing::run_every_algorithm(*make_communicator(job, options), can_share);
 }
 
 struct Case {

@@ -199,4 +199,17 @@ void run_sample(Communicator& communicator, const Sample& sample) {
   if (spec.collective == Collective::all_reduce) expect_same_bits(communicator, out);
 }
 
+void run_every_algorithm(Communicator& communicator, bool can_share) {
+  constexpr int kSamples = 4;
+  const int ranks = communicator.size();
+  std::mt19937 random(static_cast<unsigned>(ranks));
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv)
+      continue;
+    if ((algorithm.needs_shared || algorithm.needs_stage) && (!can_share || ranks == 1)) continue;
+    for (int i = 0; i < kSamples; ++i)
+      run_sample(communicator, draw_sample(algorithm, ranks, can_share, random));
+  }
+}
+
 }  // namespace asup::collective::testing

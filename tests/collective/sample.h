@@ -29,4 +29,8 @@ std::string describe(const Sample& sample);
 // and, where all ranks get the same, that they get the same bits.
 void run_sample(Communicator& communicator, const Sample& sample);
 
+// Runs some samples of every algorithm in the table, the same on all ranks; those that need memory
+// in common only if `can_share`.
+void run_every_algorithm(Communicator& communicator, bool can_share);
+
 }  // namespace asup::collective::testing

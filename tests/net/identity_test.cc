@@ -79,7 +79,7 @@ TEST(Identity, CommonVariablesSetTheirFields) {
   EXPECT_EQ(options.join_timeout, Seconds(2.5));
   EXPECT_EQ(options.call_timeout, Seconds(7));
   EXPECT_THAT(complaint({{"ASUP_LINKS", "carrier-pigeon"}}),
-              AllOf(HasSubstr("ASUP_LINKS='carrier-pigeon'"), HasSubstr("auto, shm or tcp")));
+              AllOf(HasSubstr("ASUP_LINKS='carrier-pigeon'"), HasSubstr("auto, shm, tcp or mpi")));
   for (const char* wrong : {"soon", "0", "-1", "inf", "3s"})
     EXPECT_THAT(complaint({{"ASUP_JOIN_TIMEOUT", wrong}}), HasSubstr("ASUP_JOIN_TIMEOUT")) << wrong;
 }
@@ -252,6 +252,26 @@ TEST(OpenMpi, OnSeveralHostsNeedsAPlaceAndAKey) {
   EXPECT_THAT(complaint(placed), HasSubstr("ASUP_KEY_FILE"));
   const KeyFile file("sixteen bytes ok");
   EXPECT_EQ(identity(with(placed, {{"ASUP_KEY_FILE", file.path()}})).coordinator, "alpha:5000");
+}
+
+TEST(OpenMpi, LinksOverMpiNeedNeitherPlaceNorKey) {
+  const JoinOptions options =
+      identity(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"ASUP_LINKS", "mpi"}}));
+  EXPECT_EQ(options.links, LinkKind::mpi);
+  EXPECT_FALSE(options.host_coordinator);
+  EXPECT_EQ(options.coordinator, "");
+  EXPECT_EQ(options.meeting, "");
+}
+
+TEST(OpenMpi, LinksOverMpiNeedMpirun) {
+  EXPECT_THAT(complaint({{"ASUP_LINKS", "mpi"}}),
+              AllOf(HasSubstr("no launcher's variables are set"), HasSubstr("mpirun -n N")));
+  const Map torchrun{{"RANK", "0"},
+                     {"WORLD_SIZE", "2"},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", "2000"},
+                     {"ASUP_LINKS", "mpi"}};
+  EXPECT_THAT(complaint(torchrun), AllOf(HasSubstr("torchrun did"), HasSubstr("mpirun -n N")));
 }
 
 const Map kSlurm{{"SLURM_PROCID", "3"},    {"SLURM_NTASKS", "4"},

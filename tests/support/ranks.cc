@@ -60,6 +60,8 @@ std::string name_of(net::LinkKind links) {
       return "shm";
     case net::LinkKind::tcp:
       return "tcp";
+    case net::LinkKind::mpi:
+      return "mpi";
     case net::LinkKind::automatic:
       return "automatic";
   }

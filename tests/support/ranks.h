@@ -13,7 +13,7 @@ namespace asup::testing {
 // and throws what the lowest rank threw.
 void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body);
 
-// "inproc", "shm", "tcp": names for parameterised tests.
+// "inproc", "shm", "tcp", "mpi": names for parameterised tests.
 std::string name_of(net::LinkKind links);
 
 }  // namespace asup::testing
