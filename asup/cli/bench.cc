@@ -17,7 +17,10 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
                          "allreduce (default), reduce_scatter, allgather, broadcast or barrier");
   collective->add_option("--ranks", options->ranks, "How many ranks (default: 2)");
   collective->add_option("--sizes", *sizes, "Bytes of the whole buffer: 1K,4M,100M");
-  collective->add_option("--algorithm", options->algorithm, "Which algorithm (default: chosen)");
+  collective
+      ->add_option("--algorithm", options->algorithms,
+                   "Which algorithms: names with commas, or all (default: asup's choice)")
+      ->delimiter(',');
   collective->add_option("--buffers", options->buffers,
                          "shared (default): memory that all ranks reach; private: ordinary memory");
   collective->add_option("--link", options->link,

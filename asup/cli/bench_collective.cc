@@ -4,20 +4,27 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/cli/bench_limit.h"
+#include "asup/collective/choose.h"
 #include "asup/collective/mesh_communicator.h"
+#include "asup/collective/tuning/trial.h"
 #include "asup/launch/launch.h"
 #include "asup/net/inproc/wire.h"
+#include "asup/net/mesh.h"
 
 namespace asup::cli {
 namespace {
 
 using collective::Collective;
+using collective::Spec;
+using collective::tuning::Trial;
 
 struct Operation {
   std::string_view name;
@@ -44,124 +51,28 @@ const Operation& operation(const std::string& name) {
 
 struct Row {
   std::size_t bytes;
+  std::string algorithm;
   double min_us, p50_us, p99_us, bus_gb_s;
+  std::optional<double> share;  // of the limit
 };
 
-// One size's buffers, in memory as the bench asks for.
-class Subject {
- public:
-  Subject(Communicator& communicator, const CollectiveBench& bench, const Operation& op,
-          std::size_t bytes)
-      : communicator_(communicator) {
-    const auto n = static_cast<std::size_t>(communicator.size());
-    const std::size_t block = std::max<std::size_t>(1, bytes / sizeof(float) / n);
-    const std::size_t whole =
-        op.collective == Collective::all_reduce || op.collective == Collective::broadcast
-            ? bytes / sizeof(float)
-            : block * n;
-    call_.collective = op.collective;
-    call_.algorithm = bench.algorithm;
-    if (op.collective == Collective::barrier) return;
-    const bool shared = bench.buffers == "shared";
-    const Buffer full = buffer(shared, whole);
-    switch (op.collective) {
-      case Collective::reduce_scatter:
-        call_.input = full;
-        call_.output = buffer(shared, block);
-        break;
-      case Collective::all_gather:
-        call_.input = buffer(shared, block);
-        call_.output = full;
-        break;
-      default:
-        call_.input = call_.output = full;
-    }
-  }
-
-  void run() { communicator_.run(call_).or_throw(); }
-
-  // Runs once on known values and compares every element of the result.
-  void check_result() {
-    if (call_.collective == Collective::barrier) return run();
-    const int rank = communicator_.rank(), n = communicator_.size();
-    fill(call_.input, rank);
-    run();
-    const auto* out = static_cast<const float*>(call_.output.data);
-    const std::size_t block = call_.output.count / static_cast<std::size_t>(n);
-    for (std::size_t i = 0; i < call_.output.count; ++i) {
-      const float expected = expected_at(i, block);
-      check(out[i] == expected, "{} of {} elements: element {} is {} and should be {}",
-            name_of(call_.collective), call_.output.count, i, out[i], expected);
-    }
-    fill(call_.input, -1);  // zeros: repeated sums stay finite
-  }
-
- private:
-  static float value(int rank, std::size_t i) {
-    return static_cast<float>(rank + 1) + static_cast<float>(i % 5);
-  }
-  static void fill(Buffer& buffer, int rank) {
-    auto* values = static_cast<float*>(buffer.data);
-    for (std::size_t i = 0; i < buffer.count; ++i) values[i] = rank < 0 ? 0 : value(rank, i);
-  }
-  float expected_at(std::size_t i, std::size_t block) const {
-    const int n = communicator_.size();
-    const auto sum = [&](std::size_t at) {
-      return static_cast<float>(n * (n + 1) / 2) +
-             static_cast<float>(n) * static_cast<float>(at % 5);
-    };
-    switch (call_.collective) {
-      case Collective::all_reduce:
-        return sum(i);
-      case Collective::reduce_scatter:
-        return sum(static_cast<std::size_t>(communicator_.rank()) * call_.output.count + i);
-      case Collective::all_gather:
-        return value(static_cast<int>(i / block), i % block);
-      default:
-        return value(0, i);
-    }
-  }
-  Buffer buffer(bool shared, std::size_t count) {
-    if (shared) {
-      shared_.push_back(communicator_.allocate(count * sizeof(float)));
-      return {shared_.back()->bytes().data(), count, Dtype::f32};
-    }
-    own_.emplace_back(count);
-    return {own_.back().data(), count, Dtype::f32};
-  }
-
-  Communicator& communicator_;
-  Call call_;
-  std::vector<std::unique_ptr<SharedMemory>> shared_;
-  std::vector<std::vector<float>> own_;
-};
-
-// Microseconds of each of so many runs that they fill the time; the same number on all ranks.
-std::vector<double> time_runs(Communicator& communicator, Subject& subject, double seconds) {
-  const auto timed = [&] {
-    const auto start = Clock::now();
-    subject.run();
-    return seconds_since(start) * 1e6;
-  };
-  std::vector<double> warm;
-  for (int i = 0; i < 5; ++i) warm.push_back(timed());
-  std::vector<std::int64_t> runs{static_cast<std::int64_t>(std::clamp(
-      seconds * 1e6 / std::max(0.1, *std::min_element(warm.begin(), warm.end())), 5.0, 20000.0))};
-  communicator.broadcast(buffer_of(std::span(runs))).or_throw();
-  std::vector<double> times;
-  times.reserve(static_cast<std::size_t>(runs[0]));
-  for (std::int64_t i = 0; i < runs[0]; ++i) times.push_back(timed());
-  return times;
+// Those that can serve, where `all` are asked for; "" is the choice of asup.
+std::vector<std::string> algorithms_of(const CollectiveBench& bench, const Spec& spec) {
+  if (bench.algorithms != std::vector<std::string>{"all"}) return bench.algorithms;
+  std::vector<std::string> names;
+  for (const collective::Algorithm& algorithm : collective::algorithms())
+    if (can_serve(algorithm, spec)) names.emplace_back(algorithm.name);
+  return names;
 }
 
-Row summarize(std::vector<double> times, std::size_t bytes, double bus_factor) {
-  std::sort(times.begin(), times.end());
+Row summarize(const std::vector<double>& sorted, std::size_t bytes, double bus_factor) {
   const auto at = [&](double share) {
-    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))] * 1e6;
   };
   const double p50 = at(0.5);
-  return {bytes, times.front(), p50, at(0.99),
-          bus_factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9};
+  return {bytes, {},       at(0),
+          p50,   at(0.99), bus_factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9,
+          {}};
 }
 
 std::string human(std::size_t bytes) {
@@ -170,11 +81,15 @@ std::string human(std::size_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
+std::string name_or_auto(const std::string& algorithm) {
+  return algorithm.empty() ? "auto" : algorithm;
+}
+
 void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
   auto list = nlohmann::json::array();
-  for (const Row& row : rows)
+  for (const Row& row : rows) {
     list.push_back({{"op", bench.op},
-                    {"algorithm", bench.algorithm.empty() ? "auto" : bench.algorithm},
+                    {"algorithm", name_or_auto(row.algorithm)},
                     {"ranks", bench.ranks},
                     {"bytes", row.bytes},
                     {"link", bench.link},
@@ -184,35 +99,52 @@ void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
                     {"min_us", row.min_us},
                     {"p99_us", row.p99_us},
                     {"bus_gb_s", row.bus_gb_s}});
+    if (row.share) list.back()["share_of_limit"] = *row.share;
+  }
   std::ofstream file(bench.json);
   file << list.dump(2) << "\n";
   require(file.good(), "cannot write {}", bench.json);
 }
 
+void print_head(const CollectiveBench& bench) {
+  fmt::print("{} of f32 on {} ranks over {}, {} buffers\n", bench.op, bench.ranks, bench.link,
+             bench.buffers);
+  fmt::print("{:>12} {:<18} {:>12} {:>12} {:>12} {:>10} {:>9}\n", "size", "algorithm", "min us",
+             "p50 us", "p99 us", "bus GB/s", "of limit");
+}
+
+void print_row(const Row& row) {
+  fmt::print("{:>12} {:<18} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", human(row.bytes),
+             name_or_auto(row.algorithm), row.min_us, row.p50_us, row.p99_us, row.bus_gb_s,
+             row.share ? fmt::format("{:.2f}", *row.share) : "-");
+  std::fflush(stdout);
+}
+
 void take_part(Job& job, const CollectiveBench& bench) {
   const Operation& op = operation(bench.op);
+  const bool first = job.rank() == 0;
+  const auto limits = limits_from(net::process_environment()(kLimitsVariable));
   auto communicator = make_communicator(job);
-  if (job.rank() == 0) {
-    fmt::print("{} of f32 on {} ranks over {}, {} buffers, algorithm {}\n", bench.op, bench.ranks,
-               bench.link, bench.buffers, bench.algorithm.empty() ? "auto" : bench.algorithm);
-    fmt::print("{:>12} {:>12} {:>12} {:>12} {:>10}\n", "size", "min us", "p50 us", "p99 us",
-               "bus GB/s");
-  }
+  if (first) print_head(bench);
   std::vector<Row> rows;
   for (const std::size_t bytes : bench.sizes) {
-    Subject subject(*communicator, bench, op, bytes);
-    subject.check_result();
-    rows.push_back(summarize(time_runs(*communicator, subject, bench.quick ? 0.2 : 1.0), bytes,
-                             op.bus_factor(job.size())));
-    const Row& row = rows.back();
-    if (job.rank() == 0) {
-      fmt::print("{:>12} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f}\n", human(row.bytes), row.min_us,
-                 row.p50_us, row.p99_us, row.bus_gb_s);
-      std::fflush(stdout);
+    Trial trial(*communicator, op.collective, bytes, bench.buffers == "shared");
+    Spec spec = trial.spec();
+    spec.stage = job.mesh().shares_memory() && job.size() > 1;
+    spec.shared = spec.shared && spec.stage;
+    for (const std::string& algorithm : algorithms_of(bench, spec)) {
+      trial.check_result(algorithm);
+      rows.push_back(summarize(trial.times(algorithm, bench.quick ? 0.2 : 1.0), bytes,
+                               op.bus_factor(job.size())));
+      Row& row = rows.back();
+      row.algorithm = algorithm;
+      if (const auto limit = limits.find(bytes); limit != limits.end())
+        row.share = limit->second / row.p50_us;
+      if (first) print_row(row);
     }
-    communicator->barrier().or_throw();
+    communicator->barrier().or_throw();  // nobody frees memory that another still reads
   }
-  if (job.rank() == 0 && !bench.json.empty()) write_json(bench, rows);
+  if (first && !bench.json.empty()) write_json(bench, rows);
 }
 
 int run_as_threads(const CollectiveBench& bench) {
@@ -239,10 +171,17 @@ int run_as_threads(const CollectiveBench& bench) {
   return 0;
 }
 
-// mpirun has started the ranks, so it says how many there are.
+// A launcher has started the ranks, so it says how many there are.
+int run_as_started(CollectiveBench bench, const net::JoinOptions& identity) {
+  Job job = Job::join(identity);
+  bench.ranks = job.size();
+  take_part(job, bench);
+  return 0;
+}
+
 int run_under_mpirun(CollectiveBench bench) {
   Job job = Job::join(
-      net::identity_from(with_variable(net::process_environment(), "ASUP_LINKS", bench.link)));
+      net::identity_from(net::with_variable(net::process_environment(), "ASUP_LINKS", bench.link)));
   bench.ranks = job.size();
   bench.buffers = "private";
   take_part(job, bench);
@@ -282,15 +221,17 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
       bench.link == "shm" || bench.link == "tcp" || bench.link == "inproc" || bench.link == "mpi",
       "--link {}: there is shm, tcp, inproc and mpi", bench.link);
   require(bench.ranks >= 1 && bench.ranks <= 256, "--ranks {}: between 1 and 256", bench.ranks);
-  if (!bench.algorithm.empty())
-    collective::find_algorithm(operation(bench.op).collective, bench.algorithm);
-  if (bench.link == "inproc") return run_as_threads(bench);
+  for (const std::string& name : bench.algorithms)
+    if (!name.empty() && name != "all")
+      collective::find_algorithm(operation(bench.op).collective, name);
   if (bench.link == "mpi") return run_under_mpirun(bench);
-  if (net::process_environment()("ASUP_RANK")) {
-    Job job = Job::join();
-    take_part(job, bench);
-    return 0;
-  }
+  const net::JoinOptions identity = net::identity_from(net::process_environment());
+  if (identity.size > 1) return run_as_started(bench, identity);
+  const bool has_limit = bench.op == "allreduce" && bench.ranks > 1 && bench.link != "tcp";
+  if (has_limit && !net::process_environment()(kLimitsVariable))
+    setenv(kLimitsVariable,
+           measure_limits(bench.ranks, bench.sizes, bench.buffers, bench.quick).c_str(), 1);
+  if (bench.link == "inproc") return run_as_threads(bench);
   launch::LaunchOptions launch;
   launch.program = command;
   launch.ranks = bench.ranks;

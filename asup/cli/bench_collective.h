@@ -10,8 +10,8 @@ namespace asup::cli {
 struct CollectiveBench {
   std::string op = "allreduce";
   int ranks = 2;
-  std::vector<std::size_t> sizes;  // bytes
-  std::string algorithm;           // empty: chosen
+  std::vector<std::size_t> sizes;           // bytes
+  std::vector<std::string> algorithms{""};  // "": chosen; "all": every one that can
   std::string buffers = "shared";
   std::string link = "shm";
   std::string json;  // file for the rows; empty: none

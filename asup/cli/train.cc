@@ -93,7 +93,7 @@ void fill_in_folder(TrainConfig& config) {
 
 net::Environment environment_for(const TrainConfig& config) {
   const auto process = net::process_environment();
-  return config.links == "auto" ? process : with_variable(process, "ASUP_LINKS", config.links);
+  return config.links == "auto" ? process : net::with_variable(process, "ASUP_LINKS", config.links);
 }
 
 net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identity) {

@@ -163,7 +163,7 @@ int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
                                                       : "1K,16K,256K,4M,25M,100M");
   auto environment = net::process_environment();
   const bool by_mpirun = flags.link == "mpi";
-  if (by_mpirun) environment = with_variable(environment, "ASUP_LINKS", flags.link);
+  if (by_mpirun) environment = net::with_variable(environment, "ASUP_LINKS", flags.link);
   if (by_mpirun || environment("ASUP_RANK")) {
     Job job = Job::join(net::identity_from(environment));
     take_part(job, flags, sizes);

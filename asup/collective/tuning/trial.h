@@ -20,9 +20,11 @@ class Trial {
 
   // Runs it once on known values by this algorithm. Throws Error where a result is wrong.
   void check_result(const std::string& algorithm);
-  // Seconds of a call, the median of as many as fill `seconds`, at least 3. Where a rank may end
-  // before others have begun, all begin together, and the last to end counts; else they follow each
-  // other, by rank 0's clock.
+  // Seconds of each of as many calls as fill `seconds`, at least 3, in ascending order. Where a
+  // rank may end before others have begun, all begin together, and the last to end counts; else
+  // they follow each other, by this rank's clock.
+  std::vector<double> times(const std::string& algorithm, double seconds);
+  // Their median.
   double time(const std::string& algorithm, double seconds);
 
   // What the communicator is asked, for those who price it. `shared` as it turned out to be.

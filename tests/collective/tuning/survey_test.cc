@@ -70,7 +70,7 @@ TEST(Survey, ARowIsWrongWhereThePickIsMuchSlower) {
 TEST(Trial, RefusesWhatItCannotCheck) {
   run_ranks(1, LinkKind::inproc, [](Job& job) {
     auto communicator = make_communicator(job);
-    EXPECT_THROW(Trial(*communicator, Collective::barrier, 4, false), BadInput);
+    EXPECT_THROW(Trial(*communicator, Collective::gather, 4, false), BadInput);
   });
 }
 
