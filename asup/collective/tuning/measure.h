@@ -6,7 +6,7 @@
 // Of several tries the quickest, or the quickest quarter, count, so that what else the machine does
 // counts little.
 //
-// Collective: all ranks call it, with nothing else under way. Takes some 30 ms on one host.
+// Collective: all ranks call it, with nothing else under way. Takes some tenths of a second on one host.
 #pragma once
 
 #include "asup/collective/communicator.h"
