@@ -156,7 +156,7 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
 }
 
 int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
-  require(tuning::has_trial(collective_of(flags.op)),
+  require(tuning::has_trial(collective_of(flags.op)) && flags.op != "barrier",
           "--op {}: there is allreduce, reduce_scatter, allgather and broadcast", flags.op);
   const auto sizes = parse_sizes(!flags.sizes.empty() ? flags.sizes
                                  : flags.quick        ? "1K,64K,4M"
