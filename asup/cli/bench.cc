@@ -21,7 +21,8 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   collective->add_option("--buffers", options->buffers,
                          "shared (default): memory that all ranks reach; private: ordinary memory");
   collective->add_option("--link", options->link,
-                         "shm (default) or tcp between processes, inproc between threads");
+                         "shm (default) or tcp between processes, inproc between threads; mpi: "
+                         "under mpirun, whose -n counts instead of --ranks");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
   return {bench, [options, sizes, arguments] {

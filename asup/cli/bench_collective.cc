@@ -239,6 +239,16 @@ int run_as_threads(const CollectiveBench& bench) {
   return 0;
 }
 
+// mpirun has started the ranks, so it says how many there are.
+int run_under_mpirun(CollectiveBench bench) {
+  Job job = Job::join(
+      net::identity_from(net::with_variable(net::process_environment(), "ASUP_LINKS", bench.link)));
+  bench.ranks = job.size();
+  bench.buffers = "private";
+  take_part(job, bench);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<std::size_t> parse_sizes(const std::string& text) {
@@ -268,12 +278,14 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
   operation(bench.op);
   require(bench.buffers == "shared" || bench.buffers == "private",
           "--buffers {}: there is shared and private", bench.buffers);
-  require(bench.link == "shm" || bench.link == "tcp" || bench.link == "inproc",
-          "--link {}: there is shm, tcp and inproc", bench.link);
+  require(
+      bench.link == "shm" || bench.link == "tcp" || bench.link == "inproc" || bench.link == "mpi",
+      "--link {}: there is shm, tcp, inproc and mpi", bench.link);
   require(bench.ranks >= 1 && bench.ranks <= 256, "--ranks {}: between 1 and 256", bench.ranks);
   if (!bench.algorithm.empty())
     collective::find_algorithm(operation(bench.op).collective, bench.algorithm);
   if (bench.link == "inproc") return run_as_threads(bench);
+  if (bench.link == "mpi") return run_under_mpirun(bench);
   if (net::process_environment()("ASUP_RANK")) {
     Job job = Job::join();
     take_part(job, bench);

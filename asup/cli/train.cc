@@ -91,13 +91,12 @@ void fill_in_folder(TrainConfig& config) {
   config.out = config.resume.empty() ? train::default_run_folder(config) : config.resume;
 }
 
-net::LinkKind links_of(const std::string& name) {
-  if (name == "shm") return net::LinkKind::shm;
-  return name == "tcp" ? net::LinkKind::tcp : net::LinkKind::automatic;
+net::Environment environment_for(const TrainConfig& config) {
+  const auto process = net::process_environment();
+  return config.links == "auto" ? process : net::with_variable(process, "ASUP_LINKS", config.links);
 }
 
 net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identity) {
-  if (config.links != "auto") identity.links = links_of(config.links);
   if (!config.interface.empty()) identity.interface = config.interface;
   identity.call_timeout = Seconds(config.timeout);
   return identity;
@@ -180,7 +179,7 @@ int run_train(const TrainFlags& flags) {
   }
   const ConfigDraft draft = read_settings(flags);
   TrainConfig config = draft.config();
-  const auto identity = net::identity_from(net::process_environment());
+  const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
   require(!inside || !draft.given("workers") || config.workers == identity.size,
           "workers = {}, but {} started {} processes: leave workers out", config.workers,

@@ -34,6 +34,7 @@ constexpr const char* kFooter = R"(
 examples:
   asup tune -n 4                      four ranks on this host
   asup tune -n 4 --link tcp           the same over TCP
+  mpirun -n 4 asup tune --link mpi    the same over MPI
   asup tune --hosts alpha:2,beta:2    two on each of two hosts
 
 Each cell has the time by the prices and the time by the clock, in microseconds. * marks what the
@@ -160,8 +161,11 @@ int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
   const auto sizes = parse_sizes(!flags.sizes.empty() ? flags.sizes
                                  : flags.quick        ? "1K,64K,4M"
                                                       : "1K,16K,256K,4M,25M,100M");
-  if (net::process_environment()("ASUP_RANK")) {
-    Job job = Job::join();
+  auto environment = net::process_environment();
+  const bool by_mpirun = flags.link == "mpi";
+  if (by_mpirun) environment = net::with_variable(environment, "ASUP_LINKS", flags.link);
+  if (by_mpirun || environment("ASUP_RANK")) {
+    Job job = Job::join(net::identity_from(environment));
     take_part(job, flags, sizes);
     return 0;
   }
@@ -192,9 +196,11 @@ Command add_tune_command(CLI::App& app, const std::vector<std::string>& argument
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--hosts", flags->hosts, "Hosts to run on, over ssh: a,b or a:2,b:4")
       ->type_name("a,b");
-  command->add_option("--link", flags->link, "How ranks are linked: auto (default), shm, tcp")
+  command
+      ->add_option("--link", flags->link,
+                   "How ranks are linked: auto (default), shm, tcp; mpi: under mpirun")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+      ->check(CLI::IsMember({"auto", "shm", "tcp", "mpi"}));
   command
       ->add_option("--op", flags->op, "allreduce (default), reduce_scatter, allgather or broadcast")
       ->type_name("OP");

@@ -8,6 +8,7 @@
 
 #include "asup/cli/command.h"
 #include "asup/kernels/instruction_set.h"
+#include "asup/net/mpi/join.h"
 
 namespace asup::cli {
 
@@ -18,9 +19,11 @@ std::string version_text() {
       "asup {}\n"
       "torch {} (uses {})\n"
       "kernels use {}\n"
+      "MPI: {}\n"
       "built with {} {}\n"
       "{} {} {}",
       kVersion, TORCH_VERSION, at::get_cpu_capability(), kernels::instruction_set(),
+      net::mpi_library(),
 #ifdef __clang__
       "clang",
 #else

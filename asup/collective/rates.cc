@@ -55,7 +55,7 @@ std::vector<RateField> fields_of(Rates& rates) {
 
 Rates usual_rates(std::string_view near_link, int cores) {
   Rates rates;
-  rates.near = near_link == "tcp" ? kTcpNear : kMemory;
+  rates.near = near_link == "shm" || near_link == "inproc" ? kMemory : kTcpNear;
   rates.far = kTcpFar;
   rates.copy = {0.03e-9, 0.12e-9};
   rates.reduce = {0.05e-9, 0.18e-9};

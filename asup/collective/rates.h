@@ -45,8 +45,9 @@ struct RateField {
 };
 std::vector<RateField> fields_of(Rates& rates);
 
-// What typical machines reach, for links of this kind ("shm", "tcp", "inproc") inside a host. With
-// these, the choice of an algorithm is the same everywhere, and good enough where it is not close.
+// What typical machines reach, for links of this kind ("shm", "inproc", "tcp", "mpi") inside a
+// host. With these, the choice of an algorithm is the same everywhere, and good enough where it is
+// not close.
 Rates usual_rates(std::string_view near_link, int cores);
 
 // Equal for equal bits, and for those alone but for one case in 2^64.

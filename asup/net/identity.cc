@@ -176,6 +176,13 @@ Environment process_environment() {
   };
 }
 
+Environment with_variable(Environment environment, std::string name, std::string value) {
+  return [environment = std::move(environment), name = std::move(name),
+          value = std::move(value)](const char* asked) {
+    return asked == name ? std::optional(value) : environment(asked);
+  };
+}
+
 JoinOptions identity_from(const Environment& environment) {
   const Variables variables(environment);
   JoinOptions options = from_launcher(variables);

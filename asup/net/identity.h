@@ -52,6 +52,8 @@ struct JoinOptions {
 // Looks a variable up; std::getenv in the product, a map in tests.
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment process_environment();
+// The same but for one variable: a flag that counts before it.
+Environment with_variable(Environment environment, std::string name, std::string value);
 
 // Throws BadInput that names the variable and what to do. With no launcher's variables at all: a
 // job of one.

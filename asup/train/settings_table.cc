@@ -52,7 +52,7 @@ const std::vector<Setting>& table() {
       {"buffers", "Workers", &C::buffers, "BatchNorm statistics: each worker's own, rank 0's, or the average", {}, {"local", "broadcast", "average"}, Scope::fixed},
       {"bucket-mb", "Workers", &C::bucket_mb, "gradients travel in buckets of about so many megabytes", {0, 4096, true, false}},
       {"algorithm", "Workers", &C::algorithm, "of the all-reduce; auto: the best for the links"},
-      {"links", "Workers", &C::links, "auto: shared memory between workers of one host, TCP between hosts", {}, {"auto", "shm", "tcp"}},
+      {"links", "Workers", &C::links, "auto: shared memory between workers of one host, TCP between hosts; mpi: under mpirun", {}, {"auto", "shm", "tcp", "mpi"}},
       {"interface", "Workers", &C::interface, "network interface or address that workers listen on; empty: the route to the coordinator"},
       {"timeout", "Workers", &C::timeout, "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}},
       {"conv-path", "Workers", &C::conv_path, "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}},

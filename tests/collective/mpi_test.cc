@@ -20,11 +20,8 @@ using ::testing::HasSubstr;
 
 // As mpirun's variables say, with links over MPI.
 net::JoinOptions identity() {
-  const net::Environment process = net::process_environment();
   net::JoinOptions options =
-      net::identity_from([&](const char* name) -> std::optional<std::string> {
-        return std::string(name) == "ASUP_LINKS" ? "mpi" : process(name);
-      });
+      net::identity_from(net::with_variable(net::process_environment(), "ASUP_LINKS", "mpi"));
   options.call_timeout = Seconds(30);
   return options;
 }

@@ -53,6 +53,7 @@ Surroundings surroundings_of(Job& job) {
   result.hosts = hosts_of(roster, members);
   result.cores = usable_cores();
   if (job.options().links == net::LinkKind::tcp) result.near_link = "tcp";
+  if (job.options().links == net::LinkKind::mpi) result.near_link = result.far_link = "mpi";
   const net::Loop::Turn turn(job.mesh().loop());
   for (int rank = 0; rank < job.size(); ++rank) {
     const int host = result.hosts[static_cast<std::size_t>(rank)];

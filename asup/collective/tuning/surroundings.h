@@ -12,14 +12,16 @@ namespace asup::collective::tuning {
 struct Surroundings {
   std::vector<int> hosts;          // by rank, numbered from 0 in the order of the ranks
   std::vector<std::string> names;  // by host
-  std::string near_link = "shm";   // between ranks of one host: shm, tcp, inproc
+  std::string near_link = "shm";   // between ranks of one host: shm, inproc, tcp, mpi
   std::string far_link = "tcp";    // between hosts
   int cores = 1;                   // that this process may use
 
   int ranks_on(int host) const;
   int most_ranks_on_a_host() const;
   // Ranks of one host are linked by memory and there is only that one.
-  bool all_by_memory() const { return names.size() <= 1 && near_link != "tcp"; }
+  bool all_by_memory() const {
+    return names.size() <= 1 && (near_link == "shm" || near_link == "inproc");
+  }
 
   // What the rates of a job are remembered by: asup's version, links, cores, hosts and ranks on
   // each. The order of the hosts does not count.
