@@ -38,6 +38,14 @@ class OverMpi(Case):
                             f"--out={self.path('refused')}")
         self.assertIn("MPI did not start this process", line)
         self.assertIn("mpirun -n N", line)
+        self.assertIn("mpirun -n N", self.refused("run", "-n2", "--links=mpi", "--", "true"))
+
+    def test_the_variable_does_as_well_as_the_flag(self):
+        self.environment["ASUP_LINKS"] = "mpi"
+        self.assertIn("mpirun -n N", self.refused("run", "-n2", "--", "true"))
+        done = self.mpirun("train", *SMALL, "--steps=3", f"--out={self.path('variable')}")
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+        self.assertEqual(len(Run(self.path("variable")).losses), 3)
 
 
 if __name__ == "__main__":
