@@ -50,7 +50,8 @@ void add_places(CLI::App& run, RunFlags& flags) {
   run.add_option("--links", options.links, "How ranks are linked: auto (default), shm, tcp")
       ->type_name("KIND")
       ->envname("ASUP_LINKS")
-      ->check(CLI::IsMember({"auto", "shm", "tcp"}));
+      // Variables are read whichever command is called, and under mpirun this one may say mpi.
+      ->check(CLI::IsMember({"auto", "shm", "tcp", "mpi"}));
   run.add_option("--ssh", options.ssh, "The ssh command, with options (default: ssh)")
       ->type_name("COMMAND");
   run.add_option("--remote-asup", options.remote_asup,
@@ -105,6 +106,10 @@ std::vector<std::string> program_of(const CLI::App& run, const ProgramArguments&
 int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& program) {
   auto& options = flags.options;
   options.program = program_of(run, program);
+  require(
+      options.links != "mpi",
+      "links over MPI were asked for (--links or ASUP_LINKS), but asup run starts ranks without "
+      "it: start them with mpirun -n N, or use other links");
   if (!flags.hosts.empty()) options.hosts = launch::parse_hosts(flags.hosts);
   options.join_timeout = Seconds(flags.join_timeout);
   options.call_timeout = Seconds(flags.call_timeout);

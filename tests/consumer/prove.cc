@@ -9,7 +9,9 @@ int main() {
   std::printf("asup %s\n", asup::kVersion);
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != Collective::all_reduce) continue;
-    const Spec spec{.ranks = 5, .count = 1000, .shared = algorithm.needs_shared,
+    const Spec spec{.ranks = 5,
+                    .count = 1000,
+                    .shared = algorithm.needs_shared,
                     .stage = algorithm.needs_stage};
     const auto flaw = verify(algorithm, spec);
     std::printf("%s on 5 ranks: %s\n", algorithm.name.data(),

@@ -6,7 +6,8 @@
 // Of several tries the quickest, or the quickest quarter, count, so that what else the machine does
 // counts little.
 //
-// Collective: all ranks call it, with nothing else under way. Takes some tenths of a second on one host.
+// Collective: all ranks call it, with nothing else under way. Takes some tenths of a second on one
+// host.
 #pragma once
 
 #include "asup/collective/communicator.h"

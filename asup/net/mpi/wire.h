@@ -19,8 +19,8 @@
 
 namespace asup::net {
 
-inline constexpr std::size_t kMpiMessage = 64 * 1024;
-inline constexpr std::size_t kMpiMessages = 8;
+inline constexpr std::size_t kMpiMessage = 256 * 1024;
+inline constexpr std::size_t kMpiMessages = 4;
 static_assert(kMpiMessage % kUnit == 0);  // so that no unit is cut
 
 class MpiWire : public Wire {
