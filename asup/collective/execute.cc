@@ -200,6 +200,7 @@ void Execution::find_memory(int peer, const Envelope& theirs) {
 
 // True when the round is through. The steps see each tile in their order while it is in the cache.
 bool Execution::run_memory(LaneRun& lane) {
+  group_.mesh.wake_sleepers();  // this may take a while
   const Round& round = lane.current();
   const std::size_t size = round.front().dst.size();
   const bool tiled = std::all_of(round.begin(), round.end(),

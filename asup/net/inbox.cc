@@ -17,14 +17,22 @@ bool well_formed(const FrameHeader& frame) {
 
 }  // namespace
 
+Inbox::ChannelState& Inbox::channel_state(Channel channel) {
+  if (!last_state_ || last_channel_ != channel) {
+    last_channel_ = channel;
+    last_state_ = &channels_[channel];
+  }
+  return *last_state_;
+}
+
 void Inbox::receive(Channel channel, Receiver& receiver) {
-  ChannelState& state = channels_[channel];
+  ChannelState& state = channel_state(channel);
   state.receivers.push_back(&receiver);
   if (!state.aside.empty()) give_aside(channel, state);
 }
 
 void Inbox::forget(Channel channel) {
-  ChannelState& state = channels_[channel];
+  ChannelState& state = channel_state(channel);
   state.receivers.clear();
   state.aside.clear();
   state.dropping = state.dropping || state.remaining > 0;
@@ -93,7 +101,7 @@ bool Inbox::read_header() {
     default:
       break;
   }
-  channel_ = &channels_[frame_.channel];
+  channel_ = &channel_state(frame_.channel);
   head_got_ = 0;
   payload_left_ = frame_.payload;
   aside_of_frame_ = 0;

@@ -61,6 +61,7 @@ class Inbox {
   bool read_head();
   bool read_payload();
   bool skip_padding();
+  ChannelState& channel_state(Channel channel);
   void open_message();
   void close_message(ChannelState& state);
   void give_aside(Channel channel, ChannelState& state);
@@ -69,6 +70,8 @@ class Inbox {
   Wire& wire_;
   Outbox& outbox_;
   std::unordered_map<Channel, ChannelState> channels_;
+  Channel last_channel_ = 0;            // looked for, and
+  ChannelState* last_state_ = nullptr;  // found: the next is often the same
 
   // The frame under way.
   enum class Stage { header, head, payload, padding } stage_ = Stage::header;

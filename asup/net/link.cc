@@ -8,7 +8,7 @@ void Link::forget(Channel channel) {
 }
 
 bool Link::progress() {
-  if (end_ != LinkEnd::open) return false;
+  if (end_ != LinkEnd::open || (outbox_.empty() && wire_->quiet())) return false;
   const bool closed = wire_->closed();  // before reading: what came before the end still counts
   const Inbox::Progress in = inbox_.progress();
   if (in == Inbox::Progress::goodbye)

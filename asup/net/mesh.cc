@@ -1,6 +1,7 @@
 #include "asup/net/mesh.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "asup/base/error.h"
@@ -162,7 +163,17 @@ bool Mesh::progress() {
     if (peer != rank_) moved = progress_link(peer) || moved;
   for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
   while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
+  wake_sleepers();
   return moved;
+}
+
+// A fence waits for the bytes to reach the other cores' view: one for all links, not one for each.
+void Mesh::wake_sleepers() {
+  const auto owes = [](const auto& link) { return link && link->wire().owes_wake(); };
+  if (std::none_of(links_.begin(), links_.end(), owes)) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const auto& link : links_)
+    if (owes(link)) link->wire().wake_if_asleep();
 }
 
 bool Mesh::progress_link(int rank) {
@@ -181,11 +192,13 @@ bool Mesh::busy() {
   for (const auto& [id, mover] : movers_)
     if (mover->busy()) return true;
   for (const auto& link : links_)
-    if (link && link->end() == LinkEnd::open && link->has_unsent()) return true;
+    if (link && ((link->end() == LinkEnd::open && link->has_unsent()) || link->wire().owes_wake()))
+      return true;
   return false;
 }
 
 bool Mesh::arm() {
+  wake_sleepers();
   bool sleep = true;
   for (const auto& link : links_)
     if (link && link->end() == LinkEnd::open) sleep = link->wire().arm(link->has_unsent()) && sleep;

@@ -47,6 +47,9 @@ class Mesh : private Loop::Body {
   void add(std::uint64_t communicator, Mover& mover);
   void remove(std::uint64_t communicator);
   void send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text);
+  // Wakes peers that sleep and do not know yet what was written for them. progress() does so at its
+  // end; before it, whoever is about to be busy for long.
+  void wake_sleepers();
   // Goes up whenever a link ends.
   std::uint64_t endings() const { return endings_; }
   LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }

@@ -15,10 +15,18 @@ constexpr std::size_t kMinFramePayload = 16 * 1024;
 
 }  // namespace
 
+Outbox::ChannelState& Outbox::channel_state(Channel channel) {
+  if (!last_state_ || last_channel_ != channel) {
+    last_channel_ = channel;
+    last_state_ = &channels_[channel];
+  }
+  return *last_state_;
+}
+
 void Outbox::send(Channel channel, Outgoing& message) {
   check(message.head.size() <= kMaxHead, "message head of {} bytes", message.head.size());
   message.done = false;
-  ChannelState& state = channels_[channel];
+  ChannelState& state = channel_state(channel);
   state.messages.push_back(&message);
   make_ready(channel, state);
 }
@@ -28,7 +36,7 @@ void Outbox::send_credit(Channel channel, std::uint64_t bytes) {
 }
 
 void Outbox::add_credit(Channel channel, std::uint64_t bytes) {
-  ChannelState& state = channels_[channel];
+  ChannelState& state = channel_state(channel);
   state.credit += bytes;
   make_ready(channel, state);
 }
@@ -89,7 +97,7 @@ bool Outbox::next_frame() {
   while (!ready_.empty()) {
     const Channel channel = ready_.front();
     ready_.pop_front();
-    ChannelState& state = channels_[channel];
+    ChannelState& state = channel_state(channel);
     state.ready = false;
     if (state.messages.empty()) continue;
     frame_message(channel, state);

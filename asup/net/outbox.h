@@ -44,6 +44,7 @@ class Outbox {
     std::uint64_t credit = kWindow;
   };
 
+  ChannelState& channel_state(Channel channel);
   void make_ready(Channel channel, ChannelState& state);
   bool next_frame();
   void frame_message(Channel channel, ChannelState& state);
@@ -52,9 +53,11 @@ class Outbox {
 
   Wire& wire_;
   std::unordered_map<Channel, ChannelState> channels_;
-  std::deque<Channel> ready_;        // have something to send and credit for it
-  std::deque<FrameHeader> credits_;  // go first
-  bool goodbye_due_ = false;         // goes last
+  Channel last_channel_ = 0;            // looked for, and
+  ChannelState* last_state_ = nullptr;  // found: the next is often the same
+  std::deque<Channel> ready_;           // have something to send and credit for it
+  std::deque<FrameHeader> credits_;     // go first
+  bool goodbye_due_ = false;            // goes last
 
   // The frame being written, which the wire may take in parts.
   alignas(kUnit) std::array<std::byte, kUnit + kMaxHead> small_{};  // header and head, padded

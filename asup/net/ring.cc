@@ -26,11 +26,11 @@ std::size_t RingWriter::room() {
   return room;
 }
 
-RingWriter::Written RingWriter::write(std::span<const ConstBytes> pieces) {
+std::size_t RingWriter::write(std::span<const ConstBytes> pieces) {
   std::size_t total = 0;
   for (ConstBytes piece : pieces) total += piece.size();
   const std::size_t taken = std::min(total, room()) / kUnit * kUnit;
-  if (taken == 0) return {0, false};
+  if (taken == 0) return 0;
   std::size_t left = taken;
   std::size_t at = tail_ % capacity_;
   for (ConstBytes piece : pieces) {
@@ -44,9 +44,7 @@ RingWriter::Written RingWriter::write(std::span<const ConstBytes> pieces) {
   }
   tail_ += taken;
   header_.tail.store(tail_, std::memory_order_release);
-  // Pairs with the fence in RingReader::arm: either we see it asleep, or it sees the bytes.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return {taken, header_.reader_sleeps.load(std::memory_order_relaxed) != 0};
+  return taken;
 }
 
 bool RingWriter::arm() {
@@ -66,16 +64,9 @@ RingReader::RingReader(void* memory, std::size_t capacity)
 }
 
 ConstBytes RingReader::peek() {
-  if (known_tail_ == head_) known_tail_ = header_.tail.load(std::memory_order_acquire);
+  if (empty()) return {};
   const std::size_t at = head_ % capacity_;
   return {data_ + at, std::min<std::size_t>(known_tail_ - head_, capacity_ - at)};
-}
-
-bool RingReader::give_room() {
-  given_ = head_;
-  header_.head.store(head_, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return header_.writer_sleeps.load(std::memory_order_relaxed) != 0;
 }
 
 bool RingReader::arm() {

@@ -21,12 +21,10 @@ class RingWriter {
  public:
   RingWriter(void* memory, std::size_t capacity);
 
-  // Returns bytes taken (a multiple of kUnit) and whether the reader must be rung.
-  struct Written {
-    std::size_t bytes;
-    bool ring;
-  };
-  Written write(std::span<const ConstBytes> pieces);
+  // Returns bytes taken, a multiple of kUnit.
+  std::size_t write(std::span<const ConstBytes> pieces);
+  // After a full fence: either we see it asleep here, or it sees the bytes before it sleeps.
+  bool reader_sleeps() const { return header_.reader_sleeps.load(std::memory_order_relaxed) != 0; }
 
   // Before sleeping for room; false when there is room already.
   bool arm();
@@ -48,12 +46,22 @@ class RingReader {
 
   ConstBytes peek();  // what can be read in one piece; empty when there is nothing
   void skip(std::size_t bytes) { head_ += bytes; }
-  // Whether enough was read, or all there was, to give the room back: each time costs a fence.
+  // Nothing to read.
+  bool empty() {
+    if (known_tail_ == head_) known_tail_ = header_.tail.load(std::memory_order_acquire);
+    return known_tail_ == head_;
+  }
+  // Whether enough was read, or all there was, to give the room back: the writer's line is fetched
+  // each time.
   bool owes_room() const {
     return head_ != given_ && (head_ == known_tail_ || head_ - given_ >= capacity_ / 8);
   }
-  // Gives it back; returns whether the writer must be rung.
-  bool give_room();
+  void give_room() {
+    given_ = head_;
+    header_.head.store(head_, std::memory_order_release);
+  }
+  // After a full fence, as above.
+  bool writer_sleeps() const { return header_.writer_sleeps.load(std::memory_order_relaxed) != 0; }
 
   bool arm();
   void disarm();

@@ -6,8 +6,8 @@
 namespace asup::net {
 
 std::size_t RingWire::write(std::span<const ConstBytes> pieces) {
-  const auto [bytes, ring] = writer_.write(pieces);
-  if (ring) wake_peer();
+  const std::size_t bytes = writer_.write(pieces);
+  owes_wake_ |= bytes > 0;
   return bytes;
 }
 
@@ -15,7 +15,9 @@ ConstBytes RingWire::peek(std::size_t) { return reader_.peek(); }
 
 void RingWire::skip(std::size_t bytes) {
   reader_.skip(bytes);
-  if (reader_.owes_room() && reader_.give_room()) wake_peer();
+  if (!reader_.owes_room()) return;
+  reader_.give_room();
+  owes_wake_ = true;
 }
 
 std::size_t RingWire::read(Bytes into) {
@@ -25,6 +27,11 @@ std::size_t RingWire::read(Bytes into) {
   std::memcpy(into.data(), there.data(), n);
   skip(n);
   return n;
+}
+
+void RingWire::wake_if_asleep() {
+  owes_wake_ = false;
+  if (writer_.reader_sleeps() || reader_.writer_sleeps()) wake_peer();
 }
 
 bool RingWire::arm(bool wants_room) {

@@ -20,6 +20,8 @@ class RingWire : public Wire {
   ConstBytes peek(std::size_t want) override;
   void skip(std::size_t bytes) override;
   std::size_t read(Bytes into) override;
+  bool quiet() override { return reader_.empty() && !closed(); }
+  void wake_if_asleep() override;
   bool arm(bool wants_room) override;
   void disarm() override;
 

@@ -52,6 +52,14 @@ class Wire {
   // Moves what has arrived into `into`; returns how much.
   virtual std::size_t read(Bytes into) = 0;
 
+  // Nothing has come and nothing has ended: there is no need to look further. May say no in doubt.
+  virtual bool quiet() { return false; }
+
+  // A sleeping peer may not know yet of what was written and read. needs, before it: a full fence
+  // after the last write or read, one for any number of wires
+  virtual void wake_if_asleep() {}
+  bool owes_wake() const { return owes_wake_; }
+
   // Nothing will be written any more; the peer reads up to here and then sees the end.
   virtual void end_writing() {}
   // The peer closed or died; bytes that arrived before can still be read.
@@ -70,6 +78,9 @@ class Wire {
   virtual void withdraw(std::uint32_t region) = 0;
   // The peer's region as mapped here; empty when it was not offered.
   virtual Bytes reach(std::uint32_t region) = 0;
+
+ protected:
+  bool owes_wake_ = false;
 };
 
 }  // namespace asup::net
