@@ -56,33 +56,38 @@ class Execution::Incoming : public net::Receiver {
 };
 
 struct Execution::LaneRun {
+  explicit LaneRun(std::pmr::memory_resource* memory)
+      : sends(memory), send_peers(memory), receives(memory) {}
+
   const Lane* lane = nullptr;
   int number = 0;
   net::Channel channel = 0;
   std::size_t round = 0;
   bool posted = false;
   std::size_t offset = 0;  // of the elements that a memory round has done
-  std::vector<net::Outgoing> sends;
-  std::vector<int> send_peers;
-  std::vector<Incoming> receives;  // links hold their addresses while a round is posted
-  std::size_t receiving = 0;       // used of `receives`
+  std::pmr::vector<net::Outgoing> sends;
+  std::pmr::vector<int> send_peers;
+  std::pmr::vector<Incoming> receives;  // links hold their addresses while a round is posted
+  std::size_t receiving = 0;            // used of `receives`
 
   const Round& current() const { return (*lane)[round]; }
 };
 
 Execution::Execution(const Group& group, const Spec& spec, const Envelope& envelope,
-                     const Plan& plan, Operands operands, int first_lane)
+                     const Plan& plan, Operands operands, std::pmr::memory_resource* memory,
+                     int first_lane)
     : group_(group),
       spec_(spec),
       envelope_(envelope),
       plan_(plan),
       operands_(operands),
       element_(size_of(envelope.dtype)),
-      peers_(group.members.size()),
+      peers_(group.members.size(), memory),
+      lanes_(memory),
       lanes_left_(plan.lanes.size()) {
-  lanes_.resize(plan.lanes.size());
+  lanes_.reserve(plan.lanes.size());
   for (std::size_t i = 0; i < plan.lanes.size(); ++i) {
-    LaneRun& run = lanes_[i];
+    LaneRun& run = lanes_.emplace_back(memory);
     run.lane = &plan.lanes[i];
     run.number = static_cast<int>(i);
     run.channel = channel_of(group.id, first_lane + run.number);
@@ -128,6 +133,7 @@ void Execution::post(LaneRun& lane) {
   lane.sends.clear();
   lane.sends.reserve(round.size());
   lane.send_peers.clear();
+  lane.send_peers.reserve(round.size());
   lane.receiving = 0;
   if (lane.receives.size() < round.size()) lane.receives.resize(round.size());
   for (const Step& step : round) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,11 @@ class Execution {
     std::byte* stage = nullptr;
   };
 
-  // The group, spec, plan and the operands' memory stay until the execution is gone. `first_lane`
-  // is the channel of the plan's first lane.
+  // The group, spec, plan and the operands' memory stay until the execution is gone, and so does
+  // `memory`, where it keeps its own small things. `first_lane` is the channel of the plan's first
+  // lane.
   Execution(const Group& group, const Spec& spec, const Envelope& envelope, const Plan& plan,
-            Operands operands, int first_lane = 0);
+            Operands operands, std::pmr::memory_resource* memory, int first_lane = 0);
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -95,8 +97,8 @@ class Execution {
   const Plan& plan_;
   const Operands operands_;
   const std::size_t element_;  // bytes
-  std::vector<PeerMemory> peers_;
-  std::vector<LaneRun> lanes_;
+  std::pmr::vector<PeerMemory> peers_;
+  std::pmr::vector<LaneRun> lanes_;
   std::size_t lanes_left_;
   std::string mismatch_;
   std::uint64_t bytes_moved_ = 0;

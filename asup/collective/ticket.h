@@ -1,6 +1,7 @@
 // One call on its way through a mesh communicator: made by the caller, carried out under the turn.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ struct Ticket : Work::State {
   Deadline deadline;
 
   // Under the turn.
+  std::array<std::byte, 512> room;  // for the small things of small plans
+  std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
   std::optional<Execution> execution;
   bool asked = false;  // the deadline passed; the others were asked where they are
   Deadline answers_due;

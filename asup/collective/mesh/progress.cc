@@ -49,7 +49,7 @@ void MeshCommunicator::begin(Ticket& ticket) {
   ticket.operands.scratch =
       scratch_.at_least(ticket.prepared->plan.scratch * size_of(ticket.envelope.dtype));
   ticket.execution.emplace(group_, ticket.prepared->spec, ticket.envelope, ticket.prepared->plan,
-                           ticket.operands, ticket.first_lane);
+                           ticket.operands, &ticket.memory, ticket.first_lane);
   trace(TraceEvent::Kind::begin, ticket);
 }
 
