@@ -21,6 +21,14 @@ int class_of(std::size_t bytes) {
   return bytes == 0 ? -1 : static_cast<int>(std::bit_width(std::min(bytes, kMostBytes) - 1));
 }
 
+// The cheapest, unless `by_rule` takes hardly longer.
+const Algorithm* pick_of(const std::vector<Priced>& order, const Algorithm& by_rule) {
+  const Picoseconds least = order.front().price;
+  for (const Priced& priced : order)
+    if (priced.algorithm == &by_rule && priced.price - least <= least / 3) return &by_rule;
+  return order.front().algorithm;
+}
+
 }  // namespace
 
 std::vector<Priced> price_all(const Spec& spec, const Rates& rates, std::size_t element,
@@ -39,30 +47,34 @@ Chooser::Chooser(const Rates& rates, std::vector<int> hosts)
   require_valid(rates_);
 }
 
-const std::vector<Priced>& Chooser::order(const Spec& spec, std::size_t element) {
+const Chooser::Known& Chooser::known(const Spec& spec, std::size_t element) {
   check(spec.ranks == static_cast<int>(hosts_.size()), "a call of {} ranks among {}", spec.ranks,
         hosts_.size());
   // An element may have more bytes than a call can count.
   const std::size_t bytes = spec.count > kMostBytes / element ? kMostBytes : spec.count * element;
   const int size = class_of(bytes);
-  std::vector<Priced>& known =
-      known_[{spec.collective, size, spec.shared, spec.stage, spec.in_place, element}];
-  if (known.empty()) {
+  Known& known = known_[{spec.collective, size, spec.shared, spec.stage, spec.in_place, element}];
+  if (known.order.empty()) {
     Spec typical = spec;
     typical.count = size < 0 ? 0 : std::max<std::size_t>((std::size_t{1} << size) / element, 1);
     typical.counts.clear();
     typical.root = 0;
-    known = price_all(typical, rates_, element, hosts_);
-    check(!known.empty(), "no algorithm for {}", name_of(spec.collective));
+    known.order = price_all(typical, rates_, element, hosts_);
+    check(!known.order.empty(), "no algorithm for {}", name_of(spec.collective));
+    known.pick = pick_of(known.order, collective::choose(typical));
   }
   return known;
+}
+
+const std::vector<Priced>& Chooser::order(const Spec& spec, std::size_t element) {
+  return known(spec, element).order;
 }
 
 const Algorithm& Chooser::choose(const Spec& spec, std::size_t element, std::string_view name) {
   // Nothing to weigh: somebody has, or there is one way only.
   if (!name.empty() || spec.ranks == 1 || is_point_to_point(spec.collective))
     return collective::choose(spec, name);
-  return *order(spec, element).front().algorithm;
+  return *known(spec, element).pick;
 }
 
 }  // namespace asup::collective::tuning

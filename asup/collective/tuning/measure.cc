@@ -270,6 +270,9 @@ Rates put_together(const std::vector<Found>& all, Rates rates) {
   slowest(&Found::far, &Rates::far);
   rates.copy = {median([](const Rates& r) { return r.copy.cached; }),
                 median([](const Rates& r) { return r.copy.memory; })};
+  // At either end a byte is copied at least.
+  rates.near.send_byte = std::max(rates.near.send_byte, rates.copy.cached);
+  rates.near.recv_byte = std::max(rates.near.recv_byte, rates.copy.cached);
   rates.reduce = {median([](const Rates& r) { return r.reduce.cached; }),
                   median([](const Rates& r) { return r.reduce.memory; })};
   rates.call = median([](const Rates& r) { return r.call; });
