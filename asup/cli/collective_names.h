@@ -13,8 +13,4 @@ collective::Collective collective_of(const std::string& word);
 
 std::string word_for(collective::Collective collective);
 
-inline bool is_point_to_point(collective::Collective collective) {
-  return collective == collective::Collective::send || collective == collective::Collective::recv;
-}
-
 }  // namespace asup::cli

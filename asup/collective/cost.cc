@@ -369,6 +369,7 @@ Picoseconds price_by_few(const Algorithm& algorithm, const Spec& spec, const Rat
     few.counts.clear();
     few.root = std::min(spec.root, ranks - 1);
     const Fewer fewer = fewer_hosts(hosts, spec.ranks, ranks);
+    few.hosts = fewer.hosts;
     Rates share = rates;  // as many ranks to a core as before
     const auto cores = static_cast<std::size_t>(rates.cores) * fewer.together / fewer.before;
     share.cores = static_cast<double>(std::max<std::size_t>(cores, 1));

@@ -1,35 +1,41 @@
 #include "asup/collective/notes.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <charconv>
 #include <sstream>
 #include <vector>
 
 namespace asup::collective {
 
-std::string write_outcome(const Outcome& outcome) {
-  std::string ranks;
-  for (const int rank : outcome.ranks())
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
-  return fmt::format("{} {} {}", static_cast<int>(outcome.kind()), ranks, outcome.message());
+std::string write_failure(const Failure& failure) {
+  const Outcome& outcome = failure.outcome;
+  return fmt::format("{} {} {} {}", failure.generation, static_cast<int>(outcome.kind()),
+                     fmt::join(outcome.ranks(), ","), outcome.message());
 }
 
-Outcome read_outcome(std::string_view text) {
+std::optional<Failure> read_failure(std::string_view text) {
   std::istringstream in{std::string(text)};
+  std::uint64_t generation = 0;
   int kind = 0;
-  in >> kind;
-  in.get();
+  if (!(in >> generation >> kind) || in.get() != ' ') return std::nullopt;
+  if (kind <= 0 || kind > static_cast<int>(Outcome::Kind::broken)) return std::nullopt;
   std::vector<int> ranks;
   for (int rank = 0; in.peek() != ' ' && in >> rank;) {
     ranks.push_back(rank);
     if (in.peek() == ',') in.get();
   }
-  in.clear();
-  in.get();
+  if (in.get() != ' ') return std::nullopt;
   std::string message;
   std::getline(in, message, '\0');
-  const bool known = kind > 0 && kind <= static_cast<int>(Outcome::Kind::broken);
-  return {known ? static_cast<Outcome::Kind>(kind) : Outcome::Kind::broken, message, ranks};
+  return Failure{generation, {static_cast<Outcome::Kind>(kind), message, ranks}};
+}
+
+std::optional<std::uint64_t> read_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 }  // namespace asup::collective

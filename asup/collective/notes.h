@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,14 +11,23 @@
 namespace asup::collective {
 
 enum NoteKind : std::uint32_t {
-  kFailed = 1,  // text: which generation, and the outcome as write_outcome() puts it
+  kFailed = 1,  // text: as write_failure() puts it
   kWhere = 2,   // how many calls have you started?
   kHere = 3,    // text: the number
   kLeft = 4     // text: who is left, as write_word() puts it (survivors.h)
 };
 
-// "1 2,5 the message": kind, ranks, message.
-std::string write_outcome(const Outcome& outcome);
-Outcome read_outcome(std::string_view text);
+// How a communicator failed that had been rebuilt so often.
+struct Failure {
+  std::uint64_t generation = 0;
+  Outcome outcome;
+};
+
+// "0 1 2,5 the message": generation, kind, ranks, message. Nothing where the text is no such note.
+std::string write_failure(const Failure& failure);
+std::optional<Failure> read_failure(std::string_view text);
+
+// Of kHere. Nothing where the text is no number.
+std::optional<std::uint64_t> read_number(std::string_view text);
 
 }  // namespace asup::collective

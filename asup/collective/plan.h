@@ -42,6 +42,10 @@ enum class Collective : std::uint8_t {
 
 std::string_view name_of(Collective collective);
 
+inline bool is_point_to_point(Collective collective) {
+  return collective == Collective::send || collective == Collective::recv;
+}
+
 enum class Area : std::uint8_t {
   input,
   output,

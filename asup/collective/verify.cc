@@ -11,10 +11,6 @@
 namespace asup::collective {
 namespace {
 
-bool is_point_to_point(Collective collective) {
-  return collective == Collective::send || collective == Collective::recv;
-}
-
 void prove(const Spec& spec, const std::vector<Plan>& plans) {
   proof::check_shape(spec, plans);
   proof::check_rounds(spec, plans);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
 
 namespace asup::net {
 namespace {
@@ -38,15 +39,10 @@ void relax() {
 #endif
 }
 
-int cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 }  // namespace
 
 Patience Patience::for_host(int ranks) {
-  if (ranks <= cores()) return {};
+  if (ranks <= usable_cores()) return {};
   using std::chrono::microseconds;
   return {microseconds(0), microseconds(0), microseconds(200)};
 }

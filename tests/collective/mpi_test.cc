@@ -80,8 +80,13 @@ TEST(OverMpi, ARankThatLeavesIsNamedAndTheOthersGoOn) {
   auto job = std::make_unique<Job>(Job::join(identity()));
   auto communicator = make_communicator(*job);
   ASSERT_TRUE(communicator->barrier().ok());
-  if (job->rank() == 2) return;
   std::vector<float> values(1000, 1.0f);
+  if (job->rank() == 2) {  // leaves when all the others are past the barrier
+    for (const int other : {0, 1, 3})
+      ASSERT_TRUE(communicator->recv(buffer_of(std::span(values)), other).ok());
+    return;
+  }
+  ASSERT_TRUE(communicator->send(buffer_of(std::span(values)), 2).ok());
   const Outcome outcome = communicator->all_reduce(buffer_of(std::span(values)));
   EXPECT_EQ(outcome.kind(), Outcome::Kind::lost);
   EXPECT_THAT(outcome.message(), HasSubstr("rank 2"));

@@ -24,10 +24,6 @@
 
 namespace asup::collective {
 
-inline bool is_point_to_point(Collective collective) {
-  return collective == Collective::send || collective == Collective::recv;
-}
-
 class MeshCommunicator : public Communicator, private net::Mesh::Mover {
  public:
   MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members, int rank,

@@ -84,9 +84,8 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
   const auto peer = static_cast<std::size_t>(place - group_.members.begin());
   switch (kind) {
     case kFailed:
-      if (const auto generation = text.substr(0, text.find(' '));
-          generation == std::to_string(generation_))
-        fail(read_outcome(text.substr(generation.size() + 1)));
+      if (const auto failure = read_failure(text); failure && failure->generation == generation_)
+        fail(failure->outcome);
       break;
     case kWhere:
       mesh_.send_note(member, lineage_, kHere, std::to_string(started_));
@@ -94,7 +93,7 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
     case kHere:
       for (auto& [number, queue] : queues_)
         for (const TicketPtr& ticket : queue)
-          if (ticket->asked) ticket->answers[peer] = std::stoull(std::string(text));
+          if (ticket->asked) ticket->answers[peer] = read_number(text).value_or(Ticket::kNoAnswer);
       break;
     case kLeft:
       if (const auto word = read_word(text)) hear_who_is_left(member, *word);
@@ -115,7 +114,7 @@ void MeshCommunicator::fail(Outcome why) {
       group_.link(peer).forget(channel_of(group_.id, lane));
     group_.link(peer).forget(channel_of(group_.id, kPointToPointLane));
     mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kFailed,
-                    fmt::format("{} {}", generation_, write_outcome(why)));
+                    write_failure({generation_, why}));
   }
   for (auto& [number, queue] : queues_)
     for (const TicketPtr& ticket : queue) ticket->finish(why);

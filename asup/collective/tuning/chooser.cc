@@ -12,10 +12,6 @@ namespace {
 // Calls of more bytes than this are chosen for as if they had so many: nothing changes beyond.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-bool is_point_to_point(Collective collective) {
-  return collective == Collective::send || collective == Collective::recv;
-}
-
 // k where 2^k is the least that holds all the bytes; -1 for none.
 int class_of(std::size_t bytes) {
   return bytes == 0 ? -1 : static_cast<int>(std::bit_width(std::min(bytes, kMostBytes) - 1));
