@@ -1,8 +1,5 @@
 #include "asup/net/ring_wire.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace asup::net {
 
 std::size_t RingWire::write(std::span<const ConstBytes> pieces) {
@@ -18,15 +15,6 @@ void RingWire::skip(std::size_t bytes) {
   if (!reader_.owes_room()) return;
   reader_.give_room();
   owes_wake_ = true;
-}
-
-std::size_t RingWire::read(Bytes into) {
-  const ConstBytes there = reader_.peek();
-  const std::size_t n = std::min(there.size(), into.size());
-  if (n == 0) return 0;
-  std::memcpy(into.data(), there.data(), n);
-  skip(n);
-  return n;
 }
 
 void RingWire::wake_if_asleep() {

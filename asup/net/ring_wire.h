@@ -19,7 +19,6 @@ class RingWire : public Wire {
   std::size_t write(std::span<const ConstBytes> pieces) override;
   ConstBytes peek(std::size_t want) override;
   void skip(std::size_t bytes) override;
-  std::size_t read(Bytes into) override;
   bool quiet() override { return reader_.empty() && !closed(); }
   void wake_if_asleep() override;
   bool arm(bool wants_room) override;

@@ -50,7 +50,7 @@ class Wire {
   virtual ConstBytes peek(std::size_t want) = 0;
   virtual void skip(std::size_t bytes) = 0;
   // Moves what has arrived into `into`; returns how much.
-  virtual std::size_t read(Bytes into) = 0;
+  virtual std::size_t read(Bytes into);
 
   // Nothing has come and nothing has ended: there is no need to look further. May say no in doubt.
   virtual bool quiet() { return false; }
@@ -68,16 +68,17 @@ class Wire {
   // Before sleeping: asks the peer to wake `fd()` on news, and says whether sleep is right (nothing
   // has come meanwhile). `wants_room`: a write did not fit.
   virtual bool arm(bool wants_room) = 0;
-  virtual void disarm() = 0;
+  virtual void disarm() {}
   // -1: nothing wakes a sleeper, who must look again after a short while.
   virtual int fd() const = 0;
-  virtual void on_fd_ready() = 0;
+  virtual void on_fd_ready() {}
 
+  // Of wires that share memory; on the others nothing is ever offered.
   // Lets the peer reach the region; it sees it before any byte written from now on.
-  virtual void offer(const RegionHandle& region) = 0;
-  virtual void withdraw(std::uint32_t region) = 0;
+  virtual void offer(const RegionHandle& /*region*/) {}
+  virtual void withdraw(std::uint32_t /*region*/) {}
   // The peer's region as mapped here; empty when it was not offered.
-  virtual Bytes reach(std::uint32_t region) = 0;
+  virtual Bytes reach(std::uint32_t /*region*/) { return {}; }
 
  protected:
   bool owes_wake_ = false;

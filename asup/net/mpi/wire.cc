@@ -59,8 +59,7 @@ void MpiWire::end_writing() {
   if (!has_ended(request)) MpiProcess::get().keep(request, {});
 }
 
-// What has arrived of the next message and was not taken yet.
-ConstBytes MpiWire::front() {
+ConstBytes MpiWire::peek(std::size_t want) {
   Message& message = in_[next_in_];
   if (arrived_ == 0 && !closed_) {
     int came = 0;
@@ -72,12 +71,8 @@ ConstBytes MpiWire::front() {
     arrived_ = static_cast<std::size_t>(size);
     closed_ = size == 0;
   }
+  if (arrived_ - taken_ < want) return {};
   return ConstBytes(message.bytes).subspan(taken_, arrived_ - taken_);
-}
-
-ConstBytes MpiWire::peek(std::size_t want) {
-  const ConstBytes there = front();
-  return there.size() < want ? ConstBytes{} : there;
 }
 
 void MpiWire::skip(std::size_t bytes) {
@@ -86,15 +81,6 @@ void MpiWire::skip(std::size_t bytes) {
   post(in_[next_in_]);
   next_in_ = (next_in_ + 1) % kMpiMessages;
   arrived_ = taken_ = 0;
-}
-
-std::size_t MpiWire::read(Bytes into) {
-  const ConstBytes there = front();
-  const std::size_t n = std::min(there.size(), into.size());
-  if (n == 0) return 0;
-  std::memcpy(into.data(), there.data(), n);
-  skip(n);
-  return n;
 }
 
 }  // namespace asup::net

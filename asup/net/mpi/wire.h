@@ -33,16 +33,10 @@ class MpiWire : public Wire {
   std::size_t write(std::span<const ConstBytes> pieces) override;
   ConstBytes peek(std::size_t want) override;
   void skip(std::size_t bytes) override;
-  std::size_t read(Bytes into) override;
   void end_writing() override;
   bool closed() const override { return closed_; }
   bool arm(bool) override { return true; }
-  void disarm() override {}
   int fd() const override { return -1; }
-  void on_fd_ready() override {}
-  void offer(const RegionHandle&) override {}
-  void withdraw(std::uint32_t) override {}
-  Bytes reach(std::uint32_t) override { return {}; }
 
  private:
   struct Message {
@@ -50,7 +44,6 @@ class MpiWire : public Wire {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void post(Message& message);
-  ConstBytes front();
 
   const std::shared_ptr<MpiGroup> group_;
   const int peer_, out_tag_, in_tag_;

@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -76,13 +75,8 @@ ConstBytes TcpWire::peek(std::size_t want) {
 void TcpWire::skip(std::size_t bytes) { begin_ += bytes; }
 
 std::size_t TcpWire::read(Bytes into) {
-  if (begin_ == end_ && into.size() >= kDirectBytes) return receive(into);
-  const ConstBytes there = peek(1);
-  const std::size_t n = std::min(there.size(), into.size());
-  if (n == 0) return 0;
-  std::memcpy(into.data(), there.data(), n);
-  skip(n);
-  return n;
+  const bool straight = begin_ == end_ && into.size() >= kDirectBytes;
+  return straight ? receive(into) : Wire::read(into);
 }
 
 }  // namespace asup::net

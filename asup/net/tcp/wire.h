@@ -23,12 +23,7 @@ class TcpWire : public Wire {
   void end_writing() override;
   bool closed() const override { return closed_; }
   bool arm(bool) override { return begin_ == end_ && !closed_; }
-  void disarm() override {}
-  void on_fd_ready() override {}
   int fd() const override { return socket_; }
-  void offer(const RegionHandle&) override {}
-  void withdraw(std::uint32_t) override {}
-  Bytes reach(std::uint32_t) override { return {}; }
 
  private:
   std::size_t receive(Bytes into);
