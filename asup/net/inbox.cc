@@ -17,22 +17,14 @@ bool well_formed(const FrameHeader& frame) {
 
 }  // namespace
 
-Inbox::ChannelState& Inbox::channel_state(Channel channel) {
-  if (!last_state_ || last_channel_ != channel) {
-    last_channel_ = channel;
-    last_state_ = &channels_[channel];
-  }
-  return *last_state_;
-}
-
 void Inbox::receive(Channel channel, Receiver& receiver) {
-  ChannelState& state = channel_state(channel);
+  ChannelState& state = channels_.of(channel);
   state.receivers.push_back(&receiver);
   if (!state.aside.empty()) give_aside(channel, state);
 }
 
 void Inbox::forget(Channel channel) {
-  ChannelState& state = channel_state(channel);
+  ChannelState& state = channels_.of(channel);
   state.receivers.clear();
   state.aside.clear();
   state.dropping = state.dropping || state.remaining > 0;
@@ -101,7 +93,7 @@ bool Inbox::read_header() {
     default:
       break;
   }
-  channel_ = &channel_state(frame_.channel);
+  channel_ = &channels_.of(frame_.channel);
   head_got_ = 0;
   payload_left_ = frame_.payload;
   aside_of_frame_ = 0;

@@ -6,9 +6,9 @@
 #include <array>
 #include <deque>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "asup/net/channels.h"
 #include "asup/net/frame.h"
 #include "asup/net/outbox.h"
 
@@ -61,7 +61,6 @@ class Inbox {
   bool read_head();
   bool read_payload();
   bool skip_padding();
-  ChannelState& channel_state(Channel channel);
   void open_message();
   void close_message(ChannelState& state);
   void give_aside(Channel channel, ChannelState& state);
@@ -69,9 +68,7 @@ class Inbox {
 
   Wire& wire_;
   Outbox& outbox_;
-  std::unordered_map<Channel, ChannelState> channels_;
-  Channel last_channel_ = 0;            // looked for, and
-  ChannelState* last_state_ = nullptr;  // found: the next is often the same
+  Channels<ChannelState> channels_;
 
   // The frame under way.
   enum class Stage { header, head, payload, padding } stage_ = Stage::header;

@@ -15,18 +15,10 @@ constexpr std::size_t kMinFramePayload = 16 * 1024;
 
 }  // namespace
 
-Outbox::ChannelState& Outbox::channel_state(Channel channel) {
-  if (!last_state_ || last_channel_ != channel) {
-    last_channel_ = channel;
-    last_state_ = &channels_[channel];
-  }
-  return *last_state_;
-}
-
 void Outbox::send(Channel channel, Outgoing& message) {
   check(message.head.size() <= kMaxHead, "message head of {} bytes", message.head.size());
   message.done = false;
-  ChannelState& state = channel_state(channel);
+  ChannelState& state = channels_.of(channel);
   state.messages.push_back(&message);
   make_ready(channel, state);
 }
@@ -36,7 +28,7 @@ void Outbox::send_credit(Channel channel, std::uint64_t bytes) {
 }
 
 void Outbox::add_credit(Channel channel, std::uint64_t bytes) {
-  ChannelState& state = channel_state(channel);
+  ChannelState& state = channels_.of(channel);
   state.credit += bytes;
   make_ready(channel, state);
 }
@@ -47,10 +39,10 @@ void Outbox::forget(Channel channel) {
     payload_ = own_payload_;
     completes_ = nullptr;
   }
-  if (const auto found = channels_.find(channel); found != channels_.end()) {
-    found->second.messages.clear();
-    found->second.begun = false;
-    found->second.offset = 0;
+  if (ChannelState* state = channels_.find(channel)) {
+    state->messages.clear();
+    state->begun = false;
+    state->offset = 0;
   }
 }
 
@@ -97,7 +89,7 @@ bool Outbox::next_frame() {
   while (!ready_.empty()) {
     const Channel channel = ready_.front();
     ready_.pop_front();
-    ChannelState& state = channel_state(channel);
+    ChannelState& state = channels_.of(channel);
     state.ready = false;
     if (state.messages.empty()) continue;
     frame_message(channel, state);

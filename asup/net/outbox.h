@@ -4,9 +4,9 @@
 
 #include <array>
 #include <deque>
-#include <unordered_map>
 #include <vector>
 
+#include "asup/net/channels.h"
 #include "asup/net/frame.h"
 
 namespace asup::net {
@@ -44,7 +44,6 @@ class Outbox {
     std::uint64_t credit = kWindow;
   };
 
-  ChannelState& channel_state(Channel channel);
   void make_ready(Channel channel, ChannelState& state);
   bool next_frame();
   void frame_message(Channel channel, ChannelState& state);
@@ -52,12 +51,10 @@ class Outbox {
   void finish_frame();
 
   Wire& wire_;
-  std::unordered_map<Channel, ChannelState> channels_;
-  Channel last_channel_ = 0;            // looked for, and
-  ChannelState* last_state_ = nullptr;  // found: the next is often the same
-  std::deque<Channel> ready_;           // have something to send and credit for it
-  std::deque<FrameHeader> credits_;     // go first
-  bool goodbye_due_ = false;            // goes last
+  Channels<ChannelState> channels_;
+  std::deque<Channel> ready_;        // have something to send and credit for it
+  std::deque<FrameHeader> credits_;  // go first
+  bool goodbye_due_ = false;         // goes last
 
   // The frame being written, which the wire may take in parts.
   alignas(kUnit) std::array<std::byte, kUnit + kMaxHead> small_{};  // header and head, padded
