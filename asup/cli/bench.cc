@@ -2,7 +2,9 @@
 #include <memory>
 
 #include "asup/cli/bench_collective.h"
+#include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
+#include "asup/cli/sizes.h"
 
 namespace asup::cli {
 
@@ -12,8 +14,9 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   CLI::App* collective = bench->add_subcommand(
       "collective", "Time a collective between processes of this host, results checked first");
   auto options = std::make_shared<CollectiveBench>();
+  auto op = std::make_shared<std::string>("allreduce");
   auto sizes = std::make_shared<std::string>("1K,16K,256K,4M,25M,100M");
-  collective->add_option("--op", options->op,
+  collective->add_option("--op", *op,
                          "allreduce (default), reduce_scatter, allgather, broadcast or barrier");
   collective->add_option("--ranks", options->ranks, "How many ranks (default: 2)");
   collective->add_option("--sizes", *sizes, "Bytes of the whole buffer: 1K,4M,100M");
@@ -28,7 +31,8 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
                          "under mpirun, whose -n counts instead of --ranks");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {bench, [options, sizes, arguments] {
+  return {bench, [options, op, sizes, arguments] {
+            options->collective = collective_of(*op);
             options->sizes = parse_sizes(*sizes);
             std::vector<std::string> command{"/proc/self/exe"};
             command.insert(command.end(), arguments.begin(), arguments.end());

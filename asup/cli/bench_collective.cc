@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,8 @@
 
 #include "asup/base/error.h"
 #include "asup/cli/bench_limit.h"
+#include "asup/cli/collective_names.h"
+#include "asup/cli/sizes.h"
 #include "asup/collective/choose.h"
 #include "asup/collective/mesh_communicator.h"
 #include "asup/collective/tuning/trial.h"
@@ -26,27 +26,20 @@ using collective::Collective;
 using collective::Spec;
 using collective::tuning::Trial;
 
-struct Operation {
-  std::string_view name;
-  Collective collective;
-  double (*bus_factor)(int ranks);  // bytes a rank's link carries for each byte of the whole
-};
-
-constexpr Operation kOperations[] = {
-    {"allreduce", Collective::all_reduce, [](int n) { return 2.0 * (n - 1) / n; }},
-    {"reduce_scatter", Collective::reduce_scatter, [](int n) { return 1.0 * (n - 1) / n; }},
-    {"allgather", Collective::all_gather, [](int n) { return 1.0 * (n - 1) / n; }},
-    {"broadcast", Collective::broadcast, [](int) { return 1.0; }},
-    {"barrier", Collective::barrier, [](int) { return 0.0; }},
-};
-
-const Operation& operation(const std::string& name) {
-  std::string names;
-  for (const Operation& op : kOperations) {
-    if (op.name == name) return op;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", op.name);
+// Bytes that a rank's link carries for each byte of the whole.
+double bus_factor(Collective collective, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * others;
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+      return others;
+    case Collective::broadcast:
+      return 1;
+    default:  // a barrier
+      return 0;
   }
-  throw BadInput(fmt::format("--op {}: there is {}", name, names));
 }
 
 struct Row {
@@ -65,20 +58,13 @@ std::vector<std::string> algorithms_of(const CollectiveBench& bench, const Spec&
   return names;
 }
 
-Row summarize(const std::vector<double>& sorted, std::size_t bytes, double bus_factor) {
+Row summarize(const std::vector<double>& sorted, std::size_t bytes, double factor) {
   const auto at = [&](double share) {
     return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))] * 1e6;
   };
   const double p50 = at(0.5);
-  return {bytes, {},       at(0),
-          p50,   at(0.99), bus_factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9,
+  return {bytes, {}, at(0), p50, at(0.99), factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9,
           {}};
-}
-
-std::string human(std::size_t bytes) {
-  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
-  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} B", bytes);
 }
 
 std::string name_or_auto(const std::string& algorithm) {
@@ -88,7 +74,7 @@ std::string name_or_auto(const std::string& algorithm) {
 void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
   auto list = nlohmann::json::array();
   for (const Row& row : rows) {
-    list.push_back({{"op", bench.op},
+    list.push_back({{"op", word_for(bench.collective)},
                     {"algorithm", name_or_auto(row.algorithm)},
                     {"ranks", bench.ranks},
                     {"bytes", row.bytes},
@@ -107,35 +93,34 @@ void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
 }
 
 void print_head(const CollectiveBench& bench) {
-  fmt::print("{} of f32 on {} ranks over {}, {} buffers\n", bench.op, bench.ranks, bench.link,
-             bench.buffers);
+  fmt::print("{} of f32 on {} ranks over {}, {} buffers\n", word_for(bench.collective), bench.ranks,
+             bench.link, bench.buffers);
   fmt::print("{:>12} {:<18} {:>12} {:>12} {:>12} {:>10} {:>9}\n", "size", "algorithm", "min us",
              "p50 us", "p99 us", "bus GB/s", "of limit");
 }
 
 void print_row(const Row& row) {
-  fmt::print("{:>12} {:<18} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", human(row.bytes),
+  fmt::print("{:>12} {:<18} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", size_word(row.bytes),
              name_or_auto(row.algorithm), row.min_us, row.p50_us, row.p99_us, row.bus_gb_s,
              row.share ? fmt::format("{:.2f}", *row.share) : "-");
   std::fflush(stdout);
 }
 
 void take_part(Job& job, const CollectiveBench& bench) {
-  const Operation& op = operation(bench.op);
   const bool first = job.rank() == 0;
   const auto limits = limits_from(net::process_environment()(kLimitsVariable));
   auto communicator = make_communicator(job);
   if (first) print_head(bench);
   std::vector<Row> rows;
   for (const std::size_t bytes : bench.sizes) {
-    Trial trial(*communicator, op.collective, bytes, bench.buffers == "shared");
+    Trial trial(*communicator, bench.collective, bytes, bench.buffers == "shared");
     Spec spec = trial.spec();
     spec.stage = job.mesh().shares_memory() && job.size() > 1;
     spec.shared = spec.shared && spec.stage;
     for (const std::string& algorithm : algorithms_of(bench, spec)) {
       trial.check_result(algorithm);
       rows.push_back(summarize(trial.times(algorithm, bench.quick ? 0.2 : 1.0), bytes,
-                               op.bus_factor(job.size())));
+                               bus_factor(bench.collective, job.size())));
       Row& row = rows.back();
       row.algorithm = algorithm;
       if (const auto limit = limits.find(bytes); limit != limits.end())
@@ -190,31 +175,10 @@ int run_under_mpirun(CollectiveBench bench) {
 
 }  // namespace
 
-std::vector<std::size_t> parse_sizes(const std::string& text) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    std::size_t number = 0;
-    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const std::string_view unit(rest, static_cast<std::size_t>(word.data() + word.size() - rest));
-    const int shift = unit.empty()  ? 0
-                      : unit == "K" ? 10
-                      : unit == "M" ? 20
-                      : unit == "G" ? 30
-                                    : -1;
-    require(error == std::errc() && shift >= 0 && number >= 1 && number <= (1u << 20),
-            "--sizes: '{}' is no size; write bytes as 512, 4K, 25M or 1G, separated by commas",
-            word);
-    require(number << shift >= sizeof(float), "--sizes: {} holds no element of 4 bytes", word);
-    sizes.push_back(number << shift);
-    begin = end + 1;
-  }
-  return sizes;
-}
-
 int run_collective_bench(const CollectiveBench& bench, const std::vector<std::string>& command) {
-  operation(bench.op);
+  require(collective::tuning::has_trial(bench.collective),
+          "--op {}: there is allreduce, reduce_scatter, allgather, broadcast and barrier",
+          word_for(bench.collective));
   require(bench.buffers == "shared" || bench.buffers == "private",
           "--buffers {}: there is shared and private", bench.buffers);
   require(
@@ -222,12 +186,12 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
       "--link {}: there is shm, tcp, inproc and mpi", bench.link);
   require(bench.ranks >= 1 && bench.ranks <= 256, "--ranks {}: between 1 and 256", bench.ranks);
   for (const std::string& name : bench.algorithms)
-    if (!name.empty() && name != "all")
-      collective::find_algorithm(operation(bench.op).collective, name);
+    if (!name.empty() && name != "all") collective::find_algorithm(bench.collective, name);
   if (bench.link == "mpi") return run_under_mpirun(bench);
   const net::JoinOptions identity = net::identity_from(net::process_environment());
   if (identity.size > 1) return run_as_started(bench, identity);
-  const bool has_limit = bench.op == "allreduce" && bench.ranks > 1 && bench.link != "tcp";
+  const bool has_limit =
+      bench.collective == Collective::all_reduce && bench.ranks > 1 && bench.link != "tcp";
   if (has_limit && !net::process_environment()(kLimitsVariable))
     setenv(kLimitsVariable,
            measure_limits(bench.ranks, bench.sizes, bench.buffers, bench.quick).c_str(), 1);

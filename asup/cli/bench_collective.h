@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "asup/collective/plan.h"
+
 namespace asup::cli {
 
 struct CollectiveBench {
-  std::string op = "allreduce";
+  collective::Collective collective = collective::Collective::all_reduce;
   int ranks = 2;
   std::vector<std::size_t> sizes;           // bytes
   std::vector<std::string> algorithms{""};  // "": chosen; "all": every one that can
@@ -17,9 +19,6 @@ struct CollectiveBench {
   std::string json;  // file for the rows; empty: none
   bool quick = false;
 };
-
-// "1K,4M,100M": bytes, with K, M and G for powers of 1024. Throws BadInput.
-std::vector<std::size_t> parse_sizes(const std::string& text);
 
 // Starts the ranks, or, started as one of them, takes part; prints the table. The exit status.
 int run_collective_bench(const CollectiveBench& bench, const std::vector<std::string>& command);

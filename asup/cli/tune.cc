@@ -2,7 +2,6 @@
 // remembers the rates, by which jobs on the same hosts choose from then on.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,9 +9,9 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/cli/bench_collective.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
+#include "asup/cli/sizes.h"
 #include "asup/cli/usage.h"
 #include "asup/collective/mesh_communicator.h"
 #include "asup/collective/tuning/cache.h"
@@ -46,12 +45,6 @@ struct TuneFlags {
   bool quick = false;
 };
 
-std::string human(std::size_t bytes) {
-  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
-  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
-  return fmt::format("{}", bytes);
-}
-
 void print_head(const std::vector<const collective::Algorithm*>& columns) {
   fmt::print("{:>8}", "size");
   for (const auto* algorithm : columns) fmt::print(" {:>24}", algorithm->name);
@@ -59,7 +52,7 @@ void print_head(const std::vector<const collective::Algorithm*>& columns) {
 }
 
 void print_row(const SurveyRow& row) {
-  fmt::print("{:>8}", human(row.bytes));
+  fmt::print("{:>8}", size_word(row.bytes));
   for (std::size_t i = 0; i < row.cells.size(); ++i) {
     const SurveyCell& cell = row.cells[i];
     const bool picked = i == row.picked;
@@ -79,8 +72,8 @@ void print_verdict(const std::vector<SurveyRow>& rows) {
     ++wrong;
     const SurveyCell &pick = row.cells[row.picked], &best = row.cells[row.best];
     fmt::print("{}: the prices pick {}, which took {:.1f} us; {} took {:.1f} us: {:.0f} % lost\n",
-               human(row.bytes), pick.algorithm->name, pick.measured * 1e6, best.algorithm->name,
-               best.measured * 1e6, row.lost() * 100);
+               size_word(row.bytes), pick.algorithm->name, pick.measured * 1e6,
+               best.algorithm->name, best.measured * 1e6, row.lost() * 100);
   }
   fmt::print("the prices pick the best, within a tenth, at {} of {} sizes\n",
              rows.size() - static_cast<std::size_t>(wrong), rows.size());
@@ -91,7 +84,7 @@ nlohmann::json rows_of(const TuneFlags& flags, const std::vector<SurveyRow>& row
   auto list = nlohmann::json::array();
   for (const SurveyRow& row : rows)
     for (std::size_t i = 0; i < row.cells.size(); ++i)
-      list.push_back({{"op", flags.op},
+      list.push_back({{"op", word_for(collective_of(flags.op))},
                       {"algorithm", row.cells[i].algorithm->name},
                       {"ranks", ranks},
                       {"bytes", row.bytes},
@@ -133,7 +126,7 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
   options.seconds = flags.quick ? 0.01 : 0.2;
   if (first) {
     fmt::print("{}, measured in {:.0f} ms\n{}\n{} of f32, {} buffers: predicted / measured us\n",
-               around.key(), seconds * 1e3, describe(rates), flags.op,
+               around.key(), seconds * 1e3, describe(rates), word_for(options.collective),
                options.shared ? "shared" : "private");
     std::fflush(stdout);
   }
@@ -156,7 +149,8 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
 }
 
 int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
-  require(tuning::has_trial(collective_of(flags.op)) && flags.op != "barrier",
+  const auto op = collective_of(flags.op);
+  require(tuning::has_trial(op) && op != collective::Collective::barrier,
           "--op {}: there is allreduce, reduce_scatter, allgather and broadcast", flags.op);
   const auto sizes = parse_sizes(!flags.sizes.empty() ? flags.sizes
                                  : flags.quick        ? "1K,64K,4M"
