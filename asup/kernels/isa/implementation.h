@@ -5,7 +5,9 @@
 #include "asup/kernels/isa/cast_loops.h"
 #include "asup/kernels/isa/divide_loops.h"
 #include "asup/kernels/isa/reduce_loops.h"
+#include "asup/kernels/isa/scan_loops.h"
 #include "asup/kernels/isa/table.h"
+#include "asup/kernels/isa/update_loops.h"
 
 namespace asup::kernels {
 namespace {
@@ -82,7 +84,9 @@ void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
   });
 }
 
-constexpr Table make_table(const char* name) { return {name, reduce, divide, cast}; }
+constexpr Table make_table(const char* name) {
+  return {name, reduce, divide, cast, update, sums_of_squares, count_not_finite};
+}
 
 }  // namespace
 }  // namespace asup::kernels

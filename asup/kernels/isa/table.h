@@ -6,10 +6,11 @@
 #include <span>
 
 #include "asup/base/dtype.h"
+#include "asup/kernels/update.h"
 
 namespace asup::kernels {
 
-// Arguments are checked by the callers (reduce.cc, cast.cc); contracts are in reduce.h and cast.h.
+// Arguments are checked by the callers (reduce.cc, cast.cc, …); contracts are in their headers.
 struct Table {
   const char* name;
   // needs: one source or more; divisor > 1 only for a sum
@@ -17,6 +18,12 @@ struct Table {
                  std::size_t source_count, std::size_t count, int divisor);
   void (*divide)(Dtype dtype, void* data, std::size_t count, int divisor);
   void (*cast)(Dtype from, const void* src, Dtype to, void* dst, std::size_t count);
+  void (*update)(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,
+                 const GradientSource* sources, std::size_t source_count, float* const* copies,
+                 std::size_t copy_count, std::size_t count);
+  void (*sums_of_squares)(const float* parameters, const GradientSource* sources,
+                          std::size_t source_count, std::size_t count, SquareSums& sums);
+  std::size_t (*count_not_finite)(const float* data, std::size_t count);
 };
 
 extern const Table kBaselineTable;  // what every processor of the architecture has

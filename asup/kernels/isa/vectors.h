@@ -1,9 +1,9 @@
 // Vectors of the width that the instruction set of this compilation has, as GCC's vector extension.
 //
-// Everything in isa/ except table.h is compiled once for each instruction set, so it all lives in
-// an unnamed namespace and calls no inline function of another header: were a shared inline
-// function emitted here with wide instructions, the linker might keep that copy for everybody.
-// Values only; safe from any thread.
+// Everything in isa/ except table.h, and in update/, is compiled once for each instruction set, so
+// it all lives in an unnamed namespace and calls no inline function of another header: were a
+// shared inline function emitted here with wide instructions, the linker might keep that copy for
+// everybody. Values only; safe from any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,71 @@
+// Sums and counts over rows of floats. Element i always goes to lane i % 16, whatever the width of
+// vectors, so that all instruction sets add up in the same order.
+// Pure; safe from any thread.
+#pragma once
+
+#include "asup/kernels/isa/gradient_loops.h"
+
+namespace asup::kernels {
+namespace {
+
+// In doubles, which hold the square of a float exactly.
+class LanesOfSquares {
+ public:
+  void add(const float* data, std::size_t count) {
+    for_each_line<0, 1>(
+        nullptr, &data, count, [this](std::byte* const*, const std::byte* const* read) {
+          for (std::size_t i = 0; i < kVectors; ++i) {
+            const auto x =
+                __builtin_convertvector(load_vector<Narrow>(read[0] + i * sizeof(Narrow)), Wide);
+            lanes_[i] += x * x;
+          }
+        });
+  }
+
+  double total() const {
+    double lanes[kLineFloats];
+    __builtin_memcpy(lanes, lanes_, sizeof lanes);
+    double sum = 0;
+    for (const double lane : lanes) sum += lane;
+    return sum;
+  }
+
+ private:
+  using Wide = Vector<double>;
+  using Narrow = Vector<float, kVectorBytes / sizeof(double)>;
+  static constexpr std::size_t kVectors = kLineBytes / sizeof(Narrow);
+
+  Wide lanes_[kVectors] = {};
+};
+
+void sums_of_squares(const float* parameters, const GradientSource* sources,
+                     std::size_t source_count, std::size_t count, SquareSums& sums) {
+  LanesOfSquares of_parameters, of_gradient;
+  alignas(kLineBytes) float tile[kTileFloats];
+  for_each_float_tile(count, [&](std::size_t begin, std::size_t size) {
+    of_parameters.add(parameters + begin, size);
+    of_gradient.add(gradient_tile(tile, sources, source_count, parameters, begin, size), size);
+  });
+  sums = {of_parameters.total(), of_gradient.total()};
+}
+
+std::size_t count_not_finite(const float* data, std::size_t count) {
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  std::size_t total = 0;
+  for_each_float_tile(count, [&](std::size_t begin, std::size_t size) {
+    const float* at_tile = data + begin;
+    Words found = {};
+    for_each_line<0, 1>(nullptr, &at_tile, size,
+                        [&found](std::byte* const*, const std::byte* const* read) {
+                          for (std::size_t at = 0; at < kLineBytes; at += kVectorBytes) {
+                            const Words bits = load_vector<Words>(read[0] + at);
+                            found -= (Words)((bits & kExponent) == kExponent);
+                          }
+                        });
+    for (std::size_t lane = 0; lane < kFloats; ++lane) total += found[lane];
+  });
+  return total;
+}
+
+}  // namespace
+}  // namespace asup::kernels

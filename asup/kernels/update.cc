@@ -1,0 +1,46 @@
+#include "asup/kernels/update.h"
+
+#include <cmath>
+
+#include "asup/base/error.h"
+#include "asup/kernels/isa/table.h"
+
+namespace asup::kernels {
+namespace {
+
+void check_apart(const float* parameters, const float* other, std::size_t count, const char* what) {
+  check(other + count <= parameters || parameters + count <= other,
+        "kernels: the {} at {} overlaps the {} parameters at {}; it must be apart from them", what,
+        fmt::ptr(other), count, fmt::ptr(parameters));
+}
+
+}  // namespace
+
+void update(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,
+            Gradient gradient, std::span<float* const> copies, std::size_t count) {
+  check(!gradient.empty(), "kernels: nothing to update with: the gradient has no sources");
+  check(step.updates >= 1, "kernels: updates count from 1 on; this one is number 0");
+  const std::size_t slots = state_slots(rule);
+  if (count == 0) return;
+  for (std::size_t i = 0; i < slots; ++i) check_apart(parameters, state[i], count, "state");
+  for (const float* copy : copies) check_apart(parameters, copy, count, "copy");
+  for (const GradientSource& source : gradient)
+    check_apart(parameters, source.data, count, "gradient");
+  best_table().update(rule, step, parameters, state, gradient.data(), gradient.size(),
+                      copies.data(), copies.size(), count);
+}
+
+SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size_t count) {
+  check(!gradient.empty(), "kernels: no gradient to take the norm of: it has no sources");
+  SquareSums sums;
+  best_table().sums_of_squares(parameters, gradient.data(), gradient.size(), count, sums);
+  return sums;
+}
+
+double lars_ratio(const Rule& rule, const SquareSums& sums) {
+  if (sums.parameters == 0 || sums.gradient == 0) return 1;
+  const double norm = std::sqrt(sums.parameters);
+  return rule.trust * norm / (std::sqrt(sums.gradient) + rule.weight_decay * norm);
+}
+
+}  // namespace asup::kernels

@@ -1,0 +1,64 @@
+// Applies an update rule to parameters that lie in a row, as one pass over memory.
+//
+// All memory is aligned as floats are, not more. The result of a parameter depends on its inputs
+// alone, not on its place, on how the row is cut up, or on the instruction set: bits are equal
+// everywhere. Nothing is allocated. Safe from any thread on memory of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "asup/kernels/rule.h"
+
+namespace asup::kernels {
+
+struct UpdateStep {
+  double lr = 0;
+  std::uint64_t updates = 1;  // of these parameters, this one included: 1 the first time
+  double trust_ratio = 1;     // lars: lars_ratio() of the tensor that the parameters are part of
+};
+
+// A part of a gradient. Where a worker computed it at parameters that have changed since, `backup`
+// holds those it saw: then it is compensated for the delay by
+//   g + lambda · g ⊙ g ⊙ (parameters − backup),
+// before weighting. S. Zheng et al., "Asynchronous stochastic gradient descent with delay
+// compensation", ICML 2017, arXiv:1609.08326, algorithm 2, with a constant lambda (DC-ASGD-c).
+struct GradientSource {
+  const float* data = nullptr;
+  float weight = 1;
+  const float* backup = nullptr;  // none: no compensation
+  float lambda = 0;
+};
+
+// Its sources, each times its weight, added up from left to right.
+using Gradient = std::span<const GradientSource>;
+
+// Changes `count` parameters and their state, and writes the new parameters to each of `copies`
+// too. `state` has state_slots(rule) rows of `count` floats, 0 before the first update.
+// What is written must not overlap with anything else, except that a copy may be exactly the memory
+// of a source or of a backup, which are read before it is written: a worker's own parameters, which
+// it saw and which are to be replaced, need no second place as its backup.
+// needs: a source or more; step.updates >= 1
+void update(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,
+            Gradient gradient, std::span<float* const> copies, std::size_t count);
+
+// Of a tensor or of some pieces of it, which add up.
+struct SquareSums {
+  double parameters = 0;
+  double gradient = 0;
+
+  SquareSums& operator+=(const SquareSums& piece) {
+    parameters += piece.parameters;
+    gradient += piece.gradient;
+    return *this;
+  }
+};
+
+// needs: a source or more
+SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size_t count);
+
+// The factor of the learning rate of a tensor, in lars: see update/lars.h.
+double lars_ratio(const Rule& rule, const SquareSums& sums);
+
+}  // namespace asup::kernels

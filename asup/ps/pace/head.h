@@ -1,0 +1,146 @@
+// The head's mind: joins the pacer (when), the ledger (which samples) and the controller (how
+// strict). The server tells it what happens and carries out what it decides.
+//
+// Every event returns decisions, to be carried out in their order on all servers. Times are seconds
+// on any clock that does not go back. The same events at the same times give the same decisions.
+// One thread at a time.
+//
+//   Head head({.workers = 4, .pace = {.kind = Kind::ssp}, .work = work});
+//   for each worker that has joined:  carry_out(head.arrived(worker, now));
+//   when all servers have a push:     carry_out(head.pushed(push, now));
+//   when a worker is through a fence: carry_out(head.passed_fence(worker, now));
+//   when a worker is lost:            carry_out(head.left(worker, now));
+//   when head.wake() has come:        carry_out(head.tick(now));
+//
+// Nothing is released before all workers have arrived or left. After that, a worker may leave and
+// arrive again at any time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "asup/ps/pace/choice.h"
+#include "asup/ps/pace/ledger.h"
+#include "asup/ps/pace/pacer.h"
+
+namespace asup::ps::pace {
+
+class Controller;
+
+// Send the worker the parameters as they are now, and tell it what to do.
+struct Release {
+  enum class To {
+    work,   // on `lease`, or without leases on whatever it likes
+    fence,  // meet the others, who are all at the same version, and say passed_fence()
+    end     // all work is done
+  };
+  int worker = 0;
+  To to = To::work;
+  std::optional<Lease> lease;
+  std::uint64_t fence = 0;    // to a fence: steps that are done
+  std::uint64_t version = 0;  // of the parameters
+  bool operator==(const Release&) const = default;
+};
+
+using Decision = std::variant<Update, Drop, Release>;
+using Decisions = std::vector<Decision>;
+
+struct HeadOptions {
+  int workers = 1;
+  Options pace;
+  // None: users' own programs with their own loaders. A push then counts as B / n, and there are
+  // neither fences nor an end.
+  std::optional<Work> work;
+  std::uint64_t version = 0;  // of the parameters at the start
+};
+
+struct WorkerFigures {
+  int worker = 0;
+  bool is_here = false;
+  std::uint64_t pushes = 0, applied = 0, dropped_late = 0, dropped_non_finite = 0;
+  std::uint64_t samples = 0;  // applied; without leases, pushes applied
+  double mean_staleness = 0;  // in versions
+  std::uint64_t worst_staleness = 0;
+  double mean_staleness_steps = 0, worst_staleness_steps = 0;
+  double seconds_working = 0, seconds_waiting = 0;  // by the worker's clock
+};
+
+struct Report {
+  std::vector<WorkerFigures> workers;  // ascending
+  std::uint64_t updates = 0;
+  std::uint64_t samples = 0;          // applied
+  std::uint64_t samples_dropped = 0;  // of late or non-finite pushes: they count as done
+  std::uint64_t samples_skipped = 0;  // bsp with backup: parts that late workers never began
+  std::uint64_t non_finite_pushes = 0;
+  double mean_staleness = 0, mean_staleness_steps = 0;  // of a sample
+  std::uint64_t worst_staleness = 0;
+  double worst_staleness_steps = 0;
+  std::vector<Choice> choices;  // of the controller
+};
+
+class Head {
+ public:
+  // Throws BadInput where the options make no sense.
+  explicit Head(const HeadOptions& options);
+  ~Head();
+
+  Decisions arrived(int worker, double now);
+  // needs: no refusal(). Throws JobFailed as Pacer::pushed() does.
+  Decisions pushed(const Push& push, double now);
+  Decisions passed_fence(int worker, double now);
+  Decisions left(int worker, double now);
+  Decisions tick(double now);
+
+  // When to call tick() if no event comes first. Only an adaptive pace needs it.
+  std::optional<double> wake() const;
+
+  // What is wrong with a push that cannot be from a worker which does as it was told.
+  std::optional<std::string> refusal(const Push& push) const;
+
+  std::uint64_t version() const { return pacer_.version(); }
+  bool is_at_fence() const { return !at_fence_.empty(); }  // some worker is
+  bool has_ended() const { return has_ended_; }
+  const Bounds& bounds() const { return pacer_.bounds(); }
+  // Step that samples are leased from now; without leases, samples applied / B.
+  std::uint64_t step() const;
+  Report report() const;
+
+ private:
+  struct Account;
+
+  void begin();
+  void carry_out(Orders orders);
+  void carry_out(const Update& update);
+  void carry_out(const Drop& drop);
+  void carry_out(const Go& go);
+  void settle();
+  void wake_resting();
+  void to_fence_or_end();
+  Decisions finish();
+  Push with_own_samples(const Push& push) const;
+  std::optional<double> seconds_per_sample(int worker) const;
+  double busy(int worker) const;
+  void adapt();
+
+  const HeadOptions options_;
+  Pacer pacer_;
+  std::optional<Ledger> ledger_;
+  std::unique_ptr<Controller> controller_;
+  std::map<int, Account> accounts_;
+  std::set<int> missing_;  // not yet arrived at the start
+  std::set<int> here_;
+  std::set<int> resting_;   // no lease for them now
+  std::set<int> at_fence_;  // released to it, not yet back
+  bool has_ended_ = false;
+  double now_ = 0;
+  Decisions decisions_;
+};
+
+}  // namespace asup::ps::pace

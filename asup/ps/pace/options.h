@@ -1,0 +1,67 @@
+// Who waits for whom, as a user chooses it. Values only; safe from any thread.
+#pragma once
+
+#include <string_view>
+
+namespace asup::ps::pace {
+
+enum class Kind {
+  bsp,     // all wait for all (Valiant 1990); with backup workers, for the first n - backup
+  ssp,     // nobody is waited for, as long as no gradient gets staler than a bound (Ho et al. 2013)
+  asp,     // nobody waits
+  gather,  // an update takes the next k pushes, whoever they are from (K-async, Dutta et al. 2018)
+  adaptive  // bounds are set by the controller while training
+};
+constexpr std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case Kind::bsp:
+      return "bsp";
+    case Kind::ssp:
+      return "ssp";
+    case Kind::asp:
+      return "asp";
+    case Kind::gather:
+      return "gather";
+    case Kind::adaptive:
+      return "adaptive";
+  }
+  return "?";
+}
+
+// What becomes of a push that holds infinities or NaN.
+enum class NonFinite {
+  skip,   // dropped and counted
+  fatal,  // ends the job
+  apply   // as if they were numbers
+};
+constexpr std::string_view name_of(NonFinite policy) {
+  switch (policy) {
+    case NonFinite::skip:
+      return "skip";
+    case NonFinite::fatal:
+      return "fatal";
+    case NonFinite::apply:
+      return "apply";
+  }
+  return "?";
+}
+
+struct Options {
+  Kind kind = Kind::bsp;
+  // ssp: a worker is held while another still computes on parameters that are more than this many
+  // steps (global batches of samples) behind.
+  double staleness = 4;
+  int backup = 0;  // bsp: so many workers are not waited for, and their late pushes are dropped
+  int gather = 1;  // gather: pushes of an update
+  // A gradient that is `lag` steps late moves the model by lr / max(1, lag) (Zhang et al. 2016).
+  bool stale_lr = false;
+  NonFinite non_finite = NonFinite::skip;
+  bool freeze = false;  // adaptive: the first choice stays
+};
+
+// Throw BadInput, which says what to change.
+Kind kind_of(std::string_view name);
+NonFinite non_finite_of(std::string_view name);
+void require_sense(const Options& options, int workers);
+
+}  // namespace asup::ps::pace

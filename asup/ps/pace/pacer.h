@@ -1,0 +1,182 @@
+// Decides when pushes become an update and when a worker may go on: the one mechanism behind every
+// pace.
+//
+// Events go in, with the time at which they happened, and the orders that are now due come out, in
+// the order in which they must be carried out. The same events give the same orders. A Pacer knows
+// nothing of samples' places, links or clocks. One thread at a time.
+//
+// A worker is away, working (it has parameters and owes a push), held (it waits to go on) or
+// resting (there is no work for it: nobody waits for it). Four bounds make all paces:
+//   gather     an update is due when so many pushes are there, or those of all active workers where
+//              there are fewer. All: bsp. All but b: backup workers. One: asp and ssp.
+//   staleness  a worker is held while another works on parameters that are further behind. The
+//              clock counts steps: B samples applied are one. Ho et al. (2013) let every clock be
+//              one push of each worker; where workers lease samples and fast ones take more, that
+//              would tie all to the slowest one's speed for ever. What their proof needs, that a
+//              gradient misses no more than the updates of the last s clocks, holds for steps: no
+//              push is applied that misses more than s steps and what was already under way.
+//   late       what becomes of a push whose update has gone without it: applied with the next, or
+//              dropped.
+//   patience   seconds that a push waits for others, where gather has not come together. Those who
+//              are expected later than that, or are overdue by their own margin, are not waited for
+//              at all.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "asup/ps/pace/options.h"
+
+namespace asup::ps::pace {
+
+inline constexpr double kForever = std::numeric_limits<double>::infinity();
+inline constexpr int kAll = std::numeric_limits<int>::max();
+
+// A worker's gradient of one lease, with what the worker says about it.
+struct Push {
+  int worker = 0;
+  std::uint64_t number = 0;      // of this worker's pushes, 0 first
+  std::uint64_t version = 0;     // of the parameters it was computed on
+  std::uint64_t samples = 0;     // of its lease; without leases, ignored
+  double lr = 0;                 // in force
+  double loss_sum = 0;           // of its samples
+  double seconds_working = 0;    // from its release to this push, by the worker's clock
+  double seconds_waiting = 0;    // from its push before to its release
+  std::uint64_t non_finite = 0;  // infinities and NaN among its values
+};
+
+// Version `version` of the parameters is made of the one before: g = sum of weight * gradient over
+// the parts, whose weights sum to 1, then one step of the rule with learning rate `lr`.
+struct Update {
+  struct Part {
+    int worker = 0;
+    std::uint64_t number = 0;
+    double weight = 0;
+    bool operator==(const Part&) const = default;
+  };
+  std::uint64_t version = 0;
+  std::vector<Part> parts;  // ascending by worker, then by number
+  double lr = 0;            // the pushes' own, times samples / B
+  std::uint64_t samples = 0;
+  bool operator==(const Update&) const = default;
+};
+
+struct Drop {
+  enum class Why { late, non_finite };
+  int worker = 0;
+  std::uint64_t number = 0;
+  Why why = Why::late;
+  bool operator==(const Drop&) const = default;
+};
+
+// The worker may go on, with the parameters as they are at this place among the orders.
+struct Go {
+  int worker = 0;
+  bool operator==(const Go&) const = default;
+};
+
+using Order = std::variant<Update, Drop, Go>;
+using Orders = std::vector<Order>;
+
+struct Bounds {
+  enum class Late { apply, drop };
+  int gather = 1;
+  double staleness = kForever;  // steps
+  Late late = Late::apply;
+  double patience = kForever;  // seconds
+  bool operator==(const Bounds&) const = default;
+};
+
+// Those of a fixed pace, and those that an adaptive one starts with.
+Bounds bounds_of(const Options& options, int workers);
+
+// How late a push was when it was applied.
+struct Staleness {
+  std::uint64_t versions = 0;  // updates since the parameters it was computed on
+  double steps = 0;            // samples of those updates / B
+};
+
+class Pacer {
+ public:
+  // `batch`: the samples of a step. `version`: that of the parameters at the start.
+  Pacer(const Bounds& bounds, double batch, bool stale_lr = false,
+        NonFinite non_finite = NonFinite::skip, std::uint64_t version = 0);
+
+  // It wants to go on: it is new here, or was resting and there is work again.
+  Orders arrived(int worker, double now);
+  // All of it is there. needs: refusal() has nothing to say. Throws JobFailed where it holds values
+  // that are not finite and the policy is fatal.
+  Orders pushed(const Push& push, double now);
+  // It was told to go, but there is no work for it.
+  Orders rests(int worker, double now);
+  // A push of it that was not yet part of an update still will be. `redo`: what it was working on
+  // must be part of the next update, so that another worker has to do it first.
+  Orders left(int worker, double now, bool redo = false);
+  // Patience may be over. See wake().
+  Orders tick(double now);
+  Orders set(const Bounds& bounds, double now);
+
+  // This worker's push, of what it was just told to go on with, is expected at `when` and overdue
+  // at `overdue`. Without this, it is waited for until patience is over.
+  void expect(int worker, double when, double overdue);
+
+  // When to call tick() if no event comes first.
+  std::optional<double> wake() const;
+
+  // What is wrong with a push that cannot be from a worker which does as it was told.
+  std::optional<std::string> refusal(const Push& push) const;
+
+  const Bounds& bounds() const { return bounds_; }
+  std::uint64_t version() const { return version_; }
+  std::uint64_t samples_applied() const { return applied_; }
+  std::size_t pending() const { return pending_.size(); }  // pushes that wait for an update
+  bool works(int worker) const;
+  // Of the pushes that the last call applied, in the order of parts.
+  const std::vector<Staleness>& staleness() const { return staleness_; }
+
+ private:
+  enum class State { away, working, held, resting };
+  struct Worker {
+    State state = State::away;
+    std::uint64_t next_push = 0;
+    std::uint64_t version = 0;  // of its parameters
+    std::uint64_t applied = 0;  // samples, when it got them
+    bool drop_if_late = false;  // as the bounds were when it got them
+    double expected = kForever, overdue = kForever;
+  };
+  struct Pending {
+    Push push;
+    std::uint64_t applied = 0;  // samples, when its worker got the parameters
+    double since = 0;
+    bool skipped = false;  // dropped already; its worker waits for the update all the same
+  };
+
+  Worker& known(int worker, const char* event);
+  void take(const Push& push, double now, Orders& orders);
+  void settle(double now, Orders& orders);
+  bool update_is_due(double now) const;
+  std::optional<double> patience_ends(double now) const;
+  void update(Orders& orders);
+  void let_go(Orders& orders);
+  int active() const;
+
+  // Constant after construction.
+  const double batch_;
+  const bool stale_lr_;
+  const NonFinite non_finite_;
+
+  Bounds bounds_;
+  std::uint64_t version_;
+  std::uint64_t applied_ = 0;
+  int owed_ = 0;  // leases of lost workers that the next update waits for
+  std::map<int, Worker> workers_;
+  std::vector<Pending> pending_;
+  std::vector<Staleness> staleness_;
+};
+
+}  // namespace asup::ps::pace
