@@ -219,7 +219,7 @@ std::unique_ptr<ReachableMemory> Mesh::allocate(std::size_t bytes) {
   auto memory = regions_->make(bytes);
   const Loop::Turn turn(loop_);
   for (const auto& link : links_)
-    if (link && link->end() == LinkEnd::open) link->wire().offer(memory->handle());
+    if (link && link->end() == LinkEnd::open) link->wire().offer(memory->id(), memory->region());
   return memory;
 }
 
@@ -230,9 +230,14 @@ void Mesh::withdraw(std::uint32_t region) {
 }
 
 std::byte* Mesh::reach(int rank, Place place, std::size_t bytes) {
-  const Bytes region = link(rank).wire().reach(place.region);
-  if (place.offset > region.size() || bytes > region.size() - place.offset) return nullptr;
-  return region.data() + place.offset;
+  const auto region = hold(rank, place.region);
+  const std::size_t size = region ? region->bytes().size() : 0;
+  if (!region || place.offset > size || bytes > size - place.offset) return nullptr;
+  return region->bytes().data() + place.offset;
+}
+
+std::shared_ptr<const Region> Mesh::hold(int rank, std::uint32_t region) {
+  return link(rank).wire().reach(region);
 }
 
 }  // namespace asup::net

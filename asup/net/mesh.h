@@ -62,6 +62,9 @@ class Mesh : private Loop::Body {
   Place place_of(const void* data, std::size_t bytes) { return regions_->place_of(data, bytes); }
   // Needs the turn. The peer's memory as mapped here; null when it cannot be reached.
   std::byte* reach(int rank, Place place, std::size_t bytes);
+  // Needs the turn. For use beside the turn: the peer's region stays as long as it is held,
+  // whatever the peer does. Null when it cannot be reached.
+  std::shared_ptr<const Region> hold(int rank, std::uint32_t region);
 
  private:
   friend class NoteReceiver;

@@ -4,12 +4,13 @@
 
 namespace asup::net {
 
-ReachableMemory::ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id, Region region)
+ReachableMemory::ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id,
+                                 std::shared_ptr<const Region> region)
     : regions_(std::move(regions)), id_(id), region_(std::move(region)) {
-  regions_->add(id_, region_.bytes());
+  regions_->add(id_, bytes());
 }
 
-ReachableMemory::~ReachableMemory() { regions_->remove(id_, region_.bytes()); }
+ReachableMemory::~ReachableMemory() { regions_->remove(id_, bytes()); }
 
 std::unique_ptr<ReachableMemory> Regions::make(std::size_t bytes) {
   std::uint32_t id = 0;
@@ -17,8 +18,9 @@ std::unique_ptr<ReachableMemory> Regions::make(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     id = next_++;
   }
-  return std::make_unique<ReachableMemory>(shared_from_this(), id,
-                                           Region::make(std::max<std::size_t>(bytes, 1)));
+  return std::make_unique<ReachableMemory>(
+      shared_from_this(), id,
+      std::make_shared<const Region>(Region::make(std::max<std::size_t>(bytes, 1))));
 }
 
 void Regions::close() {

@@ -16,18 +16,20 @@ class Regions;
 // A region and the right to be found in it; given back with its owner.
 class ReachableMemory {
  public:
-  ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id, Region region);
+  ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id,
+                  std::shared_ptr<const Region> region);
   ~ReachableMemory();
   ReachableMemory(const ReachableMemory&) = delete;
   ReachableMemory& operator=(const ReachableMemory&) = delete;
 
-  Bytes bytes() const { return region_.bytes(); }
-  RegionHandle handle() const { return {id_, region_.fd(), region_.bytes()}; }
+  Bytes bytes() const { return region_->bytes(); }
+  std::uint32_t id() const { return id_; }
+  const std::shared_ptr<const Region>& region() const { return region_; }
 
  private:
   const std::shared_ptr<Regions> regions_;
   const std::uint32_t id_;
-  const Region region_;
+  const std::shared_ptr<const Region> region_;
 };
 
 class Regions : public std::enable_shared_from_this<Regions> {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -21,12 +22,7 @@ constexpr std::size_t round_up_to_unit(std::size_t bytes) {
 using ConstBytes = std::span<const std::byte>;
 using Bytes = std::span<std::byte>;
 
-// Memory of one member that others on its host can map; see region.h.
-struct RegionHandle {
-  std::uint32_t id = 0;
-  int fd = -1;
-  Bytes bytes;
-};
+class Region;  // memory of one member that others on its host can map
 
 struct WireAbilities {
   std::string_view name;
@@ -75,10 +71,11 @@ class Wire {
 
   // Of wires that share memory; on the others nothing is ever offered.
   // Lets the peer reach the region; it sees it before any byte written from now on.
-  virtual void offer(const RegionHandle& /*region*/) {}
-  virtual void withdraw(std::uint32_t /*region*/) {}
-  // The peer's region as mapped here; empty when it was not offered.
-  virtual Bytes reach(std::uint32_t /*region*/) { return {}; }
+  virtual void offer(std::uint32_t /*id*/, const std::shared_ptr<const Region>& /*region*/) {}
+  virtual void withdraw(std::uint32_t /*id*/) {}
+  // The peer's region as mapped here; null when it was not offered, or was withdrawn. Whoever holds
+  // it may use it longer than that.
+  virtual std::shared_ptr<const Region> reach(std::uint32_t /*id*/) { return nullptr; }
 
  protected:
   bool owes_wake_ = false;

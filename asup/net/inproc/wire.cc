@@ -33,7 +33,8 @@ struct InprocHub::Pair {
   std::array<std::atomic<bool>, 2> closed{};  // side i is gone
   std::array<bool, 2> here{};                 // side i has come; the hub's mutex guards it
   std::mutex mutex;                           // guards regions
-  std::array<std::map<std::uint32_t, Bytes>, 2> regions;  // offered by side i
+  // Offered by side i.
+  std::array<std::map<std::uint32_t, std::shared_ptr<const Region>>, 2> regions;
 };
 
 class InprocWire : public RingWire {
@@ -52,19 +53,19 @@ class InprocWire : public RingWire {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto n = ::read(fd(), &count, sizeof count);
   }
-  void offer(const RegionHandle& region) override {
+  void offer(std::uint32_t id, const std::shared_ptr<const Region>& region) override {
     const std::lock_guard lock(pair_->mutex);
-    pair_->regions[side_].insert_or_assign(region.id, region.bytes);
+    pair_->regions[side_].insert_or_assign(id, region);
   }
-  void withdraw(std::uint32_t region) override {
+  void withdraw(std::uint32_t id) override {
     const std::lock_guard lock(pair_->mutex);
-    pair_->regions[side_].erase(region);
+    pair_->regions[side_].erase(id);
   }
-  Bytes reach(std::uint32_t region) override {
+  std::shared_ptr<const Region> reach(std::uint32_t id) override {
     const std::lock_guard lock(pair_->mutex);
     const auto& offered = pair_->regions[1 - side_];
-    const auto found = offered.find(region);
-    return found == offered.end() ? Bytes{} : found->second;
+    const auto found = offered.find(id);
+    return found == offered.end() ? nullptr : found->second;
   }
 
  private:

@@ -107,7 +107,8 @@ void ShmWire::on_fd_ready() {
   while (auto received = receive_record(socket_, ended)) {
     const auto& [record, fd] = *received;
     if (record.kind == Record::Kind::region && fd >= 0)
-      regions_.insert_or_assign(record.region, Region::map(fd, record.bytes));
+      regions_.insert_or_assign(record.region,
+                                std::make_shared<const Region>(Region::map(fd, record.bytes)));
     else if (fd >= 0)
       close(fd);
     else if (record.kind == Record::Kind::withdrawn)
@@ -116,10 +117,10 @@ void ShmWire::on_fd_ready() {
   if (ended == Ended::closed) closed_ = true;
 }
 
-void ShmWire::withdraw(std::uint32_t region) { tell({Record::Kind::withdrawn, region, 0}, -1); }
+void ShmWire::withdraw(std::uint32_t id) { tell({Record::Kind::withdrawn, id, 0}, -1); }
 
-void ShmWire::offer(const RegionHandle& region) {
-  tell({Record::Kind::region, region.id, region.bytes.size()}, region.fd);
+void ShmWire::offer(std::uint32_t id, const std::shared_ptr<const Region>& region) {
+  tell({Record::Kind::region, id, region->bytes().size()}, region->fd());
 }
 
 // The socket may be full: of wake-ups, for a peer that is stopped, or of records, for one that is
@@ -149,13 +150,13 @@ bool ShmWire::arm(bool wants_room) {
   return RingWire::arm(wants_room && untold_.empty());
 }
 
-Bytes ShmWire::reach(std::uint32_t region) {
-  auto found = regions_.find(region);
+std::shared_ptr<const Region> ShmWire::reach(std::uint32_t id) {
+  auto found = regions_.find(id);
   if (found == regions_.end()) {
     on_fd_ready();
-    found = regions_.find(region);
+    found = regions_.find(id);
   }
-  return found == regions_.end() ? Bytes{} : found->second.bytes();
+  return found == regions_.end() ? nullptr : found->second;
 }
 
 }  // namespace asup::net

@@ -32,9 +32,9 @@ class ShmWire : public RingWire {
   std::size_t write(std::span<const ConstBytes> pieces) override;
   bool arm(bool wants_room) override;
   int fd() const override { return socket_; }
-  void offer(const RegionHandle& region) override;
-  void withdraw(std::uint32_t region) override;
-  Bytes reach(std::uint32_t region) override;
+  void offer(std::uint32_t id, const std::shared_ptr<const Region>& region) override;
+  void withdraw(std::uint32_t id) override;
+  std::shared_ptr<const Region> reach(std::uint32_t id) override;
   void on_fd_ready() override;
 
  private:
@@ -46,7 +46,7 @@ class ShmWire : public RingWire {
   int socket_;
   Region rings_;
   bool closed_ = false;
-  std::map<std::uint32_t, Region> regions_;  // the peer's, as mapped here
+  std::map<std::uint32_t, std::shared_ptr<const Region>> regions_;  // the peer's, as mapped here
   struct Untold {
     ShmRecord record;
     int fd;  // our own; -1: none

@@ -1,0 +1,69 @@
+// Messages between members about one subject, each with a small head and maybe a long payload, on a
+// channel of its own of every link: what the parameter server and its workers talk by.
+//
+// Messages from one member come in the order it sent them. Everything here runs under the mesh's
+// turn (loop.h), the handler's calls too, and returns at once.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "asup/net/mesh.h"
+
+namespace asup::net {
+
+class Mail : private Mesh::Mover {
+ public:
+  // Payloads that come without room for them are collected; longer ones than this are refused.
+  static constexpr std::size_t kMostCollected = std::size_t{64} << 20;
+
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    // Where the payload of a message belongs that begins to come: `bytes` of room, which stays
+    // until arrived(), or none: then it is collected.
+    virtual Bytes room_for(int member, ConstBytes head, std::uint64_t bytes) = 0;
+    // `payload` is the room, or what was collected.
+    virtual void arrived(int member, ConstBytes head, Bytes payload) = 0;
+    // Nothing more comes from this member, and nothing reaches it. Once a member.
+    virtual void gone(int member, LinkEnd end) = 0;
+    // Called whenever the mesh moves, to do what waits; true when anything was done.
+    virtual bool progress() { return false; }
+  };
+
+  // With those members; `id` is the same on all of them, from Job::next_communicator_id(). The
+  // handler outlives it.
+  Mail(Mesh& mesh, std::uint64_t id, std::vector<int> members, Handler& handler);
+  ~Mail() override;
+
+  // The head is copied; the payload stays until `sent` is called, which it is not where the member
+  // is gone or the mail ends before. A gone member gets nothing.
+  void send(int member, ConstBytes head, ConstBytes payload = {}, std::function<void()> sent = {});
+  // The same, and keeps the payload.
+  void send_kept(int member, ConstBytes head, std::vector<std::byte> payload);
+
+  // Messages are still to leave.
+  bool has_unsent() const { return !letters_.empty(); }
+
+ private:
+  class Letterbox;
+  struct Letter;
+
+  bool progress() override;
+  bool busy() override { return false; }
+  void on_note(int, std::uint32_t, std::string_view) override {}
+  void look_for_the_gone();
+  void post(int member, std::unique_ptr<Letter> letter);
+
+  Mesh& mesh_;
+  const std::uint64_t id_;
+  const Channel channel_;
+  Handler& handler_;
+  std::vector<std::unique_ptr<Letterbox>> boxes_;  // one a member
+  std::deque<std::unique_ptr<Letter>> letters_;    // on their way out
+  std::uint64_t endings_ = 0;                      // of links, as last looked
+};
+
+}  // namespace asup::net

@@ -1,0 +1,192 @@
+#include "asup/ps/client.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+
+namespace asup::ps {
+
+namespace {
+
+std::vector<Range> cut(const std::vector<Range>& ranges, Range shard) {
+  std::vector<Range> inside;
+  for (const Range& range : ranges)
+    if (const Range part = intersection(range, shard); !part.empty()) inside.push_back(part);
+  return inside;
+}
+
+net::ConstBytes bytes_of(const float* data, std::uint64_t elements) {
+  return std::as_bytes(std::span(data, elements));
+}
+
+}  // namespace
+
+Client::Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds timeout)
+    : team_(team),
+      setup_(setup),
+      timeout_(timeout),
+      shards_(shards_of(setup, team.servers)),
+      memory_(team.mesh.allocate(setup.layout.elements * sizeof(float))) {
+  if (ranges.empty()) ranges.push_back({0, setup.layout.elements});
+  for (const Range& shard : shards_) {
+    ranges_.push_back(cut(ranges, shard));
+    for (const Range& range : ranges_.back()) elements_ += range.size();
+  }
+  const net::Loop::Turn turn(team_.mesh.loop());
+  mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
+}
+
+Client::~Client() {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  mail_.reset();
+}
+
+std::span<float> Client::parameters() const {
+  return {reinterpret_cast<float*>(memory_->bytes().data()), setup_.layout.elements};
+}
+
+std::string Client::name_of_server(int server) const {
+  const auto& member =
+      team_.mesh.roster().members[static_cast<std::size_t>(team_.member_of_server(server))];
+  return fmt::format("server {} (pid {} on {})", server, member.pid, member.hostname);
+}
+
+bool Client::reaches_us(int member) {
+  return team_.mesh.link(member).wire().abilities().shares_memory;
+}
+
+Place Client::place_of(const float* data, std::uint64_t elements) {
+  const auto place = team_.mesh.place_of(data, elements * sizeof(float));
+  return {place.offset, place.region};
+}
+
+// Needs the turn. By place where the server reaches the memory, else by payload.
+template <typename Body>
+void Client::send_elements(int member, Body body, const float* data) {
+  if (reaches_us(member)) body.place = place_of(data, body.range.size());
+  mail_->send(member, head_of(body),
+              body.place.region != 0 ? net::ConstBytes{} : bytes_of(data, body.range.size()));
+  bytes_moved_ += body.range.size() * sizeof(float);
+}
+
+template <typename Done>
+void Client::drive(const Done& done, const char* what) {
+  const bool came =
+      team_.mesh.loop().drive([&] { return done() || !failure_.empty(); }, after(timeout_));
+  if (!failure_.empty()) throw JobFailed(failure_);
+  if (!came) throw JobFailed(fmt::format("no {} within {:g} s", what, timeout_.count()));
+}
+
+void Client::begin(bool provides) {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  const std::string text = to_text(setup_);
+  for (int server = 0; server < team_.servers; ++server) {
+    const int member = team_.member_of_server(server);
+    const auto& ranges = ranges_[static_cast<std::size_t>(server)];
+    Hello hello{text.size(), {}};
+    if (reaches_us(member)) hello.parameters = place_of(parameters().data(), parameters().size());
+    const auto text_bytes = std::as_bytes(std::span(text));
+    const auto range_bytes = std::as_bytes(std::span(ranges));
+    std::vector<std::byte> payload(text_bytes.begin(), text_bytes.end());
+    payload.insert(payload.end(), range_bytes.begin(), range_bytes.end());
+    mail_->send_kept(member, head_of(hello), std::move(payload));
+    if (!provides) continue;
+    const Range shard = shards_[static_cast<std::size_t>(server)];
+    send_elements(member, Initial{shard, {}}, parameters().data() + shard.begin);
+  }
+  drive([&] { return welcomes_ == team_.servers; },
+        "welcome from the servers, which wait until every worker has said what it trains,");
+}
+
+void Client::arrive() {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  awaited_ = elements_;
+  release_.reset();
+  mail_->send(team_.head(), head_of(Arrive{}));
+}
+
+void Client::push(Range range, const float* gradient) {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  for (int server = 0; server < team_.servers; ++server)
+    for (const Range& own : ranges_[static_cast<std::size_t>(server)])
+      if (const Range part = intersection(range, own); !part.empty())
+        send_elements(team_.member_of_server(server), Piece{push_ + 1, part, {}},
+                      gradient + (part.begin - range.begin));
+}
+
+void Client::commit(Figures figures) {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  ++push_;
+  awaited_ = elements_;
+  release_.reset();
+  for (int server = 0; server < team_.servers; ++server)
+    mail_->send(team_.member_of_server(server), head_of(Commit{push_, figures}));
+}
+
+Release Client::wait() {
+  const auto start = Clock::now();
+  const net::Loop::Turn turn(team_.mesh.loop());
+  drive([&] { return release_ && awaited_ == 0; }, "parameters from the servers");
+  wait_seconds_ += seconds_since(start);
+  bytes_moved_ += elements_ * sizeof(float);
+  return *release_;
+}
+
+void Client::save(const std::string& path) {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  answer_.reset();
+  const auto bytes = std::as_bytes(std::span(path));
+  mail_->send_kept(team_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
+  drive([&] { return answer_.has_value(); }, "word from the servers that they have saved");
+  if (!answer_->empty()) throw JobFailed(*answer_);
+}
+
+std::string Client::report() {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  answer_.reset();
+  mail_->send(team_.head(), head_of(Report{}));
+  drive([&] { return answer_.has_value(); }, "report from server 0");
+  return *answer_;
+}
+
+net::Bytes Client::room_for(int, net::ConstBytes head, std::uint64_t bytes) {
+  const auto message = read<Parameters>(head);
+  if (!message || bytes == 0) return {};
+  const Range range = message->range;
+  if (range.empty() || range.end > setup_.layout.elements || range.size() * sizeof(float) != bytes)
+    return {};
+  return std::as_writable_bytes(parameters().subspan(range.begin, range.size()));
+}
+
+void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
+  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  switch (kind_of(head).value_or(Kind{})) {
+    case Kind::welcome:
+      ++welcomes_;
+      break;
+    case Kind::refused:
+      failure_ = fmt::format("{}: {}", name_of_server(team_.server_of(member)), text);
+      break;
+    case Kind::parameters:
+      if (const auto message = read<Parameters>(head))
+        awaited_ -= std::min(awaited_, message->range.size());
+      break;
+    case Kind::release:
+      release_ = read<Release>(head);
+      break;
+    case Kind::saved:
+    case Kind::report:
+      answer_ = text;
+      break;
+    default:
+      break;  // from a program of another version; the handshake keeps those out
+  }
+}
+
+void Client::gone(int member, net::LinkEnd end) {
+  if (team_.is_worker(member)) return;  // the head sees to that
+  failure_ = fmt::format("{} {}", name_of_server(team_.server_of(member)),
+                         end == net::LinkEnd::left ? "has left the job" : "was lost");
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,100 @@
+// A worker's side of the parameter server: pushes gradients, gets parameters and work.
+//
+//   Client client(team, setup, ranges, timeout);
+//   … fill client.parameters() on the worker that provides the first ones …
+//   client.begin(provides);
+//   for (client.arrive();;) {
+//     Release release = client.wait();          // the parameters are those of release.version
+//     … backward; as gradients complete: client.push(range, gradient); …
+//     client.commit(figures);
+//   }
+//
+// push() may be called from any thread, one at a time; all else is for the thread that trains.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "asup/net/mail.h"
+#include "asup/ps/message.h"
+#include "asup/ps/setup.h"
+#include "asup/ps/team.h"
+
+namespace asup::ps {
+
+class Client : private net::Mail::Handler {
+ public:
+  // `ranges`: the parameters that this worker trains; none: all. They are cut where shards are; the
+  // setup is the same on all workers. Throws BadInput for a setup that cannot work.
+  Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds timeout);
+  ~Client() override;
+
+  // The whole flat space, in memory that servers reach; what is not in the worker's ranges is never
+  // read or written by them. Holding it keeps it alive.
+  std::span<float> parameters() const;
+  std::shared_ptr<net::ReachableMemory> memory() const { return memory_; }
+
+  // The following throw JobFailed, naming the server, where one was lost or did not answer in time,
+  // or refused what it was sent.
+
+  // Returns when all servers have heard from all workers and have parameters: those of the worker
+  // that provides them, or of the files that the setup names.
+  void begin(bool provides);
+  // Asks for parameters and work: first of all, and after every fence.
+  void arrive();
+  // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
+  // are this worker's ranges, each element once.
+  void push(Range range, const float* gradient);
+  // The gradient is complete; asks for parameters and work.
+  void commit(Figures figures);
+  // The answer to arrive() or commit(): what to do next, with these parameters.
+  Release wait();
+
+  // At a fence, one worker: all servers keep what they have in files that begin with this path.
+  void save(const std::string& path);
+  // What the head can tell of the pace, as JSON. One worker, at a fence or after the end.
+  std::string report();
+
+  std::uint64_t bytes_moved() const { return bytes_moved_; }
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  net::Bytes room_for(int member, net::ConstBytes head, std::uint64_t bytes) override;
+  void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
+  void gone(int member, net::LinkEnd end) override;
+
+  Place place_of(const float* data, std::uint64_t elements);
+  bool reaches_us(int member);
+  template <typename Body>
+  void send_elements(int member, Body body, const float* data);
+  template <typename Done>
+  void drive(const Done& done, const char* what);
+  std::string name_of_server(int server) const;
+
+  // Constant after construction.
+  const Team team_;
+  const Setup setup_;
+  const Seconds timeout_;
+  const std::vector<Range> shards_;
+  std::vector<std::vector<Range>> ranges_;  // this worker's, of each shard
+  std::uint64_t elements_ = 0;              // in them
+  std::shared_ptr<net::ReachableMemory> memory_;
+
+  // Under the turn.
+  std::optional<net::Mail> mail_;
+  int welcomes_ = 0;
+  std::uint64_t push_ = 0;     // the number of the last one
+  std::uint64_t awaited_ = 0;  // elements of parameters that are still to come
+  std::optional<Release> release_;
+  std::vector<bool> answered_;         // servers that sent all parameters
+  std::optional<std::string> answer_;  // to save() and report()
+  std::string failure_;
+
+  std::uint64_t bytes_moved_ = 0;
+  double wait_seconds_ = 0;
+};
+
+}  // namespace asup::ps

@@ -1,0 +1,79 @@
+// What a server knows of one worker: where its parameters go, and its push that is under way.
+//
+// In shared memory the gradient stays where the worker has it and the parameters are written where
+// the worker uses them. Over other links the gradient is staged here; when the push has been
+// applied, the same memory holds the parameters that leave for the worker. Runs under the mesh's
+// turn.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "asup/net/mesh.h"
+#include "asup/ps/message.h"
+#include "asup/ps/shard.h"
+
+namespace asup::ps {
+
+class Desk {
+ public:
+  Desk(net::Mesh& mesh, int worker) : mesh_(mesh), worker_(worker) {}
+
+  // The worker has come. A complaint where what it says cannot be: then it has not.
+  std::string open(Range shard, std::vector<Range> ranges, const Place& parameters);
+  bool is_open() const { return open_; }
+  // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
+  // or dropped.
+  void close() { open_ = false; }
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+  // Where a piece belongs that comes as payload; none where it is not wanted: then add() says why.
+  net::Bytes room_for(const Piece& piece, std::uint64_t bytes);
+  // A piece has come. A complaint where it is not one of this worker's push.
+  std::string add(const Piece& piece, net::ConstBytes payload);
+  std::string commit(const Commit& commit);
+
+  bool has_push(std::uint64_t number) const { return committed_ && push_ == number; }
+  std::uint64_t push() const { return push_; }
+  const Figures& figures() const { return figures_; }
+  std::span<const Stretch> gradient() const { return gradient_; }
+  // Applied or dropped.
+  void forget_push();
+
+  // Where the parameters of the shard's first element go; the worker's own memory or the stage.
+  float* target();
+  bool writes_in_place() const { return window_ != nullptr; }
+  // The parameters that it computes its gradient from.
+  const float* seen();
+  // With delay compensation, over links: the stage holds the gradient, so these are kept too.
+  float* backup();
+
+  // Memory it holds for the worker, in bytes.
+  std::uint64_t bytes() const { return (stage_.size() + backup_.size()) * sizeof(float); }
+
+ private:
+  std::string complaint_about(const Piece& piece) const;
+  Floats& stage();
+
+  net::Mesh& mesh_;
+  const int worker_;
+  bool open_ = false;
+  Range shard_;
+  std::vector<Range> ranges_;
+  std::uint64_t elements_ = 0;
+  float* window_ = nullptr;
+  std::vector<std::shared_ptr<const net::Region>> held_;  // the window's memory, the gradient's
+  Floats stage_, backup_;
+
+  std::uint64_t push_ = 0;  // under way, or the last one
+  std::vector<Stretch> gradient_;
+  std::uint64_t got_ = 0;  // elements of it
+  bool committed_ = false;
+  Figures figures_;
+};
+
+}  // namespace asup::ps

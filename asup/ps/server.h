@@ -1,0 +1,104 @@
+// One parameter server: keeps a shard of the model, takes pushes in, carries out the head's orders,
+// and hands parameters out. The first server is the head too (head_office.h).
+//
+// The thread that calls run() serves the links; updates of large shards run on a crew of threads
+// beside it, one order at a time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/net/mail.h"
+#include "asup/ps/crew.h"
+#include "asup/ps/desk.h"
+#include "asup/ps/head_office.h"
+#include "asup/ps/order.h"
+#include "asup/ps/setup.h"
+#include "asup/ps/snapshot.h"
+#include "asup/ps/team.h"
+
+namespace asup::ps {
+
+struct ServerOptions {
+  int threads = 0;        // that update; 0: as many as there are cores
+  Seconds patience{300};  // to the first word of every worker
+};
+
+class Server : private net::Mail::Handler, private HeadOffice::Staff {
+ public:
+  Server(Team team, const ServerOptions& options);
+  ~Server() override;
+
+  // Serves until all workers have left or are lost. Throws JobFailed where it cannot go on: another
+  // server was lost, the workers disagree about the model, a file cannot be read.
+  void run();
+
+ private:
+  // From the links.
+  net::Bytes room_for(int member, net::ConstBytes head, std::uint64_t bytes) override;
+  void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
+  void gone(int member, net::LinkEnd end) override;
+  bool progress() override;
+
+  void on_hello(int worker, const Hello& hello, net::ConstBytes payload);
+  void on_initial(int worker, const Initial& initial, net::ConstBytes payload);
+  void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
+  void on_commit(int worker, const Commit& commit);
+  void on_order(const Order& order);
+  void make_shard_when_all_came();
+  void welcome_when_ready();
+  void refuse(int worker, const std::string& why);
+
+  // From the head's office, where it is here.
+  void give_order(const Order& order) override;
+  void tell(int worker, const Release& release) override;
+  void tell_saved(int worker, const std::string& complaint) override;
+
+  // Orders, one at a time.
+  void start_next_order();
+  void make_job(const Order& order);
+  void start_measures();
+  void start_update();
+  void finish_order();
+  void hand_out(int worker);
+  void start_saving(const std::string& path);
+  void report_saved(const std::string& complaint);
+
+  Deadline next_wake() const;
+  void complain_of_the_silent();
+  Desk& desk(int worker) { return *desks_[static_cast<std::size_t>(worker)]; }
+  bool is_head() const { return office_.has_value(); }
+  void send(int member, std::vector<std::byte> head, net::ConstBytes payload = {});
+  void send_text(int member, std::vector<std::byte> head, const std::string& text);
+
+  // Constant after construction.
+  const Team team_;
+  const ServerOptions options_;
+  const int server_;
+
+  // Under the turn.
+  std::optional<net::Mail> mail_;
+  std::vector<std::unique_ptr<Desk>> desks_;  // by worker
+  std::optional<Setup> setup_;
+  std::unique_ptr<Shard> shard_;
+  Floats first_;           // parameters that came before the shard was made
+  bool welcomed_ = false;  // all workers are
+  Deadline give_up_{};     // where they are not by then
+  int gone_ = 0;
+  std::string failure_;
+
+  std::deque<Order> orders_;  // the first is under way
+  bool working_ = false;
+  Shard::Job job_;
+  std::uint64_t version_ = 0;
+  std::optional<Snapshot> snapshot_;
+
+  std::optional<HeadOffice> office_;  // on the first server
+  Crew crew_;                         // last: it may work on all above
+};
+
+}  // namespace asup::ps

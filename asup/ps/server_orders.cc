@@ -1,0 +1,142 @@
+// How a server carries out orders, one after the other.
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/ps/server.h"
+
+namespace asup::ps {
+namespace {
+
+// Smaller shards are updated by the thread that serves the links: handing over takes longer.
+constexpr std::uint64_t kSmall = 64 * 1024;
+
+// Parameters leave in messages of so many elements, so that the first of them are there early.
+constexpr std::uint64_t kLetter = 512 * 1024;
+
+}  // namespace
+
+void Server::on_order(const Order& order) {
+  orders_.push_back(order);
+  if (!working_) start_next_order();
+}
+
+// Small orders are done when this returns, large ones when finish_order() has been called.
+void Server::start_next_order() {
+  while (!orders_.empty() && !working_) {
+    make_job(orders_.front());
+    working_ = true;
+    if (shard_->range().size() <= kSmall) {
+      for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
+      for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
+      finish_order();
+      continue;
+    }
+    start_measures();
+  }
+}
+
+void Server::make_job(const Order& order) {
+  job_ = {};
+  job_.lr = order.lr;
+  job_.compensation = setup_->compensation;
+  for (const Order::Push& part : order.parts) {
+    if (!desk(part.worker).has_push(part.number)) {
+      failure_ = fmt::format("server {} is to apply push {} of rank {}, which it does not have",
+                             server_, part.number, part.worker);
+      continue;
+    }
+    const bool stale = desk(part.worker).figures().version + 1 != order.version;
+    const bool compensates = setup_->compensation > 0 && stale;
+    job_.sources.push_back({part.weight, desk(part.worker).gradient(),
+                            compensates ? desk(part.worker).seen() : nullptr});
+  }
+  for (const int worker : order.released) {
+    Desk& to = desk(worker);
+    if (!to.is_open()) continue;
+    job_.targets.push_back({to.ranges(), to.target()});
+    if (setup_->compensation > 0 && !to.writes_in_place())
+      job_.targets.push_back({to.ranges(), to.backup()});
+  }
+  if (!job_.sources.empty()) shard_->begin(job_);
+}
+
+void Server::start_measures() {
+  if (shard_->measures(job_) == 0) return start_update();
+  crew_.start(
+      shard_->measures(job_), [this](std::size_t part) { shard_->measure(job_, part); },
+      [this] { team_.mesh.loop().post([this] { start_update(); }); });
+}
+
+void Server::start_update() {
+  if (job_.sources.empty() && job_.targets.empty()) {
+    finish_order();
+    return;
+  }
+  crew_.start(
+      shard_->parts(), [this](std::size_t part) { shard_->run(job_, part); },
+      [this] {
+        team_.mesh.loop().post([this] {
+          finish_order();
+          start_next_order();
+        });
+      });
+}
+
+void Server::finish_order() {
+  const Order order = std::move(orders_.front());
+  orders_.pop_front();
+  working_ = false;
+  version_ = order.version;
+  for (const Order::Push& push : order.parts) desk(push.worker).forget_push();
+  for (const Order::Push& push : order.dropped)
+    if (desk(push.worker).has_push(push.number)) desk(push.worker).forget_push();
+  for (const int worker : order.released)
+    if (desk(worker).is_open()) hand_out(worker);
+  if (!order.save_as.empty()) start_saving(order.save_as);
+}
+
+// Lets the worker have what the order wrote for it. Backward makes the last layers' gradients first
+// and the flat space has them first; the next forward needs the first layers: the end goes first.
+void Server::hand_out(int worker) {
+  Desk& to = desk(worker);
+  for (auto range = to.ranges().rbegin(); range != to.ranges().rend(); ++range) {
+    if (to.writes_in_place()) {
+      send(worker, head_of(Parameters{version_, *range}));
+      continue;
+    }
+    for (std::uint64_t end = range->end; end > range->begin;) {
+      const std::uint64_t begin = end - std::min(kLetter, end - range->begin);
+      const float* data = to.target() + (begin - shard_->range().begin);
+      send(worker, head_of(Parameters{version_, {begin, end}}),
+           std::as_bytes(std::span(data, end - begin)));
+      end = begin;
+    }
+  }
+}
+
+void Server::start_saving(const std::string& path) {
+  try {
+    snapshot_.emplace(*shard_, version_, shard_file(path, server_, team_.servers));
+  } catch (const Error& error) {
+    report_saved(error.what());
+  }
+}
+
+// Sees whether a snapshot is done.
+bool Server::progress() {
+  if (!snapshot_) return false;
+  const auto end = snapshot_->look();
+  if (!end) return false;
+  snapshot_.reset();
+  report_saved(*end);
+  return true;
+}
+
+void Server::report_saved(const std::string& complaint) {
+  if (is_head())
+    office_->saved(complaint);
+  else
+    send_text(team_.head(), head_of(Saved{}), complaint);
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,211 @@
+#include "asup/ps/shard.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "asup/base/error.h"
+#include "asup/kernels/copy.h"
+
+namespace asup::ps {
+namespace {
+
+// Elements of one part of a job: large enough that taking it costs nothing, small enough that a few
+// threads end together.
+constexpr std::uint64_t kPart = 64 * 1024;
+
+// Goes along sorted ranges that do not overlap.
+template <typename Item>
+class Cursor {
+ public:
+  Cursor(std::span<const Item> items, std::uint64_t at) : items_(items) {
+    next_ = static_cast<std::size_t>(
+        std::partition_point(items.begin(), items.end(),
+                             [&](const Item& item) { return range_of(item).end <= at; }) -
+        items.begin());
+  }
+
+  // The item that holds the element, or none; from one call to the next, `at` only grows.
+  const Item* at(std::uint64_t at) {
+    while (next_ < items_.size() && range_of(items_[next_]).end <= at) ++next_;
+    const bool covered = next_ < items_.size() && range_of(items_[next_]).begin <= at;
+    return covered ? &items_[next_] : nullptr;
+  }
+  // Up to here at() gives the same. needs: a call of at() before
+  std::uint64_t until(std::uint64_t at) const {
+    if (next_ == items_.size()) return std::numeric_limits<std::uint64_t>::max();
+    const Range range = range_of(items_[next_]);
+    return range.begin <= at ? range.end : range.begin;
+  }
+
+ private:
+  static Range range_of(const Range& item) { return item; }
+  static Range range_of(const Stretch& item) { return item.range; }
+  static Range range_of(const Shard::Segment& item) { return item.range; }
+
+  std::span<const Item> items_;
+  std::size_t next_;
+};
+
+}  // namespace
+
+Floats::Floats(std::size_t count) : size_(count) {
+  if (count == 0) return;
+  const std::size_t bytes = count * sizeof(float);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(data != MAP_FAILED, "no memory for {} parameters", count);
+  madvise(data, bytes, MADV_HUGEPAGE);
+  data_ = static_cast<float*>(data);
+}
+
+Floats::~Floats() {
+  if (data_) munmap(data_, size_ * sizeof(float));
+}
+
+Shard::Shard(Range range, const kernels::Rule& rule, const Layout& layout,
+             std::vector<std::uint64_t> cuts)
+    : range_(range), rule_(rule), parameters_(range.size()) {
+  for (std::size_t slot = 0; slot < kernels::state_slots(rule); ++slot)
+    state_.emplace_back(range.size());
+  if (kernels::needs_whole_tensors(rule))
+    for (const auto& tensor : layout.tensors)
+      if (range.contains(tensor.range)) tensors_.push_back(tensor.range);
+  cuts.push_back(range.begin);
+  cuts.push_back(range.end);
+  // Under LARS a run of elements is never longer than its tensor.
+  for (const Range& tensor : tensors_) cuts.insert(cuts.end(), {tensor.begin, tensor.end});
+  std::erase_if(cuts, [&](std::uint64_t at) { return at < range.begin || at > range.end; });
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    segments_.push_back({{cuts[i], cuts[i + 1]}, 0});
+}
+
+std::uint64_t Shard::bytes() const { return range_.size() * sizeof(float) * (1 + state_.size()); }
+
+std::size_t Shard::parts() const {
+  return static_cast<std::size_t>((range_.size() + kPart - 1) / kPart);
+}
+
+// Walks along a job's memory: which sources and targets hold the elements at hand.
+struct Shard::Walk {
+  Walk(const Shard& shard, const Job& job, Range part) : segments(shard.segments_, part.begin) {
+    for (const Source& source : job.sources) sources.emplace_back(source.gradient, part.begin);
+    for (const Target& target : job.targets) targets.emplace_back(target.ranges, part.begin);
+  }
+
+  // The end of the run of elements from `at` that have the same sources and targets.
+  std::uint64_t look(std::uint64_t at, std::uint64_t end) {
+    segment = segments.at(at);
+    end = std::min(end, segments.until(at));
+    gradients.clear();
+    for (auto& source : sources) {
+      gradients.push_back(source.at(at));
+      end = std::min(end, source.until(at));
+    }
+    wanted.clear();
+    for (auto& target : targets) {
+      wanted.push_back(target.at(at) != nullptr);
+      end = std::min(end, target.until(at));
+    }
+    return end;
+  }
+  bool trained() const {
+    return std::any_of(gradients.begin(), gradients.end(), [](auto* stretch) { return stretch; });
+  }
+
+  Cursor<Segment> segments;
+  std::vector<Cursor<Stretch>> sources;
+  std::vector<Cursor<Range>> targets;
+  const Segment* segment = nullptr;
+  std::vector<const Stretch*> gradients;  // of each source, at hand
+  std::vector<bool> wanted;               // by each target
+};
+
+void Shard::begin(Job& job) {
+  for (Segment& segment : segments_) {
+    const bool trained =
+        std::any_of(job.sources.begin(), job.sources.end(), [&](const Source& source) {
+          Cursor<Stretch> cursor(source.gradient, segment.range.begin);
+          return cursor.at(segment.range.begin) != nullptr;
+        });
+    if (trained) ++segment.updates;
+  }
+  job.trust.assign(tensors_.size(), 1.0);
+}
+
+namespace {
+
+// The gradient of the elements from `at` on, averaged over the sources that have one there.
+kernels::Gradient gradient_at(const Shard::Job& job, Range shard, std::uint64_t at,
+                              const std::vector<const Stretch*>& stretches,
+                              std::vector<kernels::GradientSource>& parts) {
+  double weights = 0;
+  for (std::size_t i = 0; i < stretches.size(); ++i)
+    if (stretches[i]) weights += job.sources[i].weight;
+  parts.clear();
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    if (!stretches[i]) continue;
+    const Shard::Source& source = job.sources[i];
+    parts.push_back({stretches[i]->data + (at - stretches[i]->range.begin),
+                     static_cast<float>(source.weight / weights),
+                     source.seen ? source.seen + (at - shard.begin) : nullptr,
+                     static_cast<float>(job.compensation)});
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::size_t Shard::measures(const Job& job) const {
+  return job.sources.empty() ? 0 : tensors_.size();
+}
+
+void Shard::measure(Job& job, std::size_t part) const {
+  const Range tensor = tensors_[part];
+  Walk walk(*this, job, tensor);
+  kernels::SquareSums sums;
+  std::vector<kernels::GradientSource> parts;
+  for (std::uint64_t at = tensor.begin; at < tensor.end;) {
+    const std::uint64_t end = walk.look(at, tensor.end);
+    if (walk.trained())
+      sums +=
+          kernels::sums_of_squares(parameters() + (at - range_.begin),
+                                   gradient_at(job, range_, at, walk.gradients, parts), end - at);
+    at = end;
+  }
+  job.trust[part] = kernels::lars_ratio(rule_, sums);
+}
+
+void Shard::run(const Job& job, std::size_t part) {
+  const Range whole{range_.begin + part * kPart,
+                    std::min(range_.end, range_.begin + (part + 1) * kPart)};
+  Walk walk(*this, job, whole);
+  Cursor<Range> tensors(tensors_, whole.begin);
+  std::vector<kernels::GradientSource> parts;
+  std::vector<float*> copies;
+  std::vector<float*> state;
+  for (std::uint64_t at = whole.begin; at < whole.end;) {
+    const std::uint64_t end = walk.look(at, whole.end);
+    const std::uint64_t offset = at - range_.begin;
+    copies.clear();
+    for (std::size_t i = 0; i < job.targets.size(); ++i)
+      if (walk.wanted[i]) copies.push_back(job.targets[i].data + offset);
+    if (walk.trained()) {
+      kernels::UpdateStep step{job.lr, walk.segment->updates};
+      if (const Range* tensor = tensors.at(at))
+        step.trust_ratio = job.trust[static_cast<std::size_t>(tensor - tensors_.data())];
+      state.clear();
+      for (const Floats& slot : state_) state.push_back(slot.data() + offset);
+      kernels::update(rule_, step, parameters() + offset, state.data(),
+                      gradient_at(job, range_, at, walk.gradients, parts), copies, end - at);
+    } else {
+      for (float* copy : copies)
+        kernels::copy(copy, parameters() + offset, (end - at) * sizeof(float));
+    }
+    at = end;
+  }
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,110 @@
+// One server's part of the model: the parameters of a range of the flat space, the rule that moves
+// them, and its state. Knows no links: gradients come from memory, parameters go to memory.
+//
+// Parts of one job may run on several threads at once; everything else is the owner's.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "asup/kernels/rule.h"
+#include "asup/kernels/update.h"
+#include "asup/ps/shard_map.h"
+
+namespace asup::ps {
+
+// Memory for elements of a range, wherever it lies.
+struct Stretch {
+  Range range;
+  const float* data = nullptr;
+};
+
+// Floats on pages of their own, zeroed by the system when they are first touched.
+class Floats {
+ public:
+  Floats() = default;
+  explicit Floats(std::size_t count);
+  Floats(Floats&& other) noexcept { swap(other); }
+  Floats& operator=(Floats&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Floats();
+
+  float* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void swap(Floats& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  float* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+class Shard {
+ public:
+  // Updates are counted for each range between two `cuts` on its own, since workers may train only
+  // some of the parameters. `tensors`: of the whole space.
+  Shard(Range range, const kernels::Rule& rule, const Layout& layout,
+        std::vector<std::uint64_t> cuts);
+
+  Range range() const { return range_; }
+  const kernels::Rule& rule() const { return rule_; }
+  float* parameters() const { return parameters_.data(); }
+  std::span<const Floats> state() const { return state_; }
+  struct Segment {
+    Range range;
+    std::uint64_t updates = 0;
+  };
+  const std::vector<Segment>& segments() const { return segments_; }
+  std::vector<Segment>& segments() { return segments_; }
+
+  // A gradient that counts by its weight. Sorted stretches that do not overlap, in this shard.
+  struct Source {
+    double weight = 0;
+    std::span<const Stretch> gradient;
+    // With delay compensation: the parameters it was computed from, from range().begin on.
+    const float* seen = nullptr;
+  };
+  // Gets the parameters of its ranges; `data` is the place of element range().begin.
+  struct Target {
+    std::span<const Range> ranges;
+    float* data = nullptr;
+  };
+  // An update (with sources) and the handing out of what it makes; targets may be sources.
+  struct Job {
+    double lr = 0;
+    double compensation = 0;  // lambda of DC-ASGD
+    std::vector<Source> sources;
+    std::vector<Target> targets;
+    std::vector<double> trust;  // of each tensor of the shard, under LARS: measure() fills it
+  };
+
+  // Before the parts of a job with sources.
+  void begin(Job& job);
+  // Under LARS, before run(): norms of whole tensors. Each part once, on any thread.
+  std::size_t measures(const Job& job) const;
+  void measure(Job& job, std::size_t part) const;
+  // The job itself. Each part once, on any thread.
+  std::size_t parts() const;
+  void run(const Job& job, std::size_t part);
+
+  // Memory it holds, in bytes.
+  std::uint64_t bytes() const;
+
+ private:
+  struct Walk;
+
+  const Range range_;
+  const kernels::Rule rule_;
+  std::vector<Range> tensors_;  // those of the shard, where the rule needs them whole
+  Floats parameters_;
+  std::vector<Floats> state_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace asup::ps

@@ -1,0 +1,294 @@
+// Workers and servers together, over every kind of link.
+#include "asup/ps/server.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "tests/ps/team_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace asup::ps::testing {
+namespace {
+
+using net::LinkKind;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr Seconds kTimeout{30};
+
+Figures figures_of(const Release& release, double lr) {
+  Figures figures;
+  figures.version = release.version;
+  figures.samples = std::max<std::uint64_t>(release.end - release.begin, 1);
+  figures.lr = lr;
+  return figures;
+}
+
+// A gradient that tells workers and elements apart, of f(w) = sum of a_i w_i^2 / 2.
+float gradient_of(int rank, std::uint64_t element, float parameter) {
+  return parameter * (0.1f + 0.01f * static_cast<float>(element % 7)) +
+         0.5f * static_cast<float>(rank);
+}
+
+void fill_first(std::span<float> parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i] = static_cast<float>(i % 11) - 5.0f;
+}
+
+class EveryCast : public ::testing::TestWithParam<Cast> {};
+
+// n workers in step do what one process does with the average of their gradients.
+TEST_P(EveryCast, InStepTheyDoWhatOneProcessDoes) {
+  const Setup setup = setup_of({1000, 1, 70'000, 33'333});
+  constexpr int kSteps = 5;
+  constexpr double kLr = 0.1;
+  std::vector<double> expected(setup.layout.elements);
+  {
+    std::vector<float> first(expected.size());
+    fill_first(first);
+    expected.assign(first.begin(), first.end());
+  }
+  for (int step = 0; step < kSteps; ++step)
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      double sum = 0;
+      for (int rank = 0; rank < GetParam().workers; ++rank)
+        sum += gradient_of(rank, i, static_cast<float>(expected[i]));
+      expected[i] -= kLr * sum / GetParam().workers;
+    }
+
+  run_threads(GetParam(), [&](int rank, Team team) {
+    Client client(team, setup, {}, kTimeout);
+    if (rank == 0) fill_first(client.parameters());
+    client.begin(rank == 0);
+    client.arrive();
+    Release release = client.wait();
+    const auto memory = team.mesh.allocate(setup.layout.elements * sizeof(float));
+    auto* gradient = reinterpret_cast<float*>(memory->bytes().data());
+    for (int step = 0; step < kSteps; ++step) {
+      for (std::uint64_t i = 0; i < setup.layout.elements; ++i)
+        gradient[i] = gradient_of(rank, i, client.parameters()[i]);
+      const std::uint64_t half = setup.layout.elements / 2;
+      client.push({half, setup.layout.elements}, gradient + half);
+      client.push({0, half}, gradient);
+      client.commit(figures_of(release, kLr));
+      release = client.wait();
+      EXPECT_EQ(release.version, static_cast<std::uint64_t>(step + 1));
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(client.parameters()[i], expected[i], 1e-4) << "element " << i;
+  });
+}
+
+// The same from memory that no server reaches.
+TEST_P(EveryCast, PrivateGradientsTravelAsBytes) {
+  const Setup setup = setup_of({100'000});
+  run_threads(GetParam(), [&](int rank, Team team) {
+    Client client(team, setup, {}, kTimeout);
+    client.begin(rank == 0);
+    client.arrive();
+    Release release = client.wait();
+    const std::vector<float> gradient(setup.layout.elements, static_cast<float>(rank + 1));
+    client.push({0, setup.layout.elements}, gradient.data());
+    client.commit(figures_of(release, 1));
+    client.wait();
+    const float mean = static_cast<float>(team.workers + 1) / 2;
+    for (const float parameter : client.parameters()) ASSERT_FLOAT_EQ(parameter, -mean);
+  });
+}
+
+std::string name_of(const ::testing::TestParamInfo<Cast>& info) {
+  return fmt::format("{}_{}_workers_{}_servers", asup::testing::name_of(info.param.links),
+                     info.param.workers, info.param.servers);
+}
+
+INSTANTIATE_TEST_SUITE_P(Casts, EveryCast,
+                         ::testing::Values(Cast{1, 1, LinkKind::inproc},
+                                           Cast{3, 2, LinkKind::inproc}, Cast{2, 1, LinkKind::shm},
+                                           Cast{3, 3, LinkKind::shm}, Cast{2, 1, LinkKind::tcp},
+                                           Cast{3, 2, LinkKind::tcp}),
+                         name_of);
+
+// Model parallel through the servers: each worker has parameters of its own, and one they share.
+TEST(Ranges, AWorkerGetsAndTrainsOnlyItsOwn) {
+  const Setup setup = setup_of({100, 50, 100}, {.kind = pace::Kind::asp});
+  run_threads({2, 2, LinkKind::shm}, [&](int rank, Team team) {
+    const std::vector<Range> own =
+        rank == 0 ? std::vector<Range>{{0, 150}} : std::vector<Range>{{100, 250}};
+    Client client(team, setup, own, kTimeout);
+    if (rank == 0) std::fill(client.parameters().begin(), client.parameters().end(), 1.0f);
+    client.begin(rank == 0);
+    client.arrive();
+    Release release = client.wait();
+    const std::vector<float> gradient(250, 1.0f);
+    for (int step = 0; step < 4; ++step) {
+      client.push(own.front(), gradient.data() + own.front().begin);
+      client.commit(figures_of(release, 0.25));
+      release = client.wait();
+    }
+    // A push alone is half a step.
+    const std::size_t mine = rank == 0 ? 0 : 249, other = rank == 0 ? 249 : 0;
+    EXPECT_FLOAT_EQ(client.parameters()[mine], 0.5f);
+    EXPECT_FLOAT_EQ(client.parameters()[other], rank == 0 ? 1.0f : 0.0f) << "never touched";
+  });
+}
+
+pace::Work work_of(std::uint64_t steps, std::vector<std::uint64_t> fences = {}) {
+  pace::Work work;
+  work.steps = steps;
+  work.batch = 8;
+  work.steps_per_epoch = steps;
+  work.fences = std::move(fences);
+  return work;
+}
+
+class EveryPace : public ::testing::TestWithParam<pace::Kind> {};
+
+// Whatever the pace, every sample is worked on once, and all stand at a fence with the same model.
+TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
+  Setup setup = setup_of({5000}, {.kind = GetParam(), .staleness = 1});
+  setup.work = work_of(20, {5, 13});
+  std::mutex mutex;
+  std::multiset<std::uint64_t> samples;
+  std::map<std::uint64_t, std::set<float>> at_fence;
+  run_threads({3, 2, LinkKind::shm}, [&](int rank, Team team) {
+    Client client(team, setup, {}, kTimeout);
+    client.begin(rank == 0);
+    const std::vector<float> gradient(5000, 1.0f);
+    client.arrive();
+    for (;;) {
+      const Release release = client.wait();
+      const std::lock_guard lock(mutex);
+      if (release.next == Release::Next::end) break;
+      if (release.next == Release::Next::fence) {
+        at_fence[release.step].insert(client.parameters()[17]);
+        client.arrive();
+        continue;
+      }
+      for (std::uint64_t i = release.begin; i < release.end; ++i)
+        samples.insert(release.step * 8 + i);
+      client.push({0, 5000}, gradient.data());
+      client.commit(figures_of(release, 0.5));
+    }
+    EXPECT_NEAR(client.parameters()[4999], -10.0f, 1e-4) << "20 steps of 0.5";
+  });
+  EXPECT_EQ(samples.size(), 160u);
+  EXPECT_EQ(std::set(samples.begin(), samples.end()).size(), 160u);
+  ASSERT_EQ(at_fence.size(), 2u);
+  for (const auto& [step, values] : at_fence) {
+    ASSERT_EQ(values.size(), 1u) << "at " << step;
+    EXPECT_NEAR(*values.begin(), -0.5f * static_cast<float>(step), 1e-4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Paces, EveryPace,
+                         ::testing::Values(pace::Kind::bsp, pace::Kind::ssp, pace::Kind::asp,
+                                           pace::Kind::adaptive),
+                         [](const auto& info) { return std::string(pace::name_of(info.param)); });
+
+// What servers save, other servers, more or fewer, go on with: the rule's state too.
+TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
+  const asup::testing::TemporaryFolder folder;
+  Setup setup = setup_of({3000, 4000, 90'000});
+  setup.rule.kind = kernels::Rule::Kind::adam;
+  const auto train = [&](Client& client, int rank, int steps, Release release) {
+    std::vector<float> gradient(setup.layout.elements);
+    for (int step = 0; step < steps; ++step) {
+      for (std::uint64_t i = 0; i < gradient.size(); ++i)
+        gradient[i] = gradient_of(rank, i, client.parameters()[i]);
+      client.push({0, gradient.size()}, gradient.data());
+      client.commit(figures_of(release, 0.01));
+      release = client.wait();
+    }
+    return release;
+  };
+  const std::string path = folder.file("step_3");
+  std::vector<float> whole;
+  run_threads({2, 2, LinkKind::shm}, [&](int rank, Team team) {
+    Client client(team, setup, {}, kTimeout);
+    if (rank == 0) fill_first(client.parameters());
+    client.begin(rank == 0);
+    client.arrive();
+    const Release release = train(client, rank, 3, client.wait());
+    if (rank == 0) client.save(path);
+    train(client, rank, 3, release);
+    if (rank == 0) whole.assign(client.parameters().begin(), client.parameters().end());
+  });
+  setup.resume = path;
+  run_threads({2, 3, LinkKind::tcp}, [&](int rank, Team team) {
+    Client client(team, setup, {}, kTimeout);
+    client.begin(false);
+    client.arrive();
+    const Release release = client.wait();
+    EXPECT_EQ(release.version, 3u);
+    train(client, rank, 3, release);
+    EXPECT_TRUE(std::equal(whole.begin(), whole.end(), client.parameters().begin()))
+        << "the same bits";
+  });
+}
+
+template <typename Action>
+std::string failure_of(Action action) {
+  try {
+    action();
+  } catch (const JobFailed& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST(Refusal, WorkersWithDifferentModelsAreToldTheFirstDifference) {
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, Team team) {
+    const Setup setup = setup_of(rank == 0 ? std::vector<std::uint64_t>{10, 20, 30}
+                                           : std::vector<std::uint64_t>{10, 21, 30});
+    Client client(team, setup, {}, Seconds(2));
+    const std::string failure = failure_of([&] { client.begin(rank == 0); });
+    EXPECT_THAT(failure, ::testing::AnyOf(HasSubstr("tensor1 with 2"), HasSubstr("no welcome")));
+  });
+}
+
+TEST(Refusal, APushTwiceOrOfAStrangersRange) {
+  run_threads({1, 1, LinkKind::shm}, [&](int, Team team) {
+    const Setup setup = setup_of({100});
+    Client client(team, setup, {{0, 50}}, kTimeout);
+    client.begin(true);
+    client.arrive();
+    const Release release = client.wait();
+    const std::vector<float> gradient(100, 1.0f);
+    client.push({0, 30}, gradient.data());
+    client.push({20, 50}, gradient.data());
+    client.commit(figures_of(release, 1));
+    EXPECT_THAT(failure_of([&] { client.wait(); }),
+                AllOf(HasSubstr("server 0"), HasSubstr("elements 20 to 50 twice")));
+  });
+}
+
+TEST(Refusal, APushThatIsNotWhole) {
+  run_threads({1, 1, LinkKind::tcp}, [&](int, Team team) {
+    const Setup setup = setup_of({100});
+    Client client(team, setup, {}, kTimeout);
+    client.begin(true);
+    client.arrive();
+    const Release release = client.wait();
+    const std::vector<float> gradient(100, 1.0f);
+    client.push({0, 99}, gradient.data());
+    client.commit(figures_of(release, 1));
+    EXPECT_THAT(failure_of([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
+  });
+}
+
+TEST(Refusal, FilesThatAreNotThere) {
+  run_threads({1, 1, LinkKind::inproc}, [&](int, Team team) {
+    Setup setup = setup_of({100});
+    setup.resume = "/nowhere/step_7";
+    Client client(team, setup, {}, kTimeout);
+    EXPECT_THAT(failure_of([&] { client.begin(false); }),
+                HasSubstr("no files /nowhere/step_7.shard-"));
+  });
+}
+
+}  // namespace
+}  // namespace asup::ps::testing
