@@ -1,11 +1,16 @@
 #include "asup/ps/pace/ledger.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "asup/base/error.h"
 
 namespace asup::ps::pace {
 namespace {
+
+// Balanced leases, by their length when all share a step, and by that of an even one.
+constexpr double kMostShared = 1.5;
+constexpr double kLongest = 2;  // which bounds the memory that a worker needs
 
 // Part `index` of `count` samples dealt out to `parts`, as data::part_of does it.
 Lease part_of(std::uint64_t step, std::uint64_t count, std::uint64_t index, std::uint64_t parts) {
@@ -88,6 +93,12 @@ int Ledger::leaves(int worker) {
   return returned;
 }
 
+void Ledger::balance(std::map<int, double> lengths) {
+  check(dealing_ == Dealing::in_order, "fixed parts cannot be balanced");
+  lengths_ = std::move(lengths);
+  served_.clear();
+}
+
 std::optional<Lease> Ledger::lease(int worker, const Speeds& speeds) {
   if (!has_lease_for(worker, speeds)) return std::nullopt;
   Member& member = members_.at(worker);
@@ -105,12 +116,15 @@ std::optional<Lease> Ledger::lease(int worker, const Speeds& speeds) {
     member.part.reset();
     member.has_begun = true;
   } else {
-    lease = next_run();
+    lease = next_run(worker);
     lease.end = lease.begin + fair_length(worker, lease.samples(), speeds);
     offset_ = lease.end;
+    if (served_.contains(worker)) served_.clear();
+    served_.insert(worker);
     if (offset_ == samples_of(step_)) {
       ++step_;
       offset_ = 0;
+      served_.clear();
     }
   }
   member.out.emplace(member.leases++, lease);
@@ -123,7 +137,7 @@ bool Ledger::has_lease_for(int worker, const Speeds& speeds) const {
   const Member& member = found->second;
   if (!returned_.empty()) return fair_length(worker, returned_.front().samples(), speeds) > 0;
   if (dealing_ == Dealing::in_order)
-    return step_ < fence() && fair_length(worker, next_run().samples(), speeds) > 0;
+    return step_ < fence() && fair_length(worker, next_run(worker).samples(), speeds) > 0;
   if (is_dealt_ && !may_go_on(member)) return member.part.has_value();
   const std::uint64_t step = is_dealt_ ? step_ + 1 : step_;
   const auto place = static_cast<std::uint64_t>(std::distance(members_.begin(), found));
@@ -221,13 +235,39 @@ bool Ledger::is_out() const {
                      [](const auto& entry) { return !entry.second.out.empty(); });
 }
 
+Lease Ledger::next_run(int worker) const {
+  return lengths_.empty() ? even_run() : balanced_run(worker);
+}
+
 // What is left of the part that comes next.
-Lease Ledger::next_run() const {
+Lease Ledger::even_run() const {
   const std::uint64_t count = samples_of(step_);
   for (std::uint64_t index = 0;; ++index) {
     const Lease part = part_of(step_, count, index, workers_);
     if (offset_ < part.end) return {step_, offset_, part.end};
   }
+}
+
+// The worker's share of what is left of the step, among those who are free to take some. Where the
+// others are at work, there is nobody to share with: it takes what it usually does.
+Lease Ledger::balanced_run(int worker) const {
+  const std::uint64_t left = samples_of(step_) - offset_;
+  const bool is_new_split = served_.contains(worker);
+  double sum = 0;
+  for (const auto& [id, member] : members_) {
+    const bool is_free = member.out.empty() && (is_new_split || !served_.contains(id));
+    if (is_free || id == worker) sum += length_of(id);
+  }
+  const double even = static_cast<double>(work_.batch) / static_cast<double>(workers_);
+  const double share = static_cast<double>(left) * length_of(worker) / sum;
+  const double most = even * std::min(kMostShared * length_of(worker), kLongest);
+  const auto samples = static_cast<std::uint64_t>(std::llround(std::min(share, most)));
+  return {step_, offset_, offset_ + std::clamp<std::uint64_t>(samples, 1, left)};
+}
+
+double Ledger::length_of(int worker) const {
+  const auto found = lengths_.find(worker);
+  return found == lengths_.end() ? 1 : found->second;
 }
 
 // How much of a lease of `full` samples this worker should take so that it is done about when the

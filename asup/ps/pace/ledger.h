@@ -4,6 +4,8 @@
 // Dealing::fixed, each worker has its part of each step, so that a synchronous job is the same
 // twice; a worker that comes too late for a step goes on with the one that the others are at. With
 // Dealing::in_order, a worker takes the next run that nobody has, so that a fast one takes more.
+// Lengths may also be set by worker (balance()): then those that ask one after the other share what
+// is left of a step in these proportions, until one asks again.
 // What a lost worker had is dealt out again, first of all.
 //
 // A fence is a step before which all must be done. Nothing beyond it is dealt out until pass().
@@ -17,6 +19,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace asup::ps::pace {
@@ -60,6 +63,10 @@ class Ledger {
   // How many leases came back: those that were out, and a part that was its to do.
   int leaves(int worker);
 
+  // Dealing::in_order: lengths of leases, even ones being 1. Workers that are not named have 1; an
+  // empty map makes all leases even again.
+  void balance(std::map<int, double> lengths);
+
   // The worker's next lease, or nothing: it must rest.
   std::optional<Lease> lease(int worker, const Speeds& speeds);
   // Whether lease() would give something.
@@ -97,7 +104,10 @@ class Ledger {
   void next_step();
   bool may_go_on(const Member& member) const;
   bool is_out() const;
-  Lease next_run() const;
+  Lease next_run(int worker) const;
+  Lease even_run() const;
+  Lease balanced_run(int worker) const;
+  double length_of(int worker) const;
   std::uint64_t fair_length(int worker, std::uint64_t full, const Speeds& speeds) const;
   std::uint64_t samples_between(std::uint64_t step, std::uint64_t end) const;
 
@@ -112,6 +122,8 @@ class Ledger {
   bool is_dealt_ = false;       // fixed: the step's parts are
   std::deque<Lease> returned_;  // of lost workers
   std::map<int, Member> members_;
+  std::map<int, double> lengths_;  // empty: even leases
+  std::set<int> served_;  // balanced: have had their share of the step since it was last split
   std::size_t fences_passed_ = 0;
   std::uint64_t done_ = 0, dropped_ = 0, skipped_ = 0;
 };

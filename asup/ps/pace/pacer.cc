@@ -1,6 +1,7 @@
 #include "asup/ps/pace/pacer.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "asup/base/error.h"
@@ -21,6 +22,24 @@ Bounds bounds_of(const Options& options) {
       return {.gather = kAll};
   }
   throw Error("a pace that is none");
+}
+
+bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience) {
+  // Waiting for the first j of them until t_j costs m (t_j - now) for the m that are here, and
+  // t_j - t_i for each that comes before. Mostly, the first one decides: no need to sort them all.
+  const auto later = std::greater<double>();
+  std::make_heap(to_come.begin(), to_come.end(), later);
+  double waiting = static_cast<double>(here), cost = 0, last = now, joined = 0;
+  while (!to_come.empty()) {
+    const double when = to_come.front();
+    cost += waiting * (when - last);
+    if (cost <= patience * ++joined) return true;
+    last = when;
+    ++waiting;
+    std::pop_heap(to_come.begin(), to_come.end(), later);
+    to_come.pop_back();
+  }
+  return false;
 }
 
 Pacer::Pacer(const Bounds& bounds, double batch, bool stale_lr, NonFinite non_finite,
@@ -151,18 +170,9 @@ std::optional<double> Pacer::waits_until(double now) const {
     const double when = now < *worker.expected ? *worker.expected : worker.overdue;
     if (now < when) to_come.push_back(when);
   }
-  std::sort(to_come.begin(), to_come.end());
-
-  // Waiting for the first j of them until t_j costs m (t_j - now) for the m that are here, and
-  // t_j - t_i for each that comes before.
-  double waiting = static_cast<double>(pending_.size()), cost = 0, last = now, joined = 0;
-  for (const double when : to_come) {
-    cost += waiting * (when - last);
-    last = when;
-    ++waiting;
-    if (cost <= bounds_.patience * ++joined) return to_come.front();
-  }
-  return std::nullopt;
+  if (to_come.empty() || !is_worth_waiting(pending_.size(), now, to_come, bounds_.patience))
+    return std::nullopt;
+  return *std::min_element(to_come.begin(), to_come.end());
 }
 
 void Pacer::update(Orders& orders) {

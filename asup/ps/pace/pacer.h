@@ -104,6 +104,9 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
+// Whether some of those who are to come at these times are worth waiting for, where so many wait.
+bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience);
+
 // Those of a fixed pace, and those that an adaptive one starts with.
 Bounds bounds_of(const Options& options);
 

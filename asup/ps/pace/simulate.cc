@@ -11,6 +11,7 @@ namespace {
 constexpr double kLeasesOfSlowest = 8;  // that are looked at, if it is not too slow
 constexpr double kLeasesOfOthers = 64;  // at most
 constexpr double kWarmUp = 0.25;        // of the time, in which workers fall out of step
+constexpr double kSamples = 1000;       // of an even lease
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -20,7 +21,7 @@ class Simulation {
  public:
   Simulation(const Bounds& bounds, std::span<const VirtualWorker> workers)
       : workers_(workers),
-        pacer_(bounds, static_cast<double>(workers.size())),
+        pacer_(bounds, kSamples * static_cast<double>(workers.size())),
         states_(workers.size()) {
     double slowest = 0, fastest = kForever;
     for (const VirtualWorker& worker : workers) {
@@ -29,7 +30,6 @@ class Simulation {
       check(seconds > 0, "a virtual worker that takes {} s for a lease", seconds);
       slowest = std::max(slowest, seconds);
       fastest = std::min(fastest, seconds);
-      rate_ += 1 / seconds;
     }
     end_ = std::min(kLeasesOfSlowest * slowest + 16 * fastest, kLeasesOfOthers * fastest);
   }
@@ -38,8 +38,8 @@ class Simulation {
     for (std::size_t id = 0; id < workers_.size(); ++id)
       carry_out(pacer_.arrived(static_cast<int>(id), 0));
     while (now_ < end_) step();
-    const double span = end_ * (1 - kWarmUp);
-    return {applied_ / (rate_ * span), applied_ > 0 ? staleness_ / applied_ : 0};
+    const double span = last_ - first_;
+    return span > 0 ? Prediction{applied_ / span, staleness_ / applied_} : Prediction{};
   }
 
  private:
@@ -61,9 +61,12 @@ class Simulation {
     now_ = next->done;
     next->done = kForever;
     const auto id = static_cast<int>(next - states_.begin());
-    carry_out(pacer_.pushed(
-        {.worker = id, .number = next->pushes++, .version = next->version, .samples = 1, .lr = 1},
-        now_));
+    carry_out(pacer_.pushed({.worker = id,
+                             .number = next->pushes++,
+                             .version = next->version,
+                             .samples = samples(id),
+                             .lr = 1},
+                            now_));
   }
 
   void carry_out(const Orders& orders) {
@@ -74,11 +77,20 @@ class Simulation {
   }
 
   void count(const Update& update) {
-    if (now_ < end_ * kWarmUp || now_ > end_) return;
-    for (const Update::Part& part : update.parts) {
-      applied_ += 1;
-      staleness_ += part.staleness.steps;
+    if (now_ < end_ * kWarmUp) {
+      first_ = now_;
+      return;
     }
+    last_ = now_;
+    for (const Update::Part& part : update.parts) {
+      const double length = workers_[static_cast<std::size_t>(part.worker)].length;
+      applied_ += length;
+      staleness_ += length * part.staleness.steps;
+    }
+  }
+
+  std::uint64_t samples(int id) const {
+    return static_cast<std::uint64_t>(kSamples * workers_[static_cast<std::size_t>(id)].length);
   }
 
   void begin(int id) {
@@ -92,8 +104,9 @@ class Simulation {
   const std::span<const VirtualWorker> workers_;
   Pacer pacer_;
   std::vector<State> states_;
-  double now_ = 0, end_ = 0, rate_ = 0;
-  double applied_ = 0, staleness_ = 0;  // leases, and their steps summed up
+  double now_ = 0, end_ = 0;
+  double first_ = 0, last_ = 0;         // updates after which, and until which, is counted
+  double applied_ = 0, staleness_ = 0;  // even leases, and their steps summed up
 };
 
 }  // namespace

@@ -13,11 +13,12 @@ namespace asup::ps::pace {
 struct VirtualWorker {
   std::vector<double> seconds;
   double expected = 0, overdue = 0;  // seconds after its release, as the pacer is told
+  double length = 1;                 // of its leases, even ones being 1
 };
 
 struct Prediction {
-  double speed = 0;      // leases applied, as a share of what all workers could do in that time
-  double staleness = 0;  // mean of a lease that was applied, in steps
+  double speed = 0;      // even leases' worth of samples that are applied in a second
+  double staleness = 0;  // mean of a sample that is applied, in steps
 };
 
 Prediction simulate(const Bounds& bounds, std::span<const VirtualWorker> workers);

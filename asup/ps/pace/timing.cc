@@ -1,17 +1,17 @@
 #include "asup/ps/pace/timing.h"
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 namespace asup::ps::pace {
 namespace {
 
 constexpr std::size_t kWindow = 32;
 constexpr std::size_t kFew = 7;
-constexpr double kJump = 1.5;         // a new speed, from this ratio on
-constexpr double kLeastMargin = 0.1;  // of the typical time
-constexpr double kDeviations = 5;     // median deviations that are still jitter
+constexpr double kJump = 1.5;          // a new speed, from this ratio on
+constexpr double kLeastMargin = 0.1;   // of the typical time
+constexpr double kDeviations = 5;      // median deviations that are still jitter
+constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is learned
+constexpr double kMostFixed = 0.9;     // some of it always grows with the length
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -19,35 +19,64 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::vector<double> last_few(const std::deque<double>& values) {
-  const std::size_t count = std::min(values.size(), kFew);
-  return {values.end() - static_cast<std::ptrdiff_t>(count), values.end()};
-}
-
-bool is_jump(double from, double to) { return to > from * kJump || to * kJump < from; }
+bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a * ratio; }
 
 }  // namespace
 
-void Timing::add(double seconds_per_sample) {
-  const bool is_new_speed = recent_.size() >= 2 && is_jump(typical(), seconds_per_sample) &&
-                            is_jump(typical(), recent_.back()) &&
-                            !is_jump(recent_.back(), seconds_per_sample);
-  if (is_new_speed) recent_.erase(recent_.begin(), recent_.end() - 1);
-  recent_.push_back(seconds_per_sample);
+void Timing::add(double length, double seconds) {
+  const Time time{length, seconds};
+  if (!recent_.empty()) {
+    const Time last = recent_.back();
+    if (is_apart(length, last.length, kOtherLength)) {
+      learn_fixed(time);
+    } else {
+      const double usual = typical();
+      const bool is_new_speed = recent_.size() >= 2 && is_apart(usual, even(time), kJump) &&
+                                is_apart(usual, even(last), kJump) &&
+                                !is_apart(even(last), even(time), kJump);
+      if (is_new_speed) recent_.erase(recent_.begin(), recent_.end() - 1);
+    }
+  }
+  recent_.push_back(time);
   if (recent_.size() > kWindow) recent_.pop_front();
 }
 
-double Timing::typical() const { return median(last_few(recent_)); }
-
-double Timing::mean() const {
-  return std::accumulate(recent_.begin(), recent_.end(), 0.0) / static_cast<double>(recent_.size());
+// From the usual time of leases as long as the last, and this one's: the line through both.
+void Timing::learn_fixed(const Time& time) {
+  const double before = recent_.back().length;
+  const double usual = typical() * factor(before);
+  const double slope = (time.seconds - usual) / (time.length - before);
+  const double at_one = usual + slope * (1 - before);
+  if (at_one <= 0) return;  // a pause, or a new speed just now
+  fixed_ = 0.5 * fixed_ + 0.5 * std::clamp(1 - slope / at_one, 0.0, kMostFixed);
 }
+
+double Timing::typical() const { return median(last_few()); }
 
 double Timing::overdue() const {
   const double middle = typical();
-  std::vector<double> deviations = last_few(recent_);
+  std::vector<double> deviations = last_few();
   for (double& value : deviations) value = value > middle ? value - middle : middle - value;
   return middle + std::max(kLeastMargin * middle, kDeviations * median(deviations));
+}
+
+std::vector<double> Timing::seconds() const {
+  std::vector<double> all;
+  for (const Time& time : recent_) all.push_back(even(time));
+  return all;
+}
+
+double Timing::length_for(double seconds) const {
+  return (seconds / typical() - fixed_) / (1 - fixed_);
+}
+
+std::vector<double> Timing::last_few() const {
+  const std::size_t count = std::min(recent_.size(), kFew);
+  std::vector<double> few;
+  for (auto time = recent_.end() - static_cast<std::ptrdiff_t>(count); time != recent_.end();
+       ++time)
+    few.push_back(even(*time));
+  return few;
 }
 
 }  // namespace asup::ps::pace
