@@ -133,6 +133,7 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
     if (!has_changed) return std::nullopt;
   }
   choices_.push_back(make_choice(known, taken, current));
+  sensitivity_.cut();
   current_ = taken.candidate;
   return choices_.back();
 }

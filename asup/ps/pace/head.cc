@@ -21,20 +21,6 @@ Dealing dealing_of(const HeadOptions& options) {
 
 }  // namespace
 
-// What is known of one worker, also after it has left.
-struct Head::Account {
-  struct InFlight {
-    std::uint64_t samples = 0;
-    double loss = 0;  // mean of a sample
-  };
-  WorkerFigures figures;
-  double staleness = 0, staleness_steps = 0;  // summed over pushes that were applied
-  double weighed_staleness = 0, weighed_staleness_steps = 0;  // and over their samples
-  Timing timing;
-  double released = 0;                       // when it was last
-  std::map<std::uint64_t, InFlight> pushes;  // not yet applied or dropped, by number
-};
-
 Head::Head(const HeadOptions& options)
     : options_((require_sense(options.pace, options.workers), options)),
       pacer_(bounds_of(options.pace), batch_of(options), options.pace.stale_lr,
@@ -48,8 +34,6 @@ Head::Head(const HeadOptions& options)
     account(worker).figures.worker = worker;
   }
 }
-
-Head::~Head() = default;
 
 Decisions Head::arrived(int worker, double now) {
   check(worker >= 0 && worker < options_.workers, "worker {} arrived, but there are only {}",

@@ -87,7 +87,6 @@ class Head {
  public:
   // Throws BadInput where the options make no sense.
   explicit Head(const HeadOptions& options);
-  ~Head();
 
   Decisions arrived(int worker, double now);
   // needs: no refusal(). Throws JobFailed as Pacer::pushed() does.
@@ -111,7 +110,19 @@ class Head {
   Report report() const;
 
  private:
-  struct Account;
+  // What is known of one worker, also after it has left.
+  struct Account {
+    struct InFlight {
+      std::uint64_t samples = 0;
+      double loss = 0;  // mean of a sample
+    };
+    WorkerFigures figures;
+    double staleness = 0, staleness_steps = 0;  // summed over pushes that were applied
+    double weighed_staleness = 0, weighed_staleness_steps = 0;  // and over their samples
+    Timing timing;
+    double released = 0;                       // when it was last
+    std::map<std::uint64_t, InFlight> pushes;  // not yet applied or dropped, by number
+  };
 
   Decisions finish();
   void post(Orders orders);

@@ -5,7 +5,7 @@
 namespace asup::ps::pace {
 namespace {
 
-constexpr double kWindowSteps = 16;
+constexpr double kHalfWindow = 16;                       // steps
 constexpr double kPriorMiddle = 0.3, kPriorWidth = 0.8;  // of log gamma
 constexpr double kLeastDifference = 0.2;                 // of staleness, to learn from
 constexpr double kTrend = 0.5;  // progress may change by so much on its own, from window to window
@@ -21,13 +21,16 @@ Sensitivity::Sensitivity() {
 
 void Sensitivity::add(double steps, double loss, double staleness) {
   if (!(steps > 0) || !std::isfinite(loss) || loss <= 0) return;
-  window_.steps += steps;
-  window_.loss += steps * loss;
-  window_.square += steps * loss * loss;
-  window_.staleness += steps * staleness;
-  ++window_.count;
-  if (window_.steps >= kWindowSteps) close_window();
+  Half& half = first_.steps < kHalfWindow ? first_ : second_;
+  half.steps += steps;
+  half.loss += steps * loss;
+  half.square += steps * loss * loss;
+  half.staleness += steps * staleness;
+  ++half.count;
+  if (second_.steps >= kHalfWindow) close_window();
 }
+
+void Sensitivity::cut() { first_ = second_ = {}; }
 
 double Sensitivity::gamma() const {
   double sum = 0, weighted = 0;
@@ -38,21 +41,18 @@ double Sensitivity::gamma() const {
   return weighted / sum;
 }
 
-double Sensitivity::Window::variance() const {
+double Sensitivity::Half::variance() const {
   const double spread = std::max(square / steps - mean() * mean(), 0.0);
   return spread / (mean() * mean() * count);
 }
 
 void Sensitivity::close_window() {
-  if (previous_.count > 0) {
-    const Progress now{std::log(previous_.mean() / window_.mean()),
-                       previous_.variance() + window_.variance(), window_.staleness / window_.steps,
-                       true};
-    if (progress_.is_known) learn(progress_, now);
-    progress_ = now;
-  }
-  previous_ = window_;
-  window_ = {};
+  const Progress now{std::log(first_.mean() / second_.mean()),
+                     first_.variance() + second_.variance(),
+                     (first_.staleness + second_.staleness) / (first_.steps + second_.steps), true};
+  if (progress_.is_known) learn(progress_, now);
+  progress_ = now;
+  cut();
 }
 
 void Sensitivity::learn(const Progress& before, const Progress& now) {

@@ -11,7 +11,9 @@ constexpr double kJump = 1.5;          // a new speed, from this ratio on
 constexpr double kLeastMargin = 0.1;   // of the typical time
 constexpr double kDeviations = 5;      // median deviations that are still jitter
 constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is learned
-constexpr double kMostFixed = 0.9;     // some of it always grows with the length
+constexpr int kLearned = 6;            // times after such a change that it is learned from
+constexpr double kLearningRate = 0.4;
+constexpr double kMostFixed = 0.9;  // some of it always grows with the length
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -25,30 +27,34 @@ bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a 
 
 void Timing::add(double length, double seconds) {
   const Time time{length, seconds};
-  if (!recent_.empty()) {
-    const Time last = recent_.back();
-    if (is_apart(length, last.length, kOtherLength)) {
-      learn_fixed(time);
-    } else {
-      const double usual = typical();
-      const bool is_new_speed = recent_.size() >= 2 && is_apart(usual, even(time), kJump) &&
-                                is_apart(usual, even(last), kJump) &&
-                                !is_apart(even(last), even(time), kJump);
-      if (is_new_speed) recent_.erase(recent_.begin(), recent_.end() - 1);
-    }
+  if (!recent_.empty() && is_apart(length, recent_.back().length, kOtherLength)) {
+    before_ = {recent_.back().length, typical() * factor(recent_.back().length)};
+    to_learn_ = kLearned;
   }
+  if (to_learn_ > 0)
+    learn_fixed(time);
+  else if (is_new_speed(time))
+    recent_.erase(recent_.begin(), recent_.end() - 1);
   recent_.push_back(time);
   if (recent_.size() > kWindow) recent_.pop_front();
 }
 
-// From the usual time of leases as long as the last, and this one's: the line through both.
+bool Timing::is_new_speed(const Time& time) const {
+  if (recent_.size() < 2) return false;
+  const double usual = typical(), last = even(recent_.back());
+  return is_apart(usual, even(time), kJump) && is_apart(usual, last, kJump) &&
+         !is_apart(last, even(time), kJump);
+}
+
+// From what was usual before lengths changed, and this time: the line through both.
 void Timing::learn_fixed(const Time& time) {
-  const double before = recent_.back().length;
-  const double usual = typical() * factor(before);
-  const double slope = (time.seconds - usual) / (time.length - before);
-  const double at_one = usual + slope * (1 - before);
+  --to_learn_;
+  if (!is_apart(time.length, before_.length, kOtherLength)) return;
+  const double slope = (time.seconds - before_.seconds) / (time.length - before_.length);
+  const double at_one = before_.seconds + slope * (1 - before_.length);
   if (at_one <= 0) return;  // a pause, or a new speed just now
-  fixed_ = 0.5 * fixed_ + 0.5 * std::clamp(1 - slope / at_one, 0.0, kMostFixed);
+  const double fixed = std::clamp(1 - slope / at_one, 0.0, kMostFixed);
+  fixed_ += kLearningRate * (fixed - fixed_);
 }
 
 double Timing::typical() const { return median(last_few()); }

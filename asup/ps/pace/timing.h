@@ -39,9 +39,12 @@ class Timing {
   double even(const Time& time) const { return time.seconds / factor(time.length); }
   std::vector<double> last_few() const;
   void learn_fixed(const Time& time);
+  bool is_new_speed(const Time& time) const;
 
   std::deque<Time> recent_;
   double fixed_ = 0.1;
+  Time before_{};     // usual, before lengths changed last
+  int to_learn_ = 0;  // times from which the fixed share is still to be learned
 };
 
 }  // namespace asup::ps::pace
