@@ -10,28 +10,30 @@
 namespace asup::launch {
 
 struct RankEnd {
-  int rank = 0;
+  int rank = 0;  // place in the job: workers first, then servers
   int pid = 0;
   std::string hostname;
-  int status = 0;        // as waitpid gives it
-  bool stopped = false;  // it ended after we had told it to
+  int status = 0;               // as waitpid gives it
+  bool stopped = false;         // it ended after we had told it to
+  std::optional<int> server{};  // which of the servers it was; none: a worker
+  bool excused = false;         // the job went on without it
 
   bool ok() const { return status == 0; }
   bool killed() const;  // by a signal
   int signal() const;
   int exit_code() const;
 
-  std::string who() const;  // "rank 1 (pid 4711 on alpha)"
+  std::string who() const;  // "rank 1 (pid 4711 on alpha)", "server 0 (pid …)"
   std::string how() const;  // "exited with status 3", "was killed by signal 9 (SIGKILL)"
 };
 
 // "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int number);
 
-// The end that explains the failure: `lost_first` is the rank that the coordinator missed first
-// (one that died without goodbye drags others after it, which say goodbye); then whoever was killed
-// by a signal; then whoever ended first. Ends that we caused explain nothing. `ends` is in the
-// order in which they were seen.
-std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, std::optional<int> lost_first);
+// The end that explains the failure: the first of `lost`, those that the coordinator missed, in
+// that order (one that died without goodbye drags others after it, which say goodbye); then whoever
+// was killed by a signal; then whoever ended first. Ends that we caused or excused explain nothing.
+// `ends` is in the order in which they were seen.
+std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vector<int>& lost);
 
 }  // namespace asup::launch

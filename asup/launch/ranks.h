@@ -1,9 +1,11 @@
-// The ranks of one host, wherever it is, and who hears what they do. One thread: the launcher's
-// loop, or the agent's.
+// The processes of a job on one host, wherever it is, and who hears what they do. A process goes by
+// its place in the job, `rank`: workers first, then servers. One thread: the launcher's loop, or
+// the agent's.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "asup/launch/rank_end.h"
 
@@ -18,8 +20,10 @@ class RankObserver {
   // A piece of what the rank wrote, as it came; an empty one when the stream has ended.
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
   virtual void on_ended(const RankEnd& end) = 0;
-  // The host's ranks could not be started, or are no longer in reach; `why` names the host.
+  // The host's ranks could not be started; `why` names the host.
   virtual void on_host_failed(const std::string& why) = 0;
+  // The host is no longer in reach, and with it those of its ranks that had not ended.
+  virtual void on_host_lost(const std::string& why, const std::vector<int>& ranks) = 0;
 };
 
 class Ranks {

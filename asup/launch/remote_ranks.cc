@@ -65,8 +65,9 @@ RemoteRanks::RemoteRanks(PollLoop& loop, RankObserver& observer, const RemoteOpt
       observer_(observer),
       host_(options.host),
       asup_(options.asup),
+      roles_(job.roles()),
       hostname_(options.host) {
-  for (int i = 0; i < job.count; ++i) waiting_.insert(job.first_rank + i);
+  for (const int member : job.members()) waiting_.insert(member);
   start_ssh(options);
   writer_ = std::make_unique<Writer>(loop_, in_.get());
   writer_->write(to_json(job) + "\n");
@@ -141,7 +142,8 @@ void RemoteRanks::take(const AgentMessage& message) {
       return observer_.on_output(message.rank, message.stream, message.text);
     case AgentMessage::Kind::ended:
       waiting_.erase(message.rank);
-      return observer_.on_ended({message.rank, message.pid, hostname_, message.status, false});
+      return observer_.on_ended({message.rank, message.pid, hostname_, message.status, false,
+                                 roles_.server(message.rank)});
     case AgentMessage::Kind::failed:
       return fail(message.text);
   }
@@ -163,7 +165,7 @@ void RemoteRanks::on_ssh_ended(int status) {
 // Says why the host's ranks are gone once all that ssh had to say has been read.
 void RemoteRanks::keep_time() {
   if (!finished() || waiting_.empty() || failed_) return;
-  if (greeted_) return fail("is no longer in reach: " + last_words());
+  if (greeted_) return lose("is no longer in reach: " + last_words());
   const int code = WIFEXITED(ssh_status_) ? WEXITSTATUS(ssh_status_) : 0;
   if (code == 126 || code == 127)  // the shell there: no such program, or not one
     return fail(fmt::format("could not start {} (--remote-asup says where asup is there): {}",
@@ -180,6 +182,13 @@ void RemoteRanks::fail(const std::string& why) {
   if (std::exchange(failed_, true)) return;
   waiting_.clear();
   observer_.on_host_failed(fmt::format("host {} {}", host_, why));
+}
+
+void RemoteRanks::lose(const std::string& why) {
+  failed_ = true;
+  const std::vector<int> lost(waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  observer_.on_host_lost(fmt::format("host {} {}", host_, why), lost);
 }
 
 std::string RemoteRanks::last_words() const {

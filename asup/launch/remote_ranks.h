@@ -47,11 +47,13 @@ class RemoteRanks : public Ranks {
   void on_ssh_ended(int status);
   void close(Fd& fd);
   void fail(const std::string& why);
+  void lose(const std::string& why);
   std::string last_words() const;  // of ssh and the host's shell; else how ssh ended
 
   PollLoop& loop_;
   RankObserver& observer_;
   const std::string host_, asup_;
+  const net::Roles roles_;
   std::string hostname_;     // as the host calls itself
   std::map<int, int> pids_;  // of the ranks that run
   std::set<int> waiting_;    // ranks that have not ended
