@@ -12,8 +12,9 @@ namespace asup::net {
 // Takes one member's messages in, one after the other.
 class Mail::Letterbox : public Receiver {
  public:
-  Letterbox(Mail& mail, int member) : mail_(mail), member_(member) { wait(); }
+  Letterbox(Mail& mail, int member) : mail_(mail), member_(member) {}
 
+  void wait() { mail_.mesh_.link(member_).receive(mail_.channel_, *this); }
   int member() const { return member_; }
   bool gone() const { return gone_; }
   void set_gone() { gone_ = true; }
@@ -41,17 +42,14 @@ class Mail::Letterbox : public Receiver {
     got_ += bytes.size();
   }
   void end() override {
-    const auto head = head_;  // the handler may send, and be answered, before it returns
+    const auto head = head_;
     auto collected = std::move(collected_);
     collected_.clear();
-    const Bytes payload = collects_ ? Bytes(collected) : room_;
+    mail_.handler_.arrived(member_, head, collects_ ? Bytes(collected) : room_);
     wait();
-    mail_.handler_.arrived(member_, head, payload);
   }
 
  private:
-  void wait() { mail_.mesh_.link(member_).receive(mail_.channel_, *this); }
-
   Mail& mail_;
   const int member_;
   bool gone_ = false;
@@ -71,10 +69,14 @@ struct Mail::Letter {
 };
 
 Mail::Mail(Mesh& mesh, std::uint64_t id, std::vector<int> members, Handler& handler)
-    : mesh_(mesh), id_(id), channel_(id << 16), handler_(handler) {
+    : mesh_(mesh), id_(id), channel_(id << 16), members_(std::move(members)), handler_(handler) {
   mesh_.add(id_, *this);
-  for (const int member : members)
+}
+
+void Mail::open() {
+  for (const int member : members_)
     if (member != mesh_.rank()) boxes_.push_back(std::make_unique<Letterbox>(*this, member));
+  for (std::size_t i = 0; i < boxes_.size(); ++i) boxes_[i]->wait();
 }
 
 Mail::~Mail() {

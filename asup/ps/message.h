@@ -1,7 +1,7 @@
 // What workers and servers say to each other: the heads of their messages (net/mail.h). Values
 // only. docs/parameter_server.md tells the whole conversation.
 //
-//   worker -> servers  hello, initial, piece, commit          server -> worker  welcome, refused,
+//   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
 //   worker -> head     arrive, save, report                                     parameters
 //   server -> head     staged, saved                          head -> worker    release, saved,
 //   head -> servers    order                                                    report
@@ -34,7 +34,8 @@ enum class Kind : std::uint32_t {
   release,
   save,
   saved,
-  report
+  report,
+  leave
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -154,6 +155,11 @@ struct Saved {
 // Asks the head to tell of the pace, and is its answer (payload: JSON).
 struct Report {
   static constexpr Kind kKind = Kind::report;
+};
+
+// The worker has done what it came for; it may stay a member of the job.
+struct Leave {
+  static constexpr Kind kKind = Kind::leave;
 };
 
 // A kind, and what belongs to it.

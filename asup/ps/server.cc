@@ -15,10 +15,7 @@ std::string text_of(net::ConstBytes bytes) {
 }
 
 std::string name_of_member(const Team& team, int member) {
-  const auto& who = team.mesh.roster().members[static_cast<std::size_t>(member)];
-  const bool worker = team.is_worker(member);
-  return fmt::format("{} {} (pid {} on {})", worker ? "rank" : "server",
-                     worker ? member : team.server_of(member), who.pid, who.hostname);
+  return team.mesh.roster().members[static_cast<std::size_t>(member)].describe();
 }
 
 }  // namespace
@@ -32,6 +29,7 @@ Server::Server(Team team, const ServerOptions& options)
     desks_.push_back(std::make_unique<Desk>(team_.mesh, worker));
   const net::Loop::Turn turn(team_.mesh.loop());
   mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
+  mail_->open();
 }
 
 Server::~Server() {
@@ -42,8 +40,7 @@ Server::~Server() {
 }
 
 void Server::run() {
-  give_up_ = after(options_.patience);
-  const auto over = [&] { return gone_ == team_.workers || !failure_.empty(); };
+  const auto over = [&] { return std::ssize(gone_) == team_.workers || !failure_.empty(); };
   const net::Loop::Turn turn(team_.mesh.loop());
   while (!over()) {
     const Deadline until = next_wake();
@@ -80,9 +77,14 @@ void Server::send_text(int member, std::vector<std::byte> head, const std::strin
 }
 
 void Server::refuse(int worker, const std::string& why) {
-  log().warn("server {} refuses {}: {}", server_, name_of_member(team_, worker), why);
-  send_text(worker, head_of(Refused{}), why);
+  const std::string who = name_of_member(team_, worker);
+  log().warn("server {} refuses {}: {}", server_, who, why);
   desk(worker).close();
+  send_text(worker, head_of(Refused{}), why);
+  if (welcomed_) return;
+  // Nothing can begin without it.
+  for (int other = 0; other < team_.workers; ++other)
+    if (other != worker) send_text(other, head_of(Refused{}), fmt::format("{}: {}", who, why));
 }
 
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
@@ -98,6 +100,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
+    if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
     if (is_head() && kind == Kind::arrive) return office_->arrived(member);
     if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)
@@ -119,7 +122,7 @@ void Server::gone(int member, net::LinkEnd end) {
       failure_ = fmt::format("{} was lost", name_of_member(team_, member));
     return;
   }
-  ++gone_;
+  if (!gone_.insert(member).second) return;  // it left before it ended
   desk(member).close();
   if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(team_, member));
   if (office_) office_->left(member);
@@ -137,7 +140,10 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
   try {
     const Setup setup = parse_setup(text);
     require_sense(setup, team_.workers, team_.servers);
-    if (!setup_) setup_ = setup;
+    if (!setup_) {
+      setup_ = setup;
+      give_up_ = after(options_.patience);
+    }
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));

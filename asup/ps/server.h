@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ namespace asup::ps {
 
 struct ServerOptions {
   int threads = 0;        // that update; 0: as many as there are cores
-  Seconds patience{300};  // to the first word of every worker
+  Seconds patience{300};  // from the first worker that comes to the last
 };
 
 class Server : private net::Mail::Handler, private HeadOffice::Staff {
@@ -85,10 +86,10 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
   std::vector<std::unique_ptr<Desk>> desks_;  // by worker
   std::optional<Setup> setup_;
   std::unique_ptr<Shard> shard_;
-  Floats first_;           // parameters that came before the shard was made
-  bool welcomed_ = false;  // all workers are
-  Deadline give_up_{};     // where they are not by then
-  int gone_ = 0;
+  Floats first_;                        // parameters that came before the shard was made
+  bool welcomed_ = false;               // all workers are
+  Deadline give_up_ = Deadline::max();  // where they are not by then
+  std::set<int> gone_;                  // workers
   std::string failure_;
 
   std::deque<Order> orders_;  // the first is under way
