@@ -1,6 +1,7 @@
 #include "asup/collective/proof/order.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace asup::collective::proof {
 
@@ -13,14 +14,17 @@ Order::Order(const Spec& spec, const std::vector<Plan>& plans)
 }
 
 void Order::begin_lane() {
-  clocks_.assign(heard_.size(), 0);
-  arriving_.assign(heard_.size(), 0);
+  latest_ = std::make_shared<const Clock>(ranks_, 0);
+  now_.assign(ranks_, 1);
+  known_.assign(ranks_, latest_);
+  joined_.assign(ranks_, latest_);
+  arriving_.assign(ranks_, *latest_);
   met_.assign(heard_.size(), false);
+  reads_.clear();
   memory_.clear();
   memory_.reserve(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
-    clocks_[index(rank, rank)] = 1;
-    const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
+    const History start = {{rank, 0, -1, true}};  // the caller filled it
     const std::size_t input = spec_.aliased(rank) ? 0 : spec_.elements(Area::input, rank);
     memory_.push_back({IntervalMap<History>(input, start),
                        IntervalMap<History>(spec_.elements(Area::output, rank), start),
@@ -47,8 +51,30 @@ void Order::check_met(const Site& site, const Access& access) const {
          access.write ? "writes" : "reads", describe(access.range), access.owner);
 }
 
+template <typename Known>
+const Order::Event* Order::unknown_read(const History& history, Known known) const {
+  const Event* earliest = nullptr;
+  std::uint32_t at = history.last_read;
+  for (std::uint32_t i = 0; i < history.reads; ++i, at = reads_[at].before) {
+    if (!known(reads_[at].event)) earliest = &reads_[at].event;
+  }
+  return earliest;
+}
+
+template <typename Known>
+void Order::forget_reads(History& history, Known known) {
+  std::vector<Event> kept;  // the last first
+  std::uint32_t at = history.last_read;
+  for (std::uint32_t i = 0; i < history.reads; ++i, at = reads_[at].before) {
+    if (!known(reads_[at].event)) kept.push_back(reads_[at].event);
+  }
+  if (kept.size() == history.reads) return;
+  history.reads = 0;
+  for (auto event = kept.rbegin(); event != kept.rend(); ++event) add_read(history, *event);
+}
+
 void Order::note(const Site& site, const Access& access, const Event& event, int sender,
-                 History& history) const {
+                 History& history) {
   auto known = [&](const Event& past) {
     return knows(site.rank, past) || (sender >= 0 && knows(sender, past));
   };
@@ -62,33 +88,40 @@ void Order::note(const Site& site, const Access& access, const Event& event, int
   };
   require_known(history.write);
   if (access.write) {
-    for (const Event& read : history.reads) require_known(read);
-    history.reads.clear();
-    history.write = event;
+    if (const Event* read = unknown_read(history, known)) require_known(*read);
+    history = {event};
   } else {
-    std::erase_if(history.reads, known);
-    history.reads.push_back(event);
+    // Whoever waits for this read waits for those it knows of. To look for them only when the list
+    // has doubled keeps it short, and the looking too where many ranks read and know of nobody.
+    if (std::has_single_bit(history.reads)) forget_reads(history, known);
+    add_read(history, event);
   }
 }
 
 void Order::pass(int from, int to) {
-  const Time* theirs = &clocks_[index(from, 0)];
-  Time* arriving = &arriving_[index(to, 0)];
-  for (int r = 0; r < ranks_; ++r) arriving[r] = std::max(arriving[r], theirs[r]);
+  Clock& arriving = arriving_[to];
+  if (joined_[to] != known_[from]) {
+    joined_[to] = known_[from];
+    const Clock& theirs = *joined_[to];
+    for (int r = 0; r < ranks_; ++r) arriving[r] = std::max(arriving[r], theirs[r]);
+  }
+  arriving[from] = std::max(arriving[from], now_[from]);
+  arriving[to] = now_[to];  // as its peers of this round know it, so that all know the same
   met_[index(to, from)] = true;
 }
 
 void Order::end_round(int rank) {
-  const Time* arriving = &arriving_[index(rank, 0)];
-  Time* own = &clocks_[index(rank, 0)];
-  for (int r = 0; r < ranks_; ++r) own[r] = std::max(own[r], arriving[r]);
-  ++own[rank];
+  ++now_[rank];
+  const Clock& arriving = arriving_[rank];
+  if (arriving == *known_[rank]) return;
+  if (arriving != *latest_) latest_ = std::make_shared<const Clock>(arriving);
+  known_[rank] = latest_;
 }
 
 void Order::end_lane(int lane) {
   for (int rank = 0; rank < ranks_; ++rank) {
     for (int other = 0; other < ranks_; ++other) {
-      if (clocks_[index(rank, other)] > 0) heard_[index(rank, other)] = true;
+      if ((*known_[rank])[other] > 0) heard_[index(rank, other)] = true;
     }
     check_end(lane, rank, Area::input, memory_[rank].input);
     check_end(lane, rank, Area::output, memory_[rank].output);
@@ -106,7 +139,8 @@ void Order::check_end(int lane, int owner, Area area, const IntervalMap<History>
              describe(range), owner);
     };
     require_known(history.write);
-    for (const Event& read : history.reads) require_known(read);
+    const auto known = [&](const Event& event) { return knows(owner, event); };
+    if (const Event* read = unknown_read(history, known)) require_known(*read);
   });
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "asup/collective/plan.h"
@@ -39,7 +40,8 @@ class Order {
   bool heard(int rank, int other) const { return heard_[index(rank, other)]; }
 
  private:
-  using Time = std::uint32_t;  // round number, from 1; a rank's start is at 0
+  using Time = std::uint32_t;       // round number, from 1; a rank's start is at 0
+  using Clock = std::vector<Time>;  // by rank: all that it did before this time is known
 
   struct Event {
     int rank;
@@ -47,9 +49,16 @@ class Order {
     int step;
     bool write;
   };
+  struct Read {
+    Event event;
+    std::uint32_t before;  // the index in reads_ of the one before
+  };
   struct History {
     Event write;
-    std::vector<Event> reads;  // since that write, by ranks of which none knew of another's
+    // Since that write: how many, and the index in reads_ of the last. Runs that were one share
+    // what they had in common.
+    std::uint32_t reads = 0;
+    std::uint32_t last_read = 0;
   };
   struct Owned {
     IntervalMap<History> input, output, stage;
@@ -62,21 +71,36 @@ class Order {
     return static_cast<std::size_t>(rank) * ranks_ + other;
   }
   bool knows(int rank, const Event& event) const {
-    return event.rank == rank || event.time < clocks_[index(rank, event.rank)];
+    return event.rank == rank || event.time < (*known_[rank])[event.rank];
   }
   void check_met(const Site& site, const Access& access) const;
   void note(const Site& site, const Access& access, const Event& event, int sender,
-            History& history) const;
+            History& history);
+  // The earliest read of the history that is not `known`; null: there is none.
+  template <typename Known>
+  const Event* unknown_read(const History& history, Known known) const;
+  template <typename Known>
+  void forget_reads(History& history, Known known);
+  void add_read(History& history, const Event& event) {
+    reads_.push_back({event, history.last_read});
+    history.last_read = static_cast<std::uint32_t>(reads_.size() - 1);
+    ++history.reads;
+  }
   void check_end(int lane, int owner, Area area, const IntervalMap<History>& map) const;
 
   const Spec& spec_;
   const std::vector<Plan>& plans_;
   const int ranks_;
-  // By (rank, other): `rank` knows all that `other` did before this time.
-  std::vector<Time> clocks_;
-  std::vector<Time> arriving_;  // what the current round's messages add when it ends
-  std::vector<bool> met_;       // by (rank, other): `rank` received a message from `other`
-  std::vector<Owned> memory_;   // by rank
+  // By rank. Ranks that have met know the same, and share one clock for it: a message from each of
+  // them brings that clock, which is taken in once, and the sender's own time.
+  std::vector<Time> now_;                             // its round
+  std::vector<std::shared_ptr<const Clock>> known_;   // what it knew when the round began
+  std::vector<Clock> arriving_;                       // with what has come in this round
+  std::vector<std::shared_ptr<const Clock>> joined_;  // the last that came and is in arriving_
+  std::shared_ptr<const Clock> latest_;               // the last that was made
+  std::vector<bool> met_;      // by (rank, other): `rank` received a message from `other`
+  std::vector<Owned> memory_;  // by rank
+  std::vector<Read> reads_;    // of all histories
   std::vector<bool> heard_;
 };
 
