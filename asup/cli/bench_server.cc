@@ -53,6 +53,7 @@ class Pusher {
     client_.push({0, client_.parameters().size()}, gradient_);
     ps::Figures figures;
     figures.version = release_.version;
+    figures.samples = 1;
     figures.lr = lr_;  // a push counts as a part of a step
     client_.commit(figures);
     release_ = client_.wait();

@@ -24,7 +24,7 @@ Server::Server(Team team, const ServerOptions& options)
     : team_(team),
       options_(options),
       server_(team.server_of(team.mesh.rank())),
-      crew_(options.threads > 0 ? options.threads : usable_cores()) {
+      crew_((options.threads > 0 ? options.threads : usable_cores()) - 1) {
   for (int worker = 0; worker < team.workers; ++worker)
     desks_.push_back(std::make_unique<Desk>(team_.mesh, worker));
   const net::Loop::Turn turn(team_.mesh.loop());
@@ -90,6 +90,10 @@ void Server::refuse(int worker, const std::string& why) {
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
   if (!team_.is_worker(member) || bytes == 0) return {};
   if (const auto piece = read<Piece>(head)) return desk(member).room_for(*piece, bytes);
+  if (const auto initial = read<Initial>(head); initial && may_begin_with(*initial, bytes)) {
+    first_ = Floats(initial->range.size());
+    return std::as_writable_bytes(std::span(first_.data(), first_.size()));
+  }
   return {};
 }
 
@@ -176,28 +180,38 @@ void Server::make_shard_when_all_came() {
   welcome_when_ready();
 }
 
+// Parameters of this shard, from a worker that has said what it trains.
+bool Server::may_begin_with(const Initial& initial, std::uint64_t bytes) const {
+  if (!setup_ || first_.size() > 0) return false;
+  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
+  return initial.range == range && bytes == range.size() * sizeof(float);
+}
+
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!desk(worker).is_open()) return;  // refused
-  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
-  const std::uint64_t bytes = range.size() * sizeof(float);
-  const std::byte* data = payload.data();
-  if (initial.place.region != 0)
-    data = team_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
-  if (initial.range != range || !data || (initial.place.region == 0 && payload.size() != bytes))
-    return refuse(worker,
-                  fmt::format("the first parameters of elements {} to {} should be those "
-                              "of {} to {}",
-                              initial.range.begin, initial.range.end, range.begin, range.end));
-  first_ = Floats(range.size());
-  std::memcpy(first_.data(), data, bytes);
+  if (initial.place.region != 0) {
+    const std::uint64_t bytes = initial.range.size() * sizeof(float);
+    const std::byte* data =
+        team_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
+    if (data && may_begin_with(initial, bytes)) {
+      first_ = Floats(initial.range.size());
+      std::memcpy(first_.data(), data, bytes);
+      payload = std::as_bytes(std::span(first_.data(), first_.size()));
+    }
+  }
+  if (first_.size() == 0 || payload.data() != std::as_bytes(std::span(first_.data(), 1)).data())
+    return refuse(worker, fmt::format("its first parameters, elements {} to {}, are not those of "
+                                      "this shard, or came before",
+                                      initial.range.begin, initial.range.end));
+  first_came_ = true;
   welcome_when_ready();
 }
 
 void Server::welcome_when_ready() {
   if (!shard_ || welcomed_) return;
   if (setup_->resume.empty()) {
-    if (first_.size() == 0) return;
+    if (!first_came_) return;
     std::memcpy(shard_->parameters(), first_.data(), first_.size() * sizeof(float));
     first_ = Floats();
   }

@@ -122,8 +122,9 @@ void Server::start_saving(const std::string& path) {
   }
 }
 
-// Sees whether a snapshot is done.
+// Beside the links: does a part of the update under way, sees whether a snapshot is done.
 bool Server::progress() {
+  if (working_ && crew_.help()) return true;
   if (!snapshot_) return false;
   const auto end = snapshot_->look();
   if (!end) return false;

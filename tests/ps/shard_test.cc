@@ -92,6 +92,8 @@ TEST(Crew, DoesEveryPartOnce) {
     std::atomic<bool> over = false;
     crew.start(
         done.size(), [&](std::size_t part) { ++done[part]; }, [&] { over = true; });
+    while (crew.help()) {
+    }
     while (!over) std::this_thread::yield();
     for (const auto& count : done) ASSERT_EQ(count, 1);
   }
