@@ -36,6 +36,7 @@ void Server::start_next_order() {
 }
 
 void Server::make_job(const Order& order) {
+  for (const Order::Push& push : order.dropped) desk(push.worker).forget_push(push.number);
   job_ = {};
   job_.lr = order.lr;
   job_.compensation = setup_->compensation;
@@ -45,13 +46,18 @@ void Server::make_job(const Order& order) {
                              server_, part.number, part.worker);
       continue;
     }
-    const bool stale = desk(part.worker).figures().version + 1 != order.version;
+    Desk& from = desk(part.worker);
+    const bool stale = from.figures(part.number).version + 1 != order.version;
     const bool compensates = setup_->compensation > 0 && stale;
-    job_.sources.push_back({part.weight, desk(part.worker).gradient(),
-                            compensates ? desk(part.worker).seen() : nullptr});
+    job_.sources.push_back(
+        {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
   }
   for (const int worker : order.released) {
+    const bool is_part =
+        std::any_of(order.parts.begin(), order.parts.end(),
+                    [&](const Order::Push& part) { return part.worker == worker; });
     Desk& to = desk(worker);
+    if (!is_part) to.set_pushes_aside();
     if (!to.is_open()) continue;
     job_.targets.push_back({to.ranges(), to.target()});
     if (setup_->compensation > 0 && !to.writes_in_place())
@@ -87,9 +93,7 @@ void Server::finish_order() {
   orders_.pop_front();
   working_ = false;
   version_ = order.version;
-  for (const Order::Push& push : order.parts) desk(push.worker).forget_push();
-  for (const Order::Push& push : order.dropped)
-    if (desk(push.worker).has_push(push.number)) desk(push.worker).forget_push();
+  for (const Order::Push& push : order.parts) desk(push.worker).forget_push(push.number);
   for (const int worker : order.released)
     if (desk(worker).is_open()) hand_out(worker);
   if (!order.save_as.empty()) start_saving(order.save_as);
