@@ -53,11 +53,11 @@ void Server::make_job(const Order& order) {
         {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
   }
   for (const int worker : order.released) {
-    const bool is_part =
-        std::any_of(order.parts.begin(), order.parts.end(),
-                    [&](const Order::Push& part) { return part.worker == worker; });
+    std::vector<std::uint64_t> parts;
+    for (const Order::Push& part : order.parts)
+      if (part.worker == worker) parts.push_back(part.number);
     Desk& to = desk(worker);
-    if (!is_part) to.set_pushes_aside();
+    to.set_pushes_aside(parts);
     if (!to.is_open()) continue;
     job_.targets.push_back({to.ranges(), to.target()});
     if (setup_->compensation > 0 && !to.writes_in_place())

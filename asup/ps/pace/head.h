@@ -126,6 +126,7 @@ class Head {
 
   Decisions finish();
   void post(Orders orders);
+  Push as_counted(const Push& push) const;
   void carry_out(const Update& update);
   void carry_out(const Drop& drop);
   void carry_out(const Go& go);

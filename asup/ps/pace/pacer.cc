@@ -164,6 +164,7 @@ bool Pacer::is_due(double now) const {
 std::optional<double> Pacer::waits_until(double now) const {
   if (bounds_.patience == kForever) return kForever;
   std::vector<double> to_come;
+  to_come.reserve(workers_.size());
   for (const auto& [id, worker] : workers_) {
     if (worker.state != State::working) continue;
     if (!worker.expected) return kForever;
