@@ -19,7 +19,7 @@ Bounds bounds_of(const Options& options) {
     case Kind::gather:
       return {.gather = options.gather};
     case Kind::adaptive:
-      return {.gather = kAll};
+      return {.gather = kAll, .keep = 8};  // until the first choice
   }
   throw Error("a pace that is none");
 }
