@@ -80,8 +80,13 @@ void Mail::open() {
 }
 
 Mail::~Mail() {
-  for (const auto& box : boxes_) mesh_.link(box->member()).forget(channel_);
+  abandon();
   mesh_.remove(id_);
+}
+
+void Mail::abandon() {
+  for (const auto& box : boxes_) mesh_.link(box->member()).forget(channel_);
+  letters_.clear();
 }
 
 void Mail::send(int member, ConstBytes head, ConstBytes payload, std::function<void()> sent) {

@@ -47,6 +47,9 @@ class Mail : private Mesh::Mover {
   // The same, and keeps the payload.
   void send_kept(int member, ConstBytes head, std::vector<std::byte> payload);
 
+  // Lets go of the memory of all messages that are still to leave; none comes in any more.
+  void abandon();
+
   // Messages are still to leave.
   bool has_unsent() const { return !letters_.empty(); }
 

@@ -76,8 +76,10 @@ template <typename Done>
 void Client::drive(const Done& done, const char* what) {
   const bool came =
       team_.mesh.loop().drive([&] { return done() || !failure_.empty(); }, after(timeout_));
-  if (!failure_.empty()) throw JobFailed(failure_);
-  if (!came) throw JobFailed(fmt::format("no {} within {:g} s", what, timeout_.count()));
+  if (came && failure_.empty()) return;
+  mail_->abandon();  // the caller may free what it has pushed
+  if (failure_.empty()) failure_ = fmt::format("no {} within {:g} s", what, timeout_.count());
+  throw JobFailed(failure_);
 }
 
 void Client::begin(bool provides) {
