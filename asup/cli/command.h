@@ -27,6 +27,7 @@ Command add_train_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 Command add_run_command(CLI::App& app, const ProgramArguments& program);
 Command add_agent_command(CLI::App& app);
+Command add_server_command(CLI::App& app);
 // `arguments` are those of the program: the benchmark starts itself again as each of its ranks.
 Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments);
 

@@ -52,9 +52,9 @@ int run(std::vector<std::string> arguments) {
   app.set_help_flag("-h,--help", "Print this and exit");
   const ProgramArguments program = take_program(arguments);
   const std::vector<Command> commands = {
-      add_train_command(app),           add_run_command(app, program),     add_report_command(app),
-      add_agent_command(app),           add_bench_command(app, arguments), add_plan_command(app),
-      add_tune_command(app, arguments),
+      add_train_command(app), add_run_command(app, program),    add_report_command(app),
+      add_agent_command(app), add_server_command(app),          add_bench_command(app, arguments),
+      add_plan_command(app),  add_tune_command(app, arguments),
   };
   for (const Command& command : commands)
     if (!command.app->get_group().empty()) command.app->group("Commands");

@@ -15,12 +15,13 @@ examples:
   asup run -n 4 -- ./program --epochs 10        four ranks on this host
   asup run --hosts alpha,beta -- ./program      one rank on each of two hosts, over ssh
   asup run --hosts alpha:2,beta:2 -- ./program  two on each
+  asup run -n 4 --servers 2 -- ./program        four ranks, and two servers beside them
 
 A rank that fails ends the job; the last line says which rank and why. Exit status: 0 done, 1 the
 job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
 
 The program finds its job with asup::Job::join(). Variables for scripts: ASUP_RANK, ASUP_SIZE,
-ASUP_LOCAL_RANK, ASUP_LOCAL_SIZE. OMP_NUM_THREADS is set to the host's cores divided by its ranks,
+ASUP_LOCAL_RANK, ASUP_LOCAL_SIZE, ASUP_SERVERS. OMP_NUM_THREADS is set to the host's cores divided by its ranks,
 unless it is set already.)";
 
 struct RunFlags {
@@ -35,6 +36,10 @@ void add_places(CLI::App& run, RunFlags& flags) {
   run.add_option("-n,--ranks", options.ranks, "How many ranks (default: 1, or the hosts' slots)")
       ->type_name("N")
       ->check(between(1, 1'000'000));
+  run.add_option("--servers", options.servers,
+                 "How many servers beside the ranks, for `sync = server` (default: 0)")
+      ->type_name("S")
+      ->check(between(0, 1'000'000));
   run.add_option("--hosts", flags.hosts,
                  "Hosts to run on, over ssh: a,b or a:2,b:4 with the ranks each can take; "
                  "localhost is this one")
@@ -79,8 +84,9 @@ void add_times(CLI::App& run, RunFlags& flags) {
 
 void add_output(CLI::App& run, RunFlags& flags) {
   auto& options = flags.options;
-  run.add_option("--output-dir", options.output_dir,
-                 "Write each rank's output to rank_N.log in this folder")
+  run.add_option(
+         "--output-dir", options.output_dir,
+         "Write each rank's output to rank_N.log in this folder, a server's to server_N.log")
       ->type_name("DIR");
   run.add_flag("--prefix,!--no-prefix", options.prefix,
                "Begin each line of output with its rank (default with several ranks)");
@@ -115,7 +121,7 @@ int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& progra
   options.call_timeout = Seconds(flags.call_timeout);
   options.grace = Seconds(flags.grace);
   // One rank is a program like any other: its output needs no help.
-  const bool alone = options.ranks <= 1 && options.hosts.empty();
+  const bool alone = options.ranks <= 1 && options.hosts.empty() && options.servers == 0;
   if (alone && run.count("--prefix") == 0) options.prefix = false;
   options.inherit_rank_zero = alone && !options.prefix && options.output_dir.empty();
   const launch::JobResult result = launch::run(options);

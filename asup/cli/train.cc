@@ -1,7 +1,7 @@
 // asup train: trains a model that asup knows, with no program at all.
 //
 // Called by a person it is the launcher: it checks what it was given and starts copies of itself.
-// Called inside a job (by itself, asup run, torchrun, mpirun or srun) it is a worker.
+// Called inside a job (by itself, asup run, torchrun, mpirun or srun) it is a worker or a server.
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +13,7 @@
 #include "asup/base/log.h"
 #include "asup/cli/command.h"
 #include "asup/cli/failure_note.h"
+#include "asup/cli/serve.h"
 #include "asup/cli/usage.h"
 #include "asup/launch/launch.h"
 #include "asup/net/identity.h"
@@ -116,6 +117,7 @@ void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
 }
 
 int train_here(TrainConfig config, const net::JoinOptions& identity) {
+  if (identity.is_server()) return serve(identity_for(config, identity));
   const train::StopSignals signals;
   Job job = Job::join(identity_for(config, identity));
   set_up_log(fmt::format("rank {}", job.rank()));
@@ -133,8 +135,9 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
 int train_for_launcher(const TrainConfig& config, const net::JoinOptions& identity) try {
   return train_here(config, identity);
 } catch (const std::exception& error) {
-  const auto reason = identity.rank == 0 ? std::string(error.what())
-                                         : fmt::format("rank {}: {}", identity.rank, error.what());
+  const auto who = net::name_member(identity.rank, identity.roles().server(identity.rank));
+  const auto reason =
+      identity.rank == 0 ? std::string(error.what()) : fmt::format("{}: {}", who, error.what());
   if (!FailureNote::leave(reason)) throw;
   return dynamic_cast<const BadInput*>(&error) != nullptr ? 2 : 1;
 }
@@ -181,10 +184,11 @@ int run_train(const TrainFlags& flags) {
   TrainConfig config = draft.config();
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
-  require(!inside || !draft.given("workers") || config.workers == identity.size,
-          "workers = {}, but {} started {} processes: leave workers out", config.workers,
-          identity.launcher, identity.size);
-  if (inside) config.workers = identity.size;
+  const net::Roles roles = identity.roles();
+  require(!inside || !draft.given("workers") || config.workers == roles.workers,
+          "workers = {}, but {} started {}: leave workers out", config.workers, identity.launcher,
+          roles.describe());
+  if (inside) config.workers = roles.workers;
   config = train::resolve(config);
   fill_in_folder(config);
   if (flags.worker) return train_for_launcher(config, identity);

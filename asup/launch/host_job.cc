@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "asup/base/error.h"
 #include "asup/base/thread.h"
@@ -11,7 +12,14 @@ namespace asup::launch {
 
 using Json = nlohmann::json;
 
-std::vector<std::string> HostJob::environment_of(int rank, int key_fd,
+std::vector<int> HostJob::members() const {
+  std::vector<int> members(static_cast<std::size_t>(count));
+  std::iota(members.begin(), members.end(), first_rank);
+  for (const int server : own_servers) members.push_back(size + server);
+  return members;
+}
+
+std::vector<std::string> HostJob::environment_of(int member, int key_fd,
                                                  std::vector<std::string> base) const {
   const auto set = [&](const char* name, const std::string& value) {
     set_variable(base, name, value);
@@ -20,25 +28,33 @@ std::vector<std::string> HostJob::environment_of(int rank, int key_fd,
     const std::size_t equals = variable.find('=');
     set_variable(base, variable.substr(0, equals), variable.substr(equals + 1));
   }
-  set("ASUP_RANK", std::to_string(rank));
+  const auto server = roles().server(member);
+  // An empty variable counts as none: what was set around us is about another job.
+  set("ASUP_ROLE", server ? "server" : "worker");
+  set("ASUP_RANK", server ? "" : std::to_string(member));
+  set("ASUP_LOCAL_RANK", server ? "" : std::to_string(member - first_rank));
+  set("ASUP_SERVER_RANK", server ? std::to_string(*server) : "");
   set("ASUP_SIZE", std::to_string(size));
-  set("ASUP_LOCAL_RANK", std::to_string(rank - first_rank));
   set("ASUP_LOCAL_SIZE", std::to_string(count));
+  set("ASUP_SERVERS", std::to_string(servers));
   set("ASUP_COORDINATOR", coordinator);
   set("ASUP_KEY_FD", std::to_string(key_fd));
   // Ranks that each took all cores would slow each other down many times over.
   if (get_variable(base, "OMP_NUM_THREADS").empty())
-    set("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / count)));
+    set("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / std::max(1, count))));
   return base;
 }
 
 std::string to_json(const HostJob& job) {
   const Json json{{"size", job.size},
+                  {"servers", job.servers},
                   {"first_rank", job.first_rank},
                   {"count", job.count},
+                  {"own_servers", job.own_servers},
                   {"coordinator", job.coordinator},
                   {"key", net::to_hex(job.key)},
                   {"program", job.program},
+                  {"server_program", job.server_program},
                   {"directory", job.directory},
                   {"environment", job.environment},
                   {"grace", job.grace.count()}};
@@ -54,21 +70,30 @@ HostJob parse_host_job(const std::string& text) {
   try {
     const Json json = Json::parse(text);
     json.at("size").get_to(job.size);
+    json.at("servers").get_to(job.servers);
     json.at("first_rank").get_to(job.first_rank);
     json.at("count").get_to(job.count);
+    json.at("own_servers").get_to(job.own_servers);
     json.at("coordinator").get_to(job.coordinator);
     job.key = net::key_from_hex(json.at("key").get<std::string>());
     json.at("program").get_to(job.program);
+    json.at("server_program").get_to(job.server_program);
     json.at("directory").get_to(job.directory);
     json.at("environment").get_to(job.environment);
     job.grace = Seconds(json.at("grace").get<double>());
   } catch (const Json::exception& error) {
     throw BadInput(fmt::format("the job description cannot be read: {}", error.what()));
   }
-  require(job.count >= 1 && job.first_rank >= 0 && job.first_rank + job.count <= job.size,
+  require(job.count >= 0 && job.first_rank >= 0 && job.first_rank <= job.size - job.count,
           "the job description asks for {} ranks from {} on in a job of {}", job.count,
           job.first_rank, job.size);
-  require(!job.program.empty(), "the job description names no program");
+  for (const int server : job.own_servers)
+    require(server >= 0 && server < job.servers,
+            "the job description asks for server {} in a job of {} servers", server, job.servers);
+  require(job.count > 0 || !job.own_servers.empty(), "the job description asks for no process");
+  require((job.count == 0 || !job.program.empty()) &&
+              (job.own_servers.empty() || !job.server_program.empty()),
+          "the job description names no program");
   return job;
 }
 

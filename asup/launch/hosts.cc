@@ -50,7 +50,7 @@ std::vector<HostSpec> parse_hosts(std::string_view text) {
   return hosts;
 }
 
-std::vector<Placement> place(int ranks, const std::vector<HostSpec>& hosts) {
+std::vector<Placement> place(int ranks, const std::vector<HostSpec>& hosts, int servers) {
   const int n = static_cast<int>(hosts.size());
   const bool has_slots =
       std::any_of(hosts.begin(), hosts.end(), [](auto& h) { return h.slots > 0; });
@@ -60,14 +60,18 @@ std::vector<Placement> place(int ranks, const std::vector<HostSpec>& hosts) {
   require(!has_slots || ranks <= slots, "{} ranks do not fit into the {} slots of --hosts", ranks,
           slots);
   std::vector<Placement> placements;
-  int next = 0;
+  int next = 0, last = 0;
   for (int i = 0; i < n; ++i) {
     const HostSpec& host = hosts[static_cast<std::size_t>(i)];
     const int share = has_slots ? std::max(host.slots, 1) : ranks / n + (i < ranks % n ? 1 : 0);
     const int count = std::min(share, ranks - next);
-    if (count > 0) placements.push_back({host, next, count});
+    if (count > 0) last = i;
+    placements.push_back({host, next, count});
     next += count;
   }
+  for (int server = 0; server < servers; ++server)
+    placements[static_cast<std::size_t>((last + 1 + server) % n)].servers.push_back(server);
+  std::erase_if(placements, [](const Placement& p) { return p.count == 0 && p.servers.empty(); });
   return placements;
 }
 

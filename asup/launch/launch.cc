@@ -53,8 +53,12 @@ class Mailbox {
 };
 
 std::vector<Placement> placements_of(const LaunchOptions& options) {
-  if (options.hosts.empty()) return {{{"localhost"}, 0, std::max(options.ranks, 1)}};
-  return place(options.ranks, options.hosts);
+  if (!options.hosts.empty()) return place(options.ranks, options.hosts, options.servers);
+  return place(std::max(options.ranks, 1), {{"localhost"}}, options.servers);
+}
+
+net::Roles roles_of(const std::vector<Placement>& placements, const LaunchOptions& options) {
+  return {placements.back().first_rank + placements.back().count, options.servers};
 }
 
 // "NAME" becomes "NAME=our value".
@@ -79,13 +83,16 @@ std::vector<std::string> own_settings() {
   return settings;
 }
 
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
         placements_(placements_of(options)),
-        output_(loop_, {options.prefix, options.output_dir}),
-        supervisor_(options, output_),
+        roles_(roles_of(placements_, options)),
+        output_(loop_, {options.prefix, options.output_dir, roles_}),
+        supervisor_(options, roles_, output_),
         coordinator_(coordinator_options()) {}
 
   JobResult run() {
@@ -106,13 +113,12 @@ class Launcher {
   }
 
  private:
-  int size() const { return placements_.back().first_rank + placements_.back().count; }
-
   net::CoordinatorOptions coordinator_options() {
     net::CoordinatorOptions options{.listen = coordinator_place(options_, placements_)};
     options.remedy = "choose another with --port, or none and any free one is taken";
     options.key = key_;
-    options.size = size();
+    options.size = roles_.members();
+    options.servers = roles_.servers;
     options.join_timeout = options_.join_timeout;
     options.callbacks.on_failed = [this](const std::string& why) {
       mailbox_.put([this, why] { supervisor_.take_join_failure(why); });
@@ -130,12 +136,15 @@ class Launcher {
 
   HostJob job_for(const Placement& placement) const {
     HostJob job;
-    job.size = size();
+    job.size = roles_.workers;
+    job.servers = roles_.servers;
+    job.own_servers = placement.servers;
     job.first_rank = placement.first_rank;
     job.count = placement.count;
     job.coordinator = advertised_address(coordinator_.address(), options_, placements_);
     job.key = key_;
     job.program = options_.program;
+    job.server_program = server_program_on(placement.host);
     job.grace = options_.grace;
     if (!placement.host.local()) {
       job.directory = std::filesystem::current_path();
@@ -153,11 +162,17 @@ class Launcher {
     return job;
   }
 
+  std::vector<std::string> server_program_on(const HostSpec& host) const {
+    if (!options_.server_program.empty()) return options_.server_program;
+    return {host.local() ? own_program() : options_.remote_asup, "server"};
+  }
+
   void start(const Placement& placement) {
     const HostJob job = job_for(placement);
     if (options_.verbose && std::getenv("OMP_NUM_THREADS") == nullptr && placement.host.local())
       output_.note(fmt::format("{}: OMP_NUM_THREADS={}, {} cores for {} ranks", options_.name,
-                               std::max(1, usable_cores() / job.count), usable_cores(), job.count));
+                               std::max(1, usable_cores() / std::max(1, job.count)), usable_cores(),
+                               job.count));
     if (!placement.host.local()) {
       const RemoteOptions remote{placement.host.name, options_.ssh, options_.remote_asup};
       return supervisor_.add(std::make_unique<RemoteRanks>(loop_, supervisor_, remote, job));
@@ -193,6 +208,7 @@ class Launcher {
 
   const LaunchOptions& options_;
   const std::vector<Placement> placements_;
+  const net::Roles roles_;
   const net::Key key_ = net::random_key();
   Signals signals_;
   PollLoop loop_;
@@ -206,10 +222,10 @@ class Launcher {
 
 JobResult run(const LaunchOptions& options) {
   require(!options.program.empty(), "no program to run");
-  require(options.ranks >= 0, "{} ranks", options.ranks);
+  require(options.ranks >= 0 && options.servers >= 0, "{} ranks and {} servers", options.ranks,
+          options.servers);
   LaunchOptions complete = options;
-  if (complete.remote_asup.empty() && !options.hosts.empty())
-    complete.remote_asup = std::filesystem::read_symlink("/proc/self/exe");
+  if (complete.remote_asup.empty() && !options.hosts.empty()) complete.remote_asup = own_program();
   return Launcher(complete).run();
 }
 

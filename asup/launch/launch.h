@@ -26,7 +26,9 @@ namespace asup::launch {
 struct LaunchOptions {
   std::vector<std::string> program;  // and its arguments
   int ranks = 0;                     // 0: one, or as many as the hosts have slots
-  std::vector<HostSpec> hosts;       // none: all ranks on this host
+  int servers = 0;                   // processes beside the ranks that keep what those share
+  std::vector<std::string> server_program{};  // empty: `asup server`
+  std::vector<HostSpec> hosts;                // none: all ranks on this host
 
   std::string interface;   // for the coordinator and the links; see net::interface_address
   std::uint16_t port = 0;  // of the coordinator; 0: any that is free
@@ -36,7 +38,7 @@ struct LaunchOptions {
   Seconds grace{5};  // between being asked to end and being killed
 
   bool prefix = true;              // "[3] " before each line of rank 3
-  std::string output_dir;          // rank_N.log for each rank there, instead of our own output
+  std::string output_dir;          // rank_N.log and server_N.log there, instead of our own output
   bool inherit_rank_zero = false;  // rank 0 writes straight to our terminal: for live displays
   std::vector<std::string> environment;  // for every rank: "NAME" of ours, or "NAME=value"
 

@@ -20,9 +20,9 @@ LocalRanks::LocalRanks(PollLoop& loop, RankObserver& observer)
 void LocalRanks::start(const HostJob& job, const Outputs& outputs) {
   grace_ = job.grace;
   const Fd key = net::make_key_fd(job.key);
-  for (int rank = job.first_rank; rank < job.first_rank + job.count; ++rank) {
-    ranks_.push_back(std::make_unique<Rank>(rank));
-    start_rank(*ranks_.back(), job, outputs(rank), key.get());
+  for (const int member : job.members()) {
+    ranks_.push_back(std::make_unique<Rank>(member, job.roles().server(member)));
+    start_rank(*ranks_.back(), job, outputs(member), key.get());
   }
 }
 
@@ -40,7 +40,7 @@ LocalRanks::~LocalRanks() {
 
 void LocalRanks::start_rank(Rank& rank, const HostJob& job, const RankOutput& output, int key_fd) {
   ProcessOptions options;
-  options.argv = job.program;
+  options.argv = rank.server ? job.server_program : job.program;
   options.directory = job.directory;
   options.environment = job.environment_of(rank.rank, key_fd, own_environment());
   options.keep = {key_fd};
@@ -92,7 +92,7 @@ void LocalRanks::on_ended(Rank& rank, int status) {
   rank.ended = true;
   rank.kill_at = after(grace_);
   kill(-rank.pid, SIGTERM);  // what it has left behind
-  observer_.on_ended({rank.rank, rank.pid, hostname_, status, false});
+  observer_.on_ended({rank.rank, rank.pid, hostname_, status, false, rank.server});
   sweep(rank);
 }
 

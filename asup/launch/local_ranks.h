@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,9 @@ class LocalRanks : public Ranks {
     Stream stream;
   };
   struct Rank {
-    explicit Rank(int number) : rank(number) {}
+    Rank(int place, std::optional<int> server_number) : rank(place), server(server_number) {}
     const int rank;
+    const std::optional<int> server;
     pid_t pid = -1;  // also the process group's number
     bool ended = false;
     bool group_gone = false;

@@ -16,10 +16,12 @@ namespace {
 
 bool wants_colour(int fd) { return isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
-std::string prefix_of(int rank, bool colour) {
-  if (!colour) return fmt::format("[{}] ", rank);
+// "[3] " for rank 3, "[server 0] " for server 0.
+std::string prefix_of(int rank, std::optional<int> server, bool colour) {
+  const std::string name = server ? fmt::format("server {}", *server) : std::to_string(rank);
+  if (!colour) return fmt::format("[{}] ", name);
   constexpr std::array kColours = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
-  return fmt::format("\033[{}m[{}]\033[0m ", kColours[static_cast<std::size_t>(rank) % 10], rank);
+  return fmt::format("\033[{}m[{}]\033[0m ", kColours[static_cast<std::size_t>(rank) % 10], name);
 }
 
 }  // namespace
@@ -40,7 +42,8 @@ void Output::take(int rank, Stream stream, std::string_view bytes) {
   if (!options_.directory.empty()) return write_file(rank, bytes);
   Lines& lines = lines_[{rank, stream}];
   const bool colour = stream == Stream::out ? colour_out_ : colour_err_;
-  const std::string prefix = options_.prefix ? prefix_of(rank, colour) : "";
+  const std::string prefix =
+      options_.prefix ? prefix_of(rank, options_.roles.server(rank), colour) : "";
   std::string text;
   for (const std::string& line : bytes.empty() ? lines.finish() : lines.feed(bytes))
     text += prefix + line + "\n";
@@ -58,7 +61,9 @@ void Output::note(const std::string& line) { err_.write(line + "\n"); }
 
 std::string Output::file_of(int rank) const {
   if (options_.directory.empty()) return "";
-  return fmt::format("{}/rank_{}.log", options_.directory, rank);
+  const auto server = options_.roles.server(rank);
+  return server ? fmt::format("{}/server_{}.log", options_.directory, *server)
+                : fmt::format("{}/rank_{}.log", options_.directory, rank);
 }
 
 void Output::write_file(int rank, std::string_view bytes) {

@@ -1,4 +1,5 @@
-// Where the ranks' output goes: lines with the rank before them on our own output, or a file each.
+// Where the ranks' output goes: lines with the rank, or the server, before them on our own output,
+// or a file each.
 // One thread.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include "asup/launch/lines.h"
 #include "asup/launch/ranks.h"
 #include "asup/launch/writer.h"
+#include "asup/net/roles.h"
 
 namespace asup::launch {
 
@@ -19,7 +21,8 @@ class Output {
  public:
   struct Options {
     bool prefix = true;
-    std::string directory;  // rank_N.log there; empty: our own output
+    std::string directory;  // rank_N.log and server_N.log there; empty: our own output
+    net::Roles roles{};
   };
 
   // Throws BadInput where the folder cannot be made.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "asup/net/roles.h"
+
 namespace asup::launch {
 
 bool RankEnd::killed() const { return WIFSIGNALED(status); }
@@ -13,7 +15,7 @@ int RankEnd::signal() const { return WTERMSIG(status); }
 int RankEnd::exit_code() const { return WEXITSTATUS(status); }
 
 std::string RankEnd::who() const {
-  return fmt::format("rank {} (pid {} on {})", rank, pid, hostname);
+  return fmt::format("{} (pid {} on {})", net::name_member(rank, server), pid, hostname);
 }
 
 std::string RankEnd::how() const {

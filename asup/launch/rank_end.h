@@ -10,18 +10,19 @@
 namespace asup::launch {
 
 struct RankEnd {
-  int rank = 0;
+  int rank = 0;  // place in the job: workers first, then servers
   int pid = 0;
   std::string hostname;
-  int status = 0;        // as waitpid gives it
-  bool stopped = false;  // it ended after we had told it to
+  int status = 0;               // as waitpid gives it
+  bool stopped = false;         // it ended after we had told it to
+  std::optional<int> server{};  // which of the servers it was; none: a worker
 
   bool ok() const { return status == 0; }
   bool killed() const;  // by a signal
   int signal() const;
   int exit_code() const;
 
-  std::string who() const;  // "rank 1 (pid 4711 on alpha)"
+  std::string who() const;  // "rank 1 (pid 4711 on alpha)", "server 0 (pid …)"
   std::string how() const;  // "exited with status 3", "was killed by signal 9 (SIGKILL)"
 };
 

@@ -1,5 +1,6 @@
-// The ranks of one host, wherever it is, and who hears what they do. One thread: the launcher's
-// loop, or the agent's.
+// The processes of a job on one host, wherever it is, and who hears what they do. A process goes by
+// its place in the job, `rank`: workers first, then servers. One thread: the launcher's loop, or
+// the agent's.
 #pragma once
 
 #include <string>

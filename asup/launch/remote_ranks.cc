@@ -65,8 +65,9 @@ RemoteRanks::RemoteRanks(PollLoop& loop, RankObserver& observer, const RemoteOpt
       observer_(observer),
       host_(options.host),
       asup_(options.asup),
+      roles_(job.roles()),
       hostname_(options.host) {
-  for (int i = 0; i < job.count; ++i) waiting_.insert(job.first_rank + i);
+  for (const int member : job.members()) waiting_.insert(member);
   start_ssh(options);
   writer_ = std::make_unique<Writer>(loop_, in_.get());
   writer_->write(to_json(job) + "\n");
@@ -141,7 +142,8 @@ void RemoteRanks::take(const AgentMessage& message) {
       return observer_.on_output(message.rank, message.stream, message.text);
     case AgentMessage::Kind::ended:
       waiting_.erase(message.rank);
-      return observer_.on_ended({message.rank, message.pid, hostname_, message.status, false});
+      return observer_.on_ended({message.rank, message.pid, hostname_, message.status, false,
+                                 roles_.server(message.rank)});
     case AgentMessage::Kind::failed:
       return fail(message.text);
   }

@@ -52,6 +52,7 @@ class RemoteRanks : public Ranks {
   PollLoop& loop_;
   RankObserver& observer_;
   const std::string host_, asup_;
+  const net::Roles roles_;
   std::string hostname_;     // as the host calls itself
   std::map<int, int> pids_;  // of the ranks that run
   std::set<int> waiting_;    // ranks that have not ended

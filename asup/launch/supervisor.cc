@@ -68,7 +68,8 @@ void Supervisor::take_loss(int rank) {
 
 void Supervisor::on_started(int rank, int pid, const std::string& hostname) {
   if (options_.verbose)
-    output_.note(fmt::format("{}: rank {} is pid {} on {}", options_.name, rank, pid, hostname));
+    output_.note(fmt::format("{}: {} is pid {} on {}", options_.name,
+                             net::name_member(rank, roles_.server(rank)), pid, hostname));
 }
 
 void Supervisor::on_output(int rank, Stream stream, std::string_view bytes) {

@@ -17,7 +17,8 @@ namespace asup::launch {
 
 class Supervisor : public RankObserver {
  public:
-  Supervisor(const LaunchOptions& options, Output& output) : options_(options), output_(output) {}
+  Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output)
+      : options_(options), roles_(roles), output_(output) {}
 
   void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
   // Called with each rank that has ended and how; for the coordinator.
@@ -48,6 +49,7 @@ class Supervisor : public RankObserver {
   std::string blame(const RankEnd& end) const;
 
   const LaunchOptions& options_;
+  const net::Roles roles_;
   Output& output_;
   std::vector<std::unique_ptr<Ranks>> ranks_;
   std::function<void(const RankEnd&)> on_rank_end_;

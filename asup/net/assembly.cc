@@ -19,23 +19,26 @@ std::string Assembly::why_not(const Hello& hello) const {
         "{} speaks protocol {} (asup {}) and the coordinator protocol {} (asup {}): install the "
         "same asup on all hosts",
         who, hello.protocol, hello.version, kControlVersion, kVersion);
-  if (hello.size != size_)
+  const Roles theirs{hello.size - hello.servers, hello.servers};
+  if (theirs != roles_)
     return fmt::format(
-        "{} takes part in a job of {}, but this job has {} ranks: start all of them "
-        "with the same number",
-        who, hello.size, size_);
-  if (hello.member.rank < 0 || hello.member.rank >= size_)
-    return fmt::format("{} is not one of the ranks 0 to {}", who, size_ - 1);
+        "{} takes part in a job of {}, but this job has {}: start all of them with the same number",
+        who, theirs.describe(), roles_.describe());
+  if (hello.member.rank < 0 || hello.member.rank >= roles_.members())
+    return fmt::format("{} is not one of the ranks 0 to {}", who, roles_.members() - 1);
+  if (hello.member.server != roles_.server(hello.member.rank))
+    return fmt::format("{} has the place of {}", who,
+                       name_member(hello.member.rank, roles_.server(hello.member.rank)));
   const auto taken = members_.find(hello.member.rank);
   if (taken == members_.end()) return "";
-  return fmt::format("two processes claim rank {}: pid {} on {}, which was first, and pid {} on {}",
-                     hello.member.rank, taken->second.pid, taken->second.hostname, hello.member.pid,
-                     hello.member.hostname);
+  return fmt::format("two processes claim {}: pid {} on {}, which was first, and pid {} on {}",
+                     name_member(hello.member.rank, hello.member.server), taken->second.pid,
+                     taken->second.hostname, hello.member.pid, hello.member.hostname);
 }
 
 std::vector<int> Assembly::missing() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < size_; ++rank)
+  for (int rank = 0; rank < roles_.members(); ++rank)
     if (!has(rank)) ranks.push_back(rank);
   return ranks;
 }
@@ -43,12 +46,12 @@ std::vector<int> Assembly::missing() const {
 std::string Assembly::describe_missing(Seconds waited) const {
   std::vector<int> here;
   for (const auto& [rank, member] : members_) here.push_back(rank);
-  return fmt::format("{} never joined within {:.3g} s; {} did", name_ranks(missing()),
-                     waited.count(), name_ranks(here));
+  return fmt::format("{} never joined within {:.3g} s; {} did", name_members(missing(), roles_),
+                     waited.count(), name_members(here, roles_));
 }
 
 Roster Assembly::roster() const {
-  check(complete(), "a roster of {} members out of {}", members_.size(), size_);
+  check(complete(), "a roster of {} members out of {}", members_.size(), roles_.members());
   Roster roster{1, {}};
   for (const auto& [rank, member] : members_) {
     roster.members.push_back(member);

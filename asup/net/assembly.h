@@ -14,16 +14,16 @@ namespace asup::net {
 
 class Assembly {
  public:
-  explicit Assembly(int size) : size_(size) {}
+  explicit Assembly(const Roles& roles) : roles_(roles) {}
 
   // Nothing: the member is in. Otherwise why it cannot be.
   std::optional<Refusal> admit(const Hello& hello);
 
   bool begun() const { return !members_.empty(); }
-  bool complete() const { return static_cast<int>(members_.size()) == size_; }
+  bool complete() const { return static_cast<int>(members_.size()) == roles_.members(); }
   bool has(int rank) const { return members_.contains(rank); }
   std::vector<int> missing() const;
-  // "ranks 1 and 3 never joined within 60 s; ranks 0 and 2 did"
+  // "rank 1 and server 0 never joined within 60 s; ranks 0 and 2 did"
   std::string describe_missing(Seconds waited) const;
 
   // Generation 1, with the ids that members keep for life. Needs: complete().
@@ -32,7 +32,7 @@ class Assembly {
  private:
   std::string why_not(const Hello& hello) const;
 
-  const int size_;
+  const Roles roles_;
   std::map<int, Member> members_;  // by rank
 };
 

@@ -153,14 +153,15 @@ class Doorkeeper {
     const Deadline deadline = after(kHandshakeTimeout);
     const HandshakeResult result = handshake(guest, key_, Side::acceptor, kContext, deadline);
     if (!result.ok()) {
-      log().warn("turned away a connection to rank {}: {}", rank_, result.reason);
+      log().warn("turned away a connection to {}: {}",
+                 roster_.members[static_cast<std::size_t>(rank_)].describe(), result.reason);
       return -1;
     }
     std::array<Hello, 1> hello;
     if (!transfer_all(guest, std::as_writable_bytes(std::span(hello)), false, deadline)) return -1;
     const auto [generation, peer, reserved] = hello[0];
     if (generation == roster_.generation && peer > rank_ && peer < roster_.size()) return peer;
-    log().warn("turned away rank {} of generation {}", peer, generation);
+    log().warn("turned away member {} of generation {}", peer, generation);
     return -1;
   }
 
@@ -199,18 +200,19 @@ bool by_memory(const Roster& roster, int a, int b, LinkKind links) {
   return one_host && links != LinkKind::tcp;
 }
 
-std::unique_ptr<Wire> connect_to(const Member& peer, int rank, std::uint64_t generation,
+std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::uint64_t generation,
                                  const Key& key, bool memory, Deadline deadline) {
+  const std::string own_name = name_member(self.rank, self.server);
   Fd fd = memory ? connect_unix(peer.unix_address) : connect_tcp(peer.tcp_address, deadline);
   if (fd.get() < 0)
-    throw JobFailed(fmt::format("rank {} cannot connect to {} at {}: {}", rank, peer.describe(),
+    throw JobFailed(fmt::format("{} cannot connect to {} at {}: {}", own_name, peer.describe(),
                                 memory ? "its shared-memory door" : peer.tcp_address,
                                 std::strerror(errno)));
   const HandshakeResult result = handshake(fd.get(), key, Side::connector, kContext, deadline);
   if (!result.ok())
     throw JobFailed(
-        fmt::format("rank {} is not admitted by {}: {}", rank, peer.describe(), result.reason));
-  std::array<Hello, 1> hello{Hello{generation, rank}};
+        fmt::format("{} is not admitted by {}: {}", own_name, peer.describe(), result.reason));
+  std::array<Hello, 1> hello{Hello{generation, self.rank}};
   if (!transfer_all(fd.get(), std::as_writable_bytes(std::span(hello)), true, deadline))
     throw JobFailed(fmt::format("{} closed the connection", peer.describe()));
   if (memory) return ShmWire::connect(fd.release());
@@ -234,15 +236,17 @@ std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, c
                                                LinkKind links, const Doors& doors,
                                                Deadline deadline) {
   std::vector<std::unique_ptr<Wire>> wires(roster.members.size());
+  const Member& self = roster.members[static_cast<std::size_t>(rank)];
   Doorkeeper keeper(roster, rank, key, doors);
   for (int peer = 0; peer < rank; ++peer)
     wires[static_cast<std::size_t>(peer)] =
-        connect_to(roster.members[static_cast<std::size_t>(peer)], rank, roster.generation, key,
+        connect_to(roster.members[static_cast<std::size_t>(peer)], self, roster.generation, key,
                    by_memory(roster, rank, peer, links), deadline);
   const std::vector<int> missing = keeper.collect(wires, deadline);
   if (!missing.empty())
-    throw JobFailed(fmt::format("no connection from {} to rank {} before the deadline",
-                                name_ranks(missing), rank));
+    throw JobFailed(fmt::format("no connection from {} to {} before the deadline",
+                                name_members(missing, roster.roles()),
+                                name_member(rank, self.server)));
   return wires;
 }
 

@@ -18,16 +18,19 @@ std::string text_of(const Json& json) {
 }
 
 Json json_of(const Member& member) {
-  return {
+  Json json{
       {"id", member.id},           {"rank", member.rank},        {"hostname", member.hostname},
       {"pid", member.pid},         {"boot", member.host.boot},   {"netns", member.host.namespace_},
       {"tcp", member.tcp_address}, {"unix", member.unix_address}};
+  if (member.server) json["server"] = *member.server;
+  return json;
 }
 
 Member member_of(const Json& json) {
   Member member;
   json.at("id").get_to(member.id);
   json.at("rank").get_to(member.rank);
+  if (json.contains("server")) member.server = json["server"].get<int>();
   json.at("hostname").get_to(member.hostname);
   json.at("pid").get_to(member.pid);
   json.at("boot").get_to(member.host.boot);
@@ -82,6 +85,7 @@ std::string to_json(const Hello& hello) {
   return text_of({{"protocol", hello.protocol},
                   {"version", hello.version},
                   {"size", hello.size},
+                  {"servers", hello.servers},
                   {"member", json_of(hello.member)}});
 }
 
@@ -105,6 +109,10 @@ Hello parse_hello(const std::string& text) {
     json.at("protocol").get_to(hello.protocol);
     json.at("version").get_to(hello.version);
     json.at("size").get_to(hello.size);
+    hello.servers = json.value("servers", 0);  // older members, which are refused by their protocol
+    require(hello.servers >= 0 && hello.servers < hello.size,
+            "a hello message speaks of a job of {} members, {} of them servers", hello.size,
+            hello.servers);
     hello.member = member_of(json.at("member"));
     return hello;
   });

@@ -16,7 +16,7 @@
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 1;
+inline constexpr int kControlVersion = 2;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {
@@ -50,7 +50,8 @@ class FrameReader {
 struct Hello {
   int protocol = kControlVersion;
   std::string version;  // of asup, for messages
-  int size = 1;         // the size of the job as the member knows it
+  int size = 1;         // members of the job as the member knows it
+  int servers = 0;      // how many of them are servers
   Member member;
 };
 

@@ -55,7 +55,7 @@ class Coordinator::Loop {
         address_(bound_address(listener_.get()).to_string()),
         meeting_(options_.meeting.empty() ? Fd() : open_meeting(options_.meeting)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        assembly_(options_.size) {
+        assembly_({options_.size - options_.servers, options_.servers}) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     thread_ = start_thread("asup-coord", [this] { run(); });
   }
@@ -190,8 +190,8 @@ class Coordinator::Loop {
   std::optional<Refusal> refusal_of(const Hello& hello) {
     if (!failure_.empty()) return Refusal{failure_, false};
     if (roster_)
-      return Refusal{fmt::format("{} is too late: the job already has its {} ranks",
-                                 hello.member.describe(), options_.size),
+      return Refusal{fmt::format("{} is too late: the job already has its {}",
+                                 hello.member.describe(), roster_->roles().describe()),
                      true};
     return assembly_.admit(hello);
   }

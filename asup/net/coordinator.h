@@ -33,7 +33,8 @@ struct CoordinatorOptions {
   SocketAddress listen;  // port 0: any that is free
   std::string remedy{};  // ends the message when the port is in use: what to change
   Key key{};
-  int size = 1;
+  int size = 1;              // members, servers included
+  int servers = 0;           // how many of them, the last ones, are servers
   Seconds join_timeout{60};  // from the first member that comes to the last
   Seconds late_after{10};
   std::optional<int> rank{};  // of the member that keeps it; none: the launcher

@@ -14,12 +14,45 @@ namespace {
 constexpr long kMostRanks = 1'000'000;
 constexpr const char* kAnyLoopbackPort = "127.0.0.1:0";
 
+int read_number(const Variables& variables, const char* name, long least) {
+  return static_cast<int>(variables.number(name, least, kMostRanks));
+}
+
+int read_servers(const Variables& variables) {
+  return variables.has("ASUP_SERVERS") ? read_number(variables, "ASUP_SERVERS", 0) : 0;
+}
+
+// The one of `count` that `number` says.
+int read_one_of(const Variables& variables, const char* number, const char* count, int least) {
+  const int all = read_number(variables, count, least);
+  const int one = read_number(variables, number, 0);
+  require(one < all, "{}={} but {}={}: {}", number, one, count, all,
+          all == 0 ? std::string("there are no servers in this job")
+                   : fmt::format("ranks are counted from 0 to {}", all - 1));
+  return one;
+}
+
+// As launchers count that know nothing of servers.
 void read_place(const Variables& variables, const char* rank, const char* size,
                 JoinOptions& options) {
-  options.size = static_cast<int>(variables.number(size, 1, kMostRanks));
-  options.rank = static_cast<int>(variables.number(rank, 0, kMostRanks));
-  require(options.rank < options.size, "{}={} but {}={}: ranks are counted from 0 to {}", rank,
-          options.rank, size, options.size, options.size - 1);
+  options.rank = read_one_of(variables, rank, size, 1);
+  options.size = read_number(variables, size, 1);
+  options.servers = read_servers(variables);
+  require(options.servers < options.size,
+          "ASUP_SERVERS={} but {}={}: the last processes become the servers, and at least one must "
+          "be left to train; start more processes or ask for fewer servers",
+          options.servers, size, options.size);
+}
+
+void read_place_by_role(const Variables& variables, JoinOptions& options) {
+  const std::string role = variables.text_or("ASUP_ROLE", "worker");
+  require(role == "worker" || role == "server", "ASUP_ROLE='{}': worker or server is needed", role);
+  const int workers = read_number(variables, "ASUP_SIZE", 1);
+  options.servers = read_servers(variables);
+  options.size = workers + options.servers;
+  options.rank = role == "worker"
+                     ? read_one_of(variables, "ASUP_RANK", "ASUP_SIZE", 1)
+                     : workers + read_one_of(variables, "ASUP_SERVER_RANK", "ASUP_SERVERS", 0);
 }
 
 LinkKind link_kind(const std::string& text) {
@@ -66,7 +99,7 @@ void settle(const Variables& variables, const std::string& job, const std::strin
 
 JoinOptions from_asup_run(const Variables& variables) {
   JoinOptions options = from_any(variables, "asup run");
-  read_place(variables, "ASUP_RANK", "ASUP_SIZE", options);
+  read_place_by_role(variables, options);
   options.coordinator = variables.text("ASUP_COORDINATOR");
   parse_endpoint(options.coordinator, "ASUP_COORDINATOR");
   options.key = read_key_fd(static_cast<int>(variables.number("ASUP_KEY_FD", 0, 1 << 20)));
@@ -149,11 +182,15 @@ void refuse_halves(const Variables& variables) {
 }
 
 JoinOptions from_launcher(const Variables& variables) {
-  if (variables.has("ASUP_RANK")) return from_asup_run(variables);
+  if (variables.has("ASUP_RANK") || variables.has("ASUP_ROLE")) return from_asup_run(variables);
   refuse_halves(variables);
   if (variables.has("RANK")) return from_torchrun(variables);
   if (variables.has("OMPI_COMM_WORLD_RANK")) return from_open_mpi(variables);
   if (variables.has("SLURM_PROCID")) return from_slurm(variables);
+  require(read_servers(variables) == 0,
+          "ASUP_SERVERS={}, but no launcher started this process: start the job with asup run "
+          "--servers N, or unset ASUP_SERVERS",
+          variables.text_or("ASUP_SERVERS", ""));
   return from_any(variables, "none");
 }
 

@@ -1,6 +1,8 @@
 // Who this process is in its job, as its launcher told it through the environment.
 //
-//   asup run   ASUP_RANK ASUP_SIZE ASUP_COORDINATOR=host:port, key on file descriptor ASUP_KEY_FD
+//   asup run   ASUP_RANK ASUP_SIZE ASUP_COORDINATOR=host:port, key on file descriptor ASUP_KEY_FD;
+//              in a server ASUP_ROLE=server and ASUP_SERVER_RANK instead of the rank. ASUP_SIZE
+//              counts the workers, ASUP_SERVERS the servers
 //   torchrun   RANK WORLD_SIZE MASTER_ADDR MASTER_PORT        (asup listens on MASTER_PORT + 1)
 //   Open MPI   OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE PMIX_NAMESPACE
 //   Slurm      SLURM_PROCID SLURM_NTASKS SLURM_NODELIST SLURM_JOB_ID (or those of the step)
@@ -10,6 +12,7 @@
 //   ASUP_KEY_FILE=path          holds the job's key (key.h). A job on one host needs none: its
 //   ranks
 //                               get a random key from rank 0 at a meeting place (meeting.h).
+// and ASUP_SERVERS=S             makes servers of the last S processes.
 // Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_JOIN_TIMEOUT and
 // ASUP_CALL_TIMEOUT (seconds) set the fields of the same name. Links over MPI are for the last two,
 // and need neither coordinator nor key: MPI has its own.
@@ -23,6 +26,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/net/key.h"
+#include "asup/net/roles.h"
 
 namespace asup::net {
 
@@ -31,8 +35,9 @@ class InprocHub;
 enum class LinkKind { automatic, inproc, shm, tcp, mpi };
 
 struct JoinOptions {
-  int rank = 0;
-  int size = 1;
+  int rank = 0;                   // place among the members: workers first, then servers
+  int size = 1;                   // members, servers included
+  int servers = 0;                // how many of them, the last ones, are servers
   std::string coordinator;        // host:port; empty with size 1: nothing to meet
   bool host_coordinator = false;  // this member keeps the coordinator (rank 0, other launchers)
   Key key{};
@@ -47,6 +52,9 @@ struct JoinOptions {
   Seconds join_timeout{60};
   Seconds call_timeout{300};      // default deadline of a collective
   std::string launcher = "none";  // for messages: "asup run", "torchrun", "Slurm", "Open MPI"
+
+  Roles roles() const { return {size - servers, servers}; }
+  bool is_server() const { return roles().server(rank).has_value(); }
 };
 
 // Looks a variable up; std::getenv in the product, a map in tests.

@@ -35,6 +35,7 @@ using Wires = std::vector<std::unique_ptr<net::Wire>>;
 net::Member self_of(const JoinOptions& options) {
   net::Member self;
   self.rank = options.rank;
+  self.server = options.roles().server(options.rank);
   self.hostname = net::this_hostname();
   self.pid = getpid();
   self.host = net::this_host();
@@ -48,6 +49,7 @@ Roster roster_of_threads(const JoinOptions& options) {
   for (int rank = 0; rank < options.size; ++rank) {
     net::Member member = self_of(options);
     member.rank = rank;
+    member.server = options.roles().server(rank);
     member.id = static_cast<std::uint64_t>(rank) + 1;
     roster.members.push_back(std::move(member));
   }
@@ -62,7 +64,9 @@ Wires wires_of_threads(const JoinOptions& options) {
     if (peer == options.rank) continue;
     auto& wire = wires[static_cast<std::size_t>(peer)];
     wire = options.hub->meet(1, options.rank, peer, deadline);
-    if (!wire) throw JobFailed(fmt::format("rank {} did not come before the deadline", peer));
+    if (!wire)
+      throw JobFailed(fmt::format("{} did not come before the deadline",
+                                  net::name_member(peer, options.roles().server(peer))));
   }
   return wires;
 }
@@ -72,6 +76,9 @@ Wires wires_of_threads(const JoinOptions& options) {
 Job Job::join() { return join(net::identity_from(net::process_environment())); }
 
 Job Job::join(const JoinOptions& options) {
+  require(options.servers >= 0 && options.servers < options.size,
+          "a job of {} members cannot have {} servers: at least one member must train",
+          options.size, options.servers);
   auto state = std::make_unique<State>();
   state->options = options;
   if (options.size == 1 || options.links == LinkKind::inproc) {
@@ -104,11 +111,30 @@ Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
-int Job::rank() const { return state_->mesh->rank(); }
-int Job::size() const { return state_->mesh->size(); }
+int Job::rank() const {
+  require(!is_server(),
+          "{} has no rank among the workers: where Job::is_server() says so, a program must serve",
+          net::name_member(member(), state_->options.roles().server(member())));
+  return member();
+}
+int Job::size() const { return state_->options.roles().workers; }
+int Job::servers() const { return state_->options.servers; }
+bool Job::is_server() const { return state_->options.is_server(); }
+int Job::member() const { return state_->mesh->rank(); }
 const Roster& Job::roster() const { return state_->mesh->roster(); }
 const JoinOptions& Job::options() const { return state_->options; }
 net::Mesh& Job::mesh() { return *state_->mesh; }
+void Job::wait_for_workers_to_leave() {
+  net::Mesh& mesh = *state_->mesh;
+  const net::Loop::Turn turn(mesh.loop());
+  const auto all_left = [&] {
+    for (int worker = 0; worker < size(); ++worker)
+      if (worker != mesh.rank() && mesh.end_of(worker) == net::LinkEnd::open) return false;
+    return true;
+  };
+  mesh.loop().drive(all_left, Deadline::max());
+}
+
 std::uint64_t Job::next_communicator_id() {
   return roster().generation << 24 | ++state_->communicators;
 }

@@ -29,11 +29,17 @@ class Job {
   Job& operator=(Job&&) noexcept;
   ~Job();  // says goodbye to the others
 
-  int rank() const;
-  int size() const;
+  int rank() const;        // a worker's, from 0 to size() - 1; throws BadInput in a server
+  int size() const;        // workers
+  int servers() const;     // servers besides them
+  bool is_server() const;  // this process is one of those
+  int member() const;      // place in the mesh: workers first, then servers
   const net::Roster& roster() const;
   const net::JoinOptions& options() const;
   net::Mesh& mesh();
+
+  // Comes back when no worker is linked to this member any more, however each has ended.
+  void wait_for_workers_to_leave();
 
   // Ids of communicators, the same on all ranks as long as they make them in the same order.
   std::uint64_t next_communicator_id();

@@ -79,7 +79,8 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     else
       loop_.sleep_in_naps();
     const WireAbilities abilities = link(peer).wire().abilities();
-    shares_memory_ = shares_memory_ && abilities.shares_memory;
+    const bool worker = !roster_.members[static_cast<std::size_t>(peer)].server;
+    shares_memory_ = shares_memory_ && (abilities.shares_memory || !worker);
     // Namespaces of one machine share its cores.
     if (roster_.members[static_cast<std::size_t>(peer)].host.boot ==
         roster_.members[static_cast<std::size_t>(rank)].host.boot)

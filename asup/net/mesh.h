@@ -39,7 +39,7 @@ class Mesh : private Loop::Body {
   int size() const { return roster_.size(); }
   const Roster& roster() const { return roster_; }
   Loop& loop() { return loop_; }
-  // Every member can reach every other's memory.
+  // Every worker's memory can be reached: by the other workers, or by this server.
   bool shares_memory() const { return shares_memory_; }
 
   // The following need the turn.

@@ -30,6 +30,7 @@ constexpr Seconds kGrace{5};
 
 Member complete(Member self, const JoinOptions& options) {
   self.rank = options.rank;
+  self.server = options.roles().server(options.rank);
   self.pid = getpid();
   self.hostname = this_hostname();
   self.host = this_host();
@@ -55,6 +56,7 @@ std::unique_ptr<Coordinator> host_coordinator(const JoinOptions& options, Deadli
           "and MASTER_PORT, one less) to rank 0's host and a free port, on all ranks",
       .key = options.key,
       .size = options.size,
+      .servers = options.servers,
       .join_timeout = options.join_timeout,
       .rank = options.rank,
       .meeting = options.meeting,
@@ -99,12 +101,11 @@ class Membership::State {
         connection_(std::move(connection)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
-    connection_->send(Kind::hello,
-                      to_json(Hello{kControlVersion, kVersion, options.size, std::move(self)}));
+    connection_->send(Kind::hello, to_json(Hello{kControlVersion, kVersion, options.size,
+                                                 options.servers, std::move(self)}));
     message_ = wait_for_roster(*connection_, after(options.join_timeout + kGrace));
-    require(message_.roster.size() == options.size,
-            "the coordinator's roster has {} members, not {}", message_.roster.size(),
-            options.size);
+    require(message_.roster.roles() == options.roles(), "the coordinator's roster has {}, not {}",
+            message_.roster.roles().describe(), options.roles().describe());
     thread_ = start_thread("asup-member", [this] { run(); });
   }
 

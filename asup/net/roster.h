@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "asup/net/roles.h"
 
 namespace asup::net {
 
@@ -15,15 +19,16 @@ struct HostId {
 };
 
 struct Member {
-  std::uint64_t id = 0;  // kept for life; 0 until the coordinator gives one
-  int rank = 0;          // place in this generation
+  std::uint64_t id = 0;         // kept for life; 0 until the coordinator gives one
+  int rank = 0;                 // place in this generation: workers first, then servers
+  std::optional<int> server{};  // which of the servers it is; none: it is a worker
   std::string hostname;
   int pid = 0;
   HostId host;
   std::string tcp_address;   // host:port it listens on
   std::string unix_address;  // abstract socket name for members of the same host
 
-  std::string describe() const;  // "rank 3 (pid 4711 on alpha)"
+  std::string describe() const;  // "rank 3 (pid 4711 on alpha)", "server 0 (pid …)"
   bool operator==(const Member&) const = default;
 };
 
@@ -32,12 +37,11 @@ struct Roster {
   std::vector<Member> members;  // by rank
 
   int size() const { return static_cast<int>(members.size()); }
+  Roles roles() const;
+  std::span<const Member> workers() const;
   bool one_host() const;
   const Member* find(std::uint64_t id) const;  // null where no member has it
   bool operator==(const Roster&) const = default;
 };
-
-// "rank 1", "ranks 1 and 3", "ranks 1, 3 and 5"; long runs are shortened: "ranks 1-6 and 9".
-std::string name_ranks(std::vector<int> ranks);
 
 }  // namespace asup::net

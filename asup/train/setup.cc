@@ -27,16 +27,16 @@ using Json = nlohmann::ordered_json;
 // What the launcher or the user said, else the rank's share of the host's cores.
 std::int64_t usual_threads(const Job& job) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return torch::get_num_threads();
-  const auto& members = job.roster().members;
-  const auto& host = members[static_cast<std::size_t>(job.rank())].host;
-  const auto here = std::count_if(members.begin(), members.end(),
+  const auto workers = job.roster().workers();
+  const auto& host = workers[static_cast<std::size_t>(job.rank())].host;
+  const auto here = std::count_if(workers.begin(), workers.end(),
                                   [&](const net::Member& member) { return member.host == host; });
   return std::max<std::int64_t>(1, usable_cores() / here);
 }
 
 std::string hosts_of(const Job& job) {
   std::set<std::string> names;
-  for (const auto& member : job.roster().members) names.insert(member.hostname);
+  for (const auto& member : job.roster().workers()) names.insert(member.hostname);
   return fmt::format("{}", fmt::join(names, " "));
 }
 

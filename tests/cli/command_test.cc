@@ -94,6 +94,23 @@ TEST(AsupRun, EndsWithCtrlC) {
   EXPECT_TRUE(all_gone(numbers_after(program->out(), "pid="), Seconds(0)));
 }
 
+TEST(AsupRun, StartsServersBesideTheRanks) {
+  const Ended ended = run({"run", "-n", "2", "--servers", "1", "--", program_path(), "bench",
+                           "collective", "--sizes", "1K", "--quick"});
+  EXPECT_EQ(ended.status, 0) << ended.text << ended.last_error;
+  EXPECT_THAT(ended.text, HasSubstr("[0] "));
+  const Ended wrong = run({"run", "--servers", "-1", "--", "true"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.last_error, HasSubstr("--servers: must be between 0 and"));
+}
+
+TEST(AsupServer, IsNotForPeople) {
+  const Ended ended = run({"server"});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.last_error, HasSubstr("is started by asup run --servers"));
+  EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("server")));
+}
+
 TEST(AsupAgent, IsNotForPeople) { EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("agent"))); }
 
 }  // namespace

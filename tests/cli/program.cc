@@ -8,10 +8,14 @@
 
 namespace asup::cli {
 
-std::unique_ptr<launch::Launched> start(std::vector<std::string> words) {
+std::string program_path() {
   const char* program = std::getenv("ASUP_PROGRAM");
   check(program != nullptr, "ASUP_PROGRAM says which asup to test; ctest sets it");
-  words.insert(words.begin(), program);
+  return program;
+}
+
+std::unique_ptr<launch::Launched> start(std::vector<std::string> words) {
+  words.insert(words.begin(), program_path());
   return std::make_unique<launch::Launched>([words] {
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));

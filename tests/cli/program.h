@@ -9,6 +9,8 @@
 
 namespace asup::cli {
 
+std::string program_path();
+
 // Starts it with these arguments.
 std::unique_ptr<launch::Launched> start(std::vector<std::string> words);
 

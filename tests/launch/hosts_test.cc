@@ -19,11 +19,13 @@ std::string complaint_of(const std::function<void()>& action) {
   }
 }
 
-// "alpha 0+2, beta 2+2": the host, its first rank, how many.
-std::string placed(int ranks, const std::string& hosts) {
+// "alpha 0+2, beta 2+2 s0 s1": the host, its first rank, how many, its servers.
+std::string placed(int ranks, const std::string& hosts, int servers = 0) {
   std::string text;
-  for (const Placement& p : place(ranks, parse_hosts(hosts)))
+  for (const Placement& p : place(ranks, parse_hosts(hosts), servers)) {
     text += fmt::format("{}{} {}+{}", text.empty() ? "" : ", ", p.host.name, p.first_rank, p.count);
+    for (const int server : p.servers) text += fmt::format(" s{}", server);
+  }
   return text;
 }
 
@@ -59,6 +61,18 @@ TEST(Place, EquallyWhereNoSlotsAreGiven) {
 TEST(Place, FillsSlotsInOrder) {
   EXPECT_EQ(placed(3, "a:2,b:2"), "a 0+2, b 2+1");
   EXPECT_EQ(placed(2, "a:2,b:2"), "a 0+2");
+}
+
+TEST(Place, ServersGoRoundTheHosts) {
+  EXPECT_EQ(placed(2, "a", 2), "a 0+2 s0 s1");
+  EXPECT_EQ(placed(0, "a,b", 2), "a 0+1 s0, b 1+1 s1");
+  EXPECT_EQ(placed(4, "a,b", 3), "a 0+2 s0 s2, b 2+2 s1");
+}
+
+TEST(Place, HostsWithoutRanksGetServersFirst) {
+  EXPECT_EQ(placed(2, "a,b,c", 1), "a 0+1, b 1+1, c 2+0 s0");
+  EXPECT_EQ(placed(4, "a:4,b:4,c:4", 3), "a 0+4 s2, b 4+0 s0, c 4+0 s1");
+  EXPECT_EQ(placed(4, "a:4,b:4,c:4", 1), "a 0+4, b 4+0 s0");
 }
 
 TEST(Place, TooManyAreRefused) {

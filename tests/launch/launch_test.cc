@@ -110,6 +110,74 @@ TEST(Launch, RanksJoinThroughItsCoordinator) {
   EXPECT_THAT(lines[2], AllOf(StartsWith("[2] rank 2 (pid "), HasSubstr(" of 3, id 3")));
 }
 
+LaunchOptions with_servers(LaunchOptions options, int servers) {
+  options.servers = servers;
+  options.server_program = {MEMBER_PROGRAM, "server"};
+  return options;
+}
+
+TEST(Servers, JoinBesideTheRanksAndEndWithTheLast) {
+  for (const char* links : {"shm", "tcp"}) {
+    LaunchOptions options = with_servers(member_job(2, {"work"}), 2);
+    options.links = links;
+    Launched job(options);
+    EXPECT_EQ(job.wait(), 0) << job.err();
+    EXPECT_THAT(job.out_lines(),
+                ElementsAre("[0] worker 0 of 2, servers: 2", "[1] worker 1 of 2, servers: 2",
+                            "[server 0] all have left", StartsWith("[server 0] serves 2, pid="),
+                            "[server 1] all have left", StartsWith("[server 1] serves 2, pid=")));
+  }
+}
+
+TEST(Servers, AreNoneOfTheRanksThatScriptsSee) {
+  LaunchOptions options = shell_job(
+      2,
+      "echo $ASUP_ROLE $ASUP_RANK of $ASUP_SIZE, local of $ASUP_LOCAL_SIZE, $ASUP_SERVERS servers");
+  options.servers = 1;
+  options.server_program = {"sh", "-c",
+                            "echo $ASUP_ROLE $ASUP_SERVER_RANK of $ASUP_SERVERS$ASUP_RANK"};
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.out_lines(),
+              ElementsAre("[0] worker 0 of 2, local of 2, 1 servers",
+                          "[1] worker 1 of 2, local of 2, 1 servers", "[server 0] server 0 of 1"));
+}
+
+TEST(Servers, WriteIntoFilesOfTheirOwn) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("asup_servers_test." + std::to_string(getpid()));
+  LaunchOptions options = with_servers(member_job(1, {"work"}), 1);
+  options.output_dir = folder;
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  std::ifstream file(folder / "server_0.log");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, HasSubstr("all have left\n"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "rank_0.log"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Servers, OneThatNeverJoinsIsNamed) {
+  LaunchOptions options = member_job(2, {"work"});
+  options.servers = 1;
+  options.server_program = {"sh", "-c", "sleep 100"};
+  options.join_timeout = Seconds(0.5);
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_EQ(job.last_line(), "server 0 never joined within 0.5 s; ranks 0 and 1 did");
+}
+
+TEST(Servers, AKilledOneEndsTheJob) {
+  LaunchOptions options = shell_job(2, "echo pid=$$; exec sleep 100");
+  options.servers = 1;
+  options.server_program = {"sh", "-c", "kill -9 $$"};
+  Launched killed(options);
+  EXPECT_EQ(killed.wait(), 1);
+  EXPECT_THAT(killed.last_line(),
+              AllOf(StartsWith("server 0 (pid "), HasSubstr("was killed by signal 9 (SIGKILL)")));
+  EXPECT_TRUE(all_gone(numbers_after(killed.out(), "pid="), Seconds(0)));
+}
+
 TEST(Launch, AProgramThatCannotBeStartedIsBadInput) {
   LaunchOptions options;
   options.ranks = 2;
@@ -297,6 +365,27 @@ TEST_F(OtherHosts, RunRanksThroughAgents) {
   const auto lines = job.out_lines();
   ASSERT_EQ(lines.size(), 2u) << job.out();
   EXPECT_THAT(lines[1], AllOf(StartsWith("[1] rank 1 (pid "), HasSubstr(" of 2, id 2")));
+}
+
+TEST_F(OtherHosts, ServersAreSpreadOverThem) {
+  LaunchOptions options = with_hosts(
+      member_job(0, {"work"}), "case \"$*\" in *beta*) export HOST_NAME=beta;; esac\n" + run_here_);
+  options.servers = 2;
+  options.server_program = {"sh", "-c", "echo on ${HOST_NAME:-alpha}; exec \"$0\" server",
+                            MEMBER_PROGRAM};
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.out(),
+              AllOf(HasSubstr("[server 0] on alpha\n"), HasSubstr("[server 1] on beta\n"),
+                    HasSubstr("[1] worker 1 of 2, servers: 2\n")));
+}
+
+TEST_F(OtherHosts, StartTheirOwnAsupAsServer) {
+  LaunchOptions options = with_hosts(member_job(0, {"work"}), run_here_);
+  options.servers = 1;
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.out(), HasSubstr("[server 0] all have left\n"));
 }
 
 TEST_F(OtherHosts, ABadEndThereIsNamed) {

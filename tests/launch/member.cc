@@ -6,6 +6,8 @@
 //   never RANK       that rank does not join but sleeps
 //   early RANK       that rank ends without joining
 //   find-key         looks for the job's key where other users could see it
+//   work             joins with links to all, says who it is, and leaves
+//   server           joins as a server, says so, and ends when the workers have left
 //   agent            is `asup agent`
 #include <fmt/format.h>
 #include <signal.h>
@@ -22,6 +24,7 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/launch/agent.h"
+#include "asup/net/job.h"
 #include "asup/net/rendezvous.h"
 
 namespace asup {
@@ -67,6 +70,21 @@ int run_never(int absent, bool ends) {
   return 0;
 }
 
+int run_work() {
+  const Job job = Job::join();
+  say(fmt::format("worker {} of {}, servers: {}", job.rank(), job.size(), job.servers()));
+  return 0;
+}
+
+int run_server() {
+  for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_IGN);
+  Job job = Job::join();
+  say(fmt::format("serves {}, pid={}", job.size(), getpid()));
+  job.wait_for_workers_to_leave();
+  say("all have left");
+  return 0;
+}
+
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -98,6 +116,8 @@ int run(int argc, char** argv) {
   if (what == "never" && argc == 3) return run_never(std::atoi(argv[2]), false);
   if (what == "early" && argc == 3) return run_never(std::atoi(argv[2]), true);
   if (what == "find-key") return run_find_key();
+  if (what == "work") return run_work();
+  if (what == "server") return run_server();
   if (what == "agent") return launch::run_agent(STDIN_FILENO, STDOUT_FILENO);
   throw BadInput("unknown: " + what);
 }

@@ -45,10 +45,14 @@ TEST(Lines, EndlessOnesAreCut) {
 RankEnd end_of(int rank, int status, bool stopped = false) {
   return {rank, 100 + rank, "alpha", status, stopped};
 }
+RankEnd end_of_server(int server, int rank, int status) {
+  return {rank, 100 + rank, "alpha", status, false, server};
+}
 constexpr int kExit1 = 1 << 8, kExit3 = 3 << 8;
 
 TEST(RankEnd, IsDescribed) {
   EXPECT_EQ(end_of(1, 0).who(), "rank 1 (pid 101 on alpha)");
+  EXPECT_EQ(end_of_server(0, 4, 0).who(), "server 0 (pid 104 on alpha)");
   EXPECT_EQ(end_of(1, kExit3).how(), "exited with status 3");
   EXPECT_THAT(end_of(1, SIGKILL).how(),
               AllOf(HasSubstr("signal 9 (SIGKILL)"), HasSubstr("out of memory")));
@@ -80,11 +84,14 @@ TEST(Culprit, NotWhomWeStopped) {
 HostJob some_job() {
   HostJob job;
   job.size = 8;
+  job.servers = 3;
+  job.own_servers = {0, 2};
   job.first_rank = 4;
   job.count = 2;
   job.coordinator = "10.0.0.1:5000";
   job.key = net::random_key();
   job.program = {"./program", "--name", "a b 'c' \"d\" é"};
+  job.server_program = {"/opt/asup", "server"};
   job.directory = "/home/me";
   job.environment = {"A=1", "B=x=y"};
   job.grace = Seconds(2.5);
@@ -94,6 +101,9 @@ HostJob some_job() {
 TEST(HostJob, TravelsWhole) {
   const HostJob job = some_job(), copy = parse_host_job(to_json(job));
   EXPECT_EQ(copy.size, job.size);
+  EXPECT_EQ(copy.servers, job.servers);
+  EXPECT_EQ(copy.own_servers, job.own_servers);
+  EXPECT_EQ(copy.server_program, job.server_program);
   EXPECT_EQ(copy.first_rank, job.first_rank);
   EXPECT_EQ(copy.count, job.count);
   EXPECT_EQ(copy.coordinator, job.coordinator);
@@ -108,6 +118,17 @@ TEST(HostJob, WrongOnesAreRefused) {
   HostJob outside = some_job();
   outside.first_rank = 7;
   EXPECT_THROW(parse_host_job(to_json(outside)), BadInput);
+  HostJob no_such_server = some_job();
+  no_such_server.own_servers = {3};
+  EXPECT_THROW(parse_host_job(to_json(no_such_server)), BadInput);
+  HostJob nobody = some_job();
+  nobody.count = 0;
+  EXPECT_EQ(parse_host_job(to_json(nobody)).members().size(), 2u) << "servers alone";
+  nobody.own_servers.clear();
+  EXPECT_THROW(parse_host_job(to_json(nobody)), BadInput);
+  HostJob unnamed = some_job();
+  unnamed.server_program.clear();
+  EXPECT_THROW(parse_host_job(to_json(unnamed)), BadInput);
   for (const char* text : {"", "{}", "[1]", "{\"size\": \"x\"}"})
     EXPECT_THROW(parse_host_job(text), BadInput) << text;
   HostJob binary = some_job();
@@ -120,13 +141,22 @@ TEST(HostJob, TellsEachRankWhoItIs) {
       some_job().environment_of(5, 9, {"PATH=/bin", "A=old", "OMP_NUM_THREADS="});
   for (const char* variable :
        {"ASUP_RANK=5", "ASUP_SIZE=8", "ASUP_LOCAL_RANK=1", "ASUP_LOCAL_SIZE=2",
-        "ASUP_COORDINATOR=10.0.0.1:5000", "ASUP_KEY_FD=9", "PATH=/bin", "A=1", "B=x=y"})
+        "ASUP_COORDINATOR=10.0.0.1:5000", "ASUP_KEY_FD=9", "PATH=/bin", "A=1", "B=x=y",
+        "ASUP_ROLE=worker", "ASUP_SERVERS=3"})
     EXPECT_THAT(variables, Contains(variable));
   EXPECT_THAT(variables, Not(Contains("A=old")));
   EXPECT_EQ(get_variable(variables, "OMP_NUM_THREADS"),
             std::to_string(std::max(1, usable_cores() / 2)));
   EXPECT_EQ(get_variable(some_job().environment_of(5, 9, {"OMP_NUM_THREADS=3"}), "OMP_NUM_THREADS"),
             "3");
+}
+
+TEST(HostJob, TellsEachServerWhoItIs) {
+  EXPECT_THAT(some_job().members(), ElementsAre(4, 5, 8, 10));
+  const auto variables = some_job().environment_of(10, 9, {"ASUP_RANK=7", "ASUP_LOCAL_RANK=1"});
+  for (const char* variable : {"ASUP_ROLE=server", "ASUP_SERVER_RANK=2", "ASUP_SIZE=8",
+                               "ASUP_SERVERS=3", "ASUP_RANK=", "ASUP_LOCAL_RANK="})
+    EXPECT_THAT(variables, Contains(variable));
 }
 
 TEST(AgentProtocol, AnyBytesComeThrough) {

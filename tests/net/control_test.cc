@@ -14,7 +14,13 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 
 Member some_member() {
-  return {7, 3, "alpha", 4711, {"boot", "net:[1]"}, "10.0.0.1:5000", "asup-7"};
+  return {7, 3, std::nullopt, "alpha", 4711, {"boot", "net:[1]"}, "10.0.0.1:5000", "asup-7"};
+}
+
+Member some_server() {
+  Member member = some_member();
+  member.server = 1;
+  return member;
 }
 
 TEST(FrameReader, FindsFramesHoweverTheBytesArrive) {
@@ -44,10 +50,11 @@ TEST(FrameReader, RefusesWhatCannotBeAFrame) {
 }
 
 TEST(Messages, ComeBackAsTheyWere) {
-  const Hello hello{kControlVersion, "0.1.0", 4, some_member()};
+  const Hello hello{kControlVersion, "0.1.0", 4, 1, some_member()};
   const Hello heard = parse_hello(to_json(hello));
   EXPECT_EQ(heard.member, hello.member);
   EXPECT_EQ(heard.size, 4);
+  EXPECT_EQ(heard.servers, 1);
   EXPECT_EQ(heard.version, "0.1.0");
 
   RosterMessage message{{5, {some_member(), some_member()}}, 0};
@@ -60,6 +67,7 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_EQ(refusal.reason, "no");
   EXPECT_TRUE(refusal.can_be_mended);
   EXPECT_EQ(parse_member(to_json(some_member())), some_member());
+  EXPECT_EQ(parse_member(to_json(some_server())), some_server());
 }
 
 TEST(Messages, WrongOnesAreRefused) {
@@ -69,6 +77,14 @@ TEST(Messages, WrongOnesAreRefused) {
     EXPECT_THROW(parse_refusal(text), BadInput) << text;
     EXPECT_THROW(parse_member(text), BadInput) << text;
   }
+}
+
+TEST(Messages, AJobHasMoreMembersThanServers) {
+  for (const auto& [size, servers] : {std::pair(2, 2), std::pair(2, -1), std::pair(0, 0)})
+    EXPECT_THROW(
+        parse_hello(to_json(Hello{kControlVersion, "0.1.0", size, servers, some_member()})),
+        BadInput)
+        << size << " " << servers;
 }
 
 TEST(Messages, AHostnameOfAnyBytesCanTravel) {
@@ -83,6 +99,22 @@ TEST(NameRanks, ReadsLikeASentence) {
   EXPECT_EQ(name_ranks({5, 1, 3}), "ranks 1, 3 and 5");
   EXPECT_EQ(name_ranks({1, 2, 3, 4, 9}), "ranks 1-4 and 9");
   EXPECT_EQ(name_ranks({0, 1, 7, 8, 9}), "ranks 0, 1 and 7-9");
+}
+
+TEST(NameMembers, NamesBothRoles) {
+  const Roles roles{3, 2};
+  EXPECT_EQ(name_members({0, 2}, roles), "ranks 0 and 2");
+  EXPECT_EQ(name_members({4}, roles), "server 1");
+  EXPECT_EQ(name_members({4, 1, 3}, roles), "rank 1 and servers 0 and 1");
+  EXPECT_EQ(roles.describe(), "3 workers and 2 servers");
+  EXPECT_EQ((Roles{2, 0}.describe()), "2 ranks");
+}
+
+TEST(Roster, KnowsWhoHasWhichRole) {
+  const Roster roster{1, {some_member(), some_member(), some_server()}};
+  EXPECT_EQ(roster.roles(), (Roles{2, 1}));
+  EXPECT_EQ(roster.workers().size(), 2u);
+  EXPECT_EQ(roster.members[2].describe(), "server 1 (pid 4711 on alpha)");
 }
 
 TEST(Roster, KnowsWhetherAllShareAHost) {

@@ -171,6 +171,25 @@ TEST_F(CoordinatorTest, RefusesAnotherSize) {
               HasSubstr("is not one of the ranks 0 to 1"));
 }
 
+TEST_F(CoordinatorTest, KnowsTheServersAmongItsMembers) {
+  CoordinatorOptions impatient = options(4);
+  impatient.servers = 2;
+  impatient.join_timeout = Seconds(0.3);
+  Coordinator coordinator(impatient);
+  const auto member = [&](int rank, int servers) {
+    JoinOptions options = join_options(rank, 4, coordinator.address());
+    options.servers = servers;
+    return options;
+  };
+  EXPECT_THAT(thrown<BadInput>(join(member(0, 1))),
+              AllOf(HasSubstr("a job of 3 workers and 1 server"),
+                    HasSubstr("has 2 workers and 2 servers")));
+  auto one = join(member(1, 2)), last = join(member(3, 2));
+  const std::string why = "rank 0 and server 0 never joined within 0.3 s; rank 1 and server 1 did";
+  EXPECT_EQ(thrown<JobFailed>(std::move(one)), why);
+  EXPECT_EQ(thrown<JobFailed>(std::move(last)), why);
+}
+
 TEST_F(CoordinatorTest, RefusesAnotherVersionAndAMumbledHello) {
   Coordinator coordinator(options(2));
   const SocketAddress address = resolve(parse_endpoint(coordinator.address(), "")).front();
@@ -181,7 +200,7 @@ TEST_F(CoordinatorTest, RefusesAnotherVersionAndAMumbledHello) {
     EXPECT_EQ(frame.kind, Kind::refused);
     return parse_refusal(frame.body).reason;
   };
-  EXPECT_THAT(answer_to(Kind::hello, to_json(Hello{99, "9.9", 2, {}})),
+  EXPECT_THAT(answer_to(Kind::hello, to_json(Hello{99, "9.9", 2, 0, {}})),
               AllOf(HasSubstr("speaks protocol 99 (asup 9.9)"), HasSubstr("same asup")));
   EXPECT_THAT(answer_to(Kind::hello, "{]"), HasSubstr("cannot be read"));
   EXPECT_THAT(answer_to(Kind::heartbeat, ""), HasSubstr("no hello"));

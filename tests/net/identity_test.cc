@@ -134,11 +134,80 @@ TEST_F(AsupRun, WrongValuesAreNamed) {
   EXPECT_THAT(complaint(without(good_, "ASUP_RANK")), HasSubstr("ASUP_RANK is not"));
 }
 
+TEST_F(AsupRun, AWorkerKnowsOfTheServers) {
+  const JoinOptions options = identity(with(good_, {{"ASUP_SERVERS", "2"}}));
+  fd_.release();
+  EXPECT_EQ(options.rank, 2);
+  EXPECT_EQ(options.size, 6) << "of both roles";
+  EXPECT_EQ(options.roles(), (Roles{4, 2}));
+  EXPECT_FALSE(options.is_server());
+}
+
+TEST_F(AsupRun, AServerIsFoundFromItsRole) {
+  const Map server =
+      with(without(good_, "ASUP_RANK"),
+           {{"ASUP_SERVERS", "2"}, {"ASUP_ROLE", "server"}, {"ASUP_SERVER_RANK", "1"}});
+  const JoinOptions options = identity(server);
+  fd_.release();
+  EXPECT_EQ(options.rank, 5);
+  EXPECT_EQ(options.size, 6);
+  EXPECT_TRUE(options.is_server());
+}
+
+TEST_F(AsupRun, WrongRolesAreNamed) {
+  const Map server =
+      with(without(good_, "ASUP_RANK"),
+           {{"ASUP_SERVERS", "2"}, {"ASUP_ROLE", "server"}, {"ASUP_SERVER_RANK", "1"}});
+  EXPECT_THAT(complaint(with(server, {{"ASUP_ROLE", "waiter"}})),
+              HasSubstr("ASUP_ROLE='waiter': worker or server"));
+  EXPECT_THAT(complaint(with(server, {{"ASUP_SERVER_RANK", "2"}})),
+              AllOf(HasSubstr("ASUP_SERVER_RANK=2"), HasSubstr("ASUP_SERVERS=2"),
+                    HasSubstr("from 0 to 1")));
+  EXPECT_THAT(complaint(with(server, {{"ASUP_SERVERS", "0"}})),
+              HasSubstr("there are no servers in this job"));
+  EXPECT_EQ(complaint(without(server, "ASUP_SERVERS")), "ASUP_SERVERS is not set");
+  EXPECT_EQ(complaint(without(server, "ASUP_SERVER_RANK")), "ASUP_SERVER_RANK is not set");
+  for (const char* wrong : {"-1", "two", "1.5", "99999999"})
+    EXPECT_THAT(complaint(with(good_, {{"ASUP_SERVERS", wrong}})),
+                HasSubstr(std::string("ASUP_SERVERS='") + wrong + "': a whole number from 0"))
+        << wrong;
+}
+
+TEST(Identity, ServersNeedALauncher) {
+  EXPECT_THAT(complaint({{"ASUP_SERVERS", "1"}}),
+              AllOf(HasSubstr("no launcher"), HasSubstr("asup run --servers")));
+  EXPECT_EQ(complaint({{"ASUP_SERVERS", "0"}}), "");
+}
+
 const Map kTorchrun{{"RANK", "1"},
                     {"WORLD_SIZE", "2"},
                     {"LOCAL_WORLD_SIZE", "2"},
                     {"MASTER_ADDR", "alpha"},
                     {"MASTER_PORT", "29500"}};
+
+TEST(OtherLaunchers, TheLastProcessesAreTheServers) {
+  const auto rank_of_four = [](const char* rank, const char* servers) {
+    return with(kTorchrun, {{"RANK", rank},
+                            {"WORLD_SIZE", "4"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"ASUP_SERVERS", servers}});
+  };
+  EXPECT_FALSE(identity(rank_of_four("2", "1")).is_server());
+  const JoinOptions server = identity(rank_of_four("3", "1"));
+  EXPECT_TRUE(server.is_server());
+  EXPECT_EQ(server.rank, 3);
+  EXPECT_EQ(server.roles(), (Roles{3, 1}));
+  for (const char* many : {"4", "5"})
+    EXPECT_THAT(complaint(rank_of_four("0", many)),
+                AllOf(HasSubstr(std::string("ASUP_SERVERS=") + many), HasSubstr("WORLD_SIZE=4"),
+                      HasSubstr("at least one must be left to train")));
+  EXPECT_THAT(complaint(rank_of_four("0", "-1")), HasSubstr("ASUP_SERVERS='-1'"));
+  EXPECT_THAT(complaint(rank_of_four("0", "many")), HasSubstr("ASUP_SERVERS='many'"));
+  EXPECT_THAT(
+      complaint(
+          {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"ASUP_SERVERS", "1"}}),
+      HasSubstr("OMPI_COMM_WORLD_SIZE=1"));
+}
 
 TEST(Torchrun, OnOneHostNeedsNothingMore) {
   const JoinOptions one = identity(kTorchrun);

@@ -67,9 +67,10 @@ Child start(const net::JoinOptions& options, const std::function<void(Job&)>& bo
 }  // namespace
 
 void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&)>& body,
-                   int killed) {
+                   int killed, int servers) {
   net::JoinOptions options;
   options.size = ranks;
+  options.servers = servers;
   options.links = links;
   options.key = net::random_key();
   options.join_timeout = Seconds(20);
@@ -81,6 +82,7 @@ void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&
                                 "",
                                 options.key,
                                 ranks,
+                                servers,
                                 options.join_timeout,
                                 Seconds(10),
                                 std::nullopt,

@@ -11,9 +11,10 @@
 
 namespace asup::testing {
 
-void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body) {
+void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body, int servers) {
   net::JoinOptions options;
   options.size = ranks;
+  options.servers = servers;
   options.links = links;
   options.key = net::random_key();
   options.join_timeout = Seconds(20);
@@ -26,6 +27,7 @@ void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& 
                                 "",
                                 options.key,
                                 ranks,
+                                servers,
                                 options.join_timeout,
                                 Seconds(10),
                                 std::nullopt,

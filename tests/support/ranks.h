@@ -10,8 +10,9 @@
 namespace asup::testing {
 
 // Calls `body` once a rank, each on its own thread with a joined job; returns when all have ended,
-// and throws what the lowest rank threw.
-void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body);
+// and throws what the lowest rank threw. The last `servers` of them are servers.
+void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body,
+               int servers = 0);
 
 // "inproc", "shm", "tcp", "mpi": names for parameterised tests.
 std::string name_of(net::LinkKind links);

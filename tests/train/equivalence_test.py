@@ -64,7 +64,7 @@ class Equivalence(Case):
             self.assertIn(own.sha, file.read())
         refused = self.call("run", "-n", "2", "--", *self.command("train", *flags, "--workers=3"),
                             status=1)
-        self.assertIn("workers = 3, but asup run started 2 processes", refused.stderr)
+        self.assertIn("workers = 3, but asup run started 2 ranks", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -217,6 +217,9 @@ std::uint64_t MeshCommunicator::next_sequence(const Call& call) {
 namespace asup {
 
 std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options) {
+  require(!job.is_server(),
+          "{} cannot make a communicator: they are among the workers, and servers are in none",
+          net::name_member(job.member(), job.options().roles().server(job.member())));
   if (options.timeout.count() <= 0) options.timeout = job.options().call_timeout;
   if (!options.algorithm.empty())  // a wrong name is found here, not in the first step
     collective::find_algorithm(collective::Collective::all_reduce, options.algorithm);

@@ -7,7 +7,7 @@
 #include "asup/base/version.h"
 #include "asup/collective/envelope.h"
 #include "asup/collective/plan.h"
-#include "asup/net/roster.h"
+#include "asup/net/roles.h"
 
 namespace asup::collective::tuning {
 namespace {

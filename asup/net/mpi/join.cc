@@ -50,8 +50,8 @@ std::vector<std::string> exchange(MpiProcess& process, const MpiGroup& group,
   return texts;
 }
 
-Roster roster_of(const std::vector<std::string>& hellos) {
-  Assembly assembly(static_cast<int>(hellos.size()));
+Roster roster_of(const std::vector<std::string>& hellos, const Roles& roles) {
+  Assembly assembly(roles);
   for (const std::string& hello : hellos)
     if (const auto refusal = assembly.admit(parse_hello(hello))) throw BadInput(refusal->reason);
   return assembly.roster();
@@ -69,9 +69,10 @@ MpiMembers join_by_mpi(const JoinOptions& options, const Member& self) {
   const auto group = MpiGroup::duplicate(MPI_COMM_WORLD, deadline);
   check_in_time(group != nullptr, process, options);
   process.job = group;
-  const Hello hello{kControlVersion, kVersion, options.size, self};
+  const Hello hello{kControlVersion, kVersion, options.size, options.servers, self};
   MpiMembers members;
-  members.roster = roster_of(exchange(process, *group, to_json(hello), options, deadline));
+  members.roster =
+      roster_of(exchange(process, *group, to_json(hello), options, deadline), options.roles());
   members.wires.resize(static_cast<std::size_t>(options.size));
   for (int peer = 0; peer < options.size; ++peer)
     if (peer != options.rank)

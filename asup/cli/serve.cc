@@ -1,0 +1,19 @@
+#include "asup/cli/serve.h"
+
+#include <csignal>
+
+#include "asup/base/log.h"
+#include "asup/net/job.h"
+
+namespace asup::cli {
+
+int serve(const net::JoinOptions& identity) {
+  set_up_log(net::name_member(identity.rank, identity.roles().server(identity.rank)));
+  // Workers that are asked to end need the servers until they have: those end with the last worker.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
+  Job job = Job::join(identity);
+  job.wait_for_workers_to_leave();
+  return 0;
+}
+
+}  // namespace asup::cli
