@@ -12,7 +12,7 @@ namespace asup::net {
 // Takes one member's messages in, one after the other.
 class Mail::Letterbox : public Receiver {
  public:
-  Letterbox(Mail& mail, int member) : mail_(mail), member_(member) { wait(); }
+  Letterbox(Mail& mail, int member) : mail_(mail), member_(member) {}
 
   int member() const { return member_; }
   bool gone() const { return gone_; }
@@ -41,17 +41,15 @@ class Mail::Letterbox : public Receiver {
     got_ += bytes.size();
   }
   void end() override {
-    const auto head = head_;  // the handler may send, and be answered, before it returns
-    auto collected = std::move(collected_);
-    collected_.clear();
-    const Bytes payload = collects_ ? Bytes(collected) : room_;
+    mail_.handler_.arrived(member_, head_, collects_ ? Bytes(collected_) : room_);
+    collected_ = {};
     wait();
-    mail_.handler_.arrived(member_, head, payload);
   }
 
- private:
+  // For the next message, which may be there already: then it arrives before this returns.
   void wait() { mail_.mesh_.link(member_).receive(mail_.channel_, *this); }
 
+ private:
   Mail& mail_;
   const int member_;
   bool gone_ = false;
@@ -110,8 +108,15 @@ void Mail::post(int member, std::unique_ptr<Letter> letter) {
   mesh_.link(member).send(channel_, outgoing);
 }
 
+// Messages may have come before this mail was made; its handler gets them when it is.
+void Mail::open() {
+  open_ = true;
+  for (const auto& box : boxes_) box->wait();
+}
+
 bool Mail::progress() {
-  bool moved = false;
+  bool moved = !open_;
+  if (!open_) open();
   // `sent` may send.
   for (std::size_t i = 0; i < letters_.size();) {
     if (!letters_[i]->outgoing.done) {
