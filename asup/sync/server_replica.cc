@@ -202,7 +202,7 @@ void ServerReplicaOfClient::wait() {
   waited_ = seconds_since(start);
   released_at_ = Clock::now();
   figures_ = {};
-  figures_.samples = release_.end - release_.begin;
+  figures_.samples = options_.work ? release_.end - release_.begin : 1;
 }
 
 void ServerReplicaOfClient::describe_batch(std::uint64_t samples, double loss) {

@@ -24,16 +24,18 @@ struct ServerStage {
 inline void train_with_servers(int workers, int servers, net::LinkKind links,
                                const std::function<void(const ServerStage&)>& body) {
   torch::set_num_threads(1);
-  run_ranks(workers + servers, links, [&](Job& job) {
+  const auto play = [&](Job& job) {
+    const ps::Team team{job.mesh(), job.roster().generation << 24 | 0xffffff, workers, servers};
+    if (job.is_server()) {
+      ps::Server(team, {.threads = 2, .patience = Seconds(20)}).run();
+      return;
+    }
     CommunicatorOptions options;
     options.timeout = Seconds(20);
-    const auto all = make_communicator(job, options);
-    const ps::Team team{job.mesh(), job.next_communicator_id(), workers, servers};
-    const int member = job.mesh().rank();
-    const auto among_workers = all->split(team.is_worker(member) ? 0 : -1, member);
-    if (among_workers) return body({member, *among_workers, team});
-    ps::Server(team, {.threads = 2, .patience = Seconds(20)}).run();
-  });
+    const auto communicator = make_communicator(job, options);
+    body({job.rank(), *communicator, team});
+  };
+  run_ranks(workers + servers, links, play, servers);
 }
 
 }  // namespace asup::testing
