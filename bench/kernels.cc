@@ -23,6 +23,7 @@
 #include "asup/kernels/instruction_set.h"
 #include "asup/kernels/isa/table.h"
 #include "asup/kernels/reduce.h"
+#include "asup/kernels/update.h"
 
 namespace asup::kernels {
 namespace {
@@ -171,13 +172,72 @@ void add_cast(Cases& cases, const Table& table, Dtype from, Dtype to, std::size_
             });
 }
 
+// Without memory of earlier steps, so that one step at a rate of 1/2 takes ones to 1/2. `sources`
+// gradients, new parameters written to `copies` places more.
+void add_update(Cases& cases, const Table& table, const std::string& op, const Rule& rule,
+                std::size_t sources, std::size_t copies, std::size_t bytes) {
+  const std::size_t count = bytes / sizeof(float), slots = state_slots(rule);
+  const std::size_t traffic = (sources + 2 * (1 + slots) + copies) * bytes;
+  cases.add({op, table.name, bytes, traffic}, [=, &table](benchmark::State& state) {
+    Buffers buffers(Dtype::f32, count, 1 + slots + copies + sources);
+    std::vector<float*> rows;
+    for (std::size_t i = 0; i < 1 + slots + copies + sources; ++i)
+      rows.push_back(static_cast<float*>(buffers[i]));
+    std::vector<GradientSource> gradient;
+    for (std::size_t i = 0; i < sources; ++i)
+      gradient.push_back({rows[1 + slots + copies + i], 1.0f / static_cast<float>(sources)});
+    const auto run = [&] {
+      table.update(rule, {.lr = 0.5}, rows[0], rows.data() + 1, gradient.data(), sources,
+                   rows.data() + 1 + slots, copies, count);
+    };
+    run();
+    buffers.expect(0, 0.5f);
+    for (std::size_t i = 0; i < copies; ++i) buffers.expect(1 + slots + i, 0.5f);
+    time_it(state, run);
+  });
+}
+
+void add_updates(Cases& cases, const Table& table, std::size_t bytes) {
+  using Kind = Rule::Kind;
+  const Rule momentum{.kind = Kind::momentum};
+  const Rule adam{.kind = Kind::adam, .eps = 0, .beta1 = 0, .beta2 = 0};
+  const Rule asup{.kind = Kind::asup, .alpha = 0, .eps = 0};
+  add_update(cases, table, "sgd", {}, 1, 0, bytes);
+  add_update(cases, table, "momentum", momentum, 1, 0, bytes);
+  add_update(cases, table, "momentum 2to2", momentum, 2, 2, bytes);
+  add_update(cases, table, "adam", adam, 1, 0, bytes);
+  add_update(cases, table, "asup", asup, 1, 0, bytes);
+}
+
+void add_scans(Cases& cases, const Table& table, std::size_t bytes) {
+  const std::size_t count = bytes / sizeof(float);
+  cases.add({"not finite", table.name, bytes, bytes}, [=, &table](benchmark::State& state) {
+    Buffers buffers(Dtype::f32, count, 1);
+    std::size_t found = 0;
+    time_it(state,
+            [&] { found += table.count_not_finite(static_cast<const float*>(buffers[0]), count); });
+    check(found == 0, "bench: {} ones are not finite", found);
+  });
+  cases.add({"squares", table.name, bytes, 2 * bytes}, [=, &table](benchmark::State& state) {
+    Buffers buffers(Dtype::f32, count, 2);
+    const GradientSource source{static_cast<const float*>(buffers[1])};
+    SquareSums sums;
+    time_it(state, [&] {
+      table.sums_of_squares(static_cast<const float*>(buffers[0]), &source, 1, count, sums);
+    });
+    check(sums.parameters == static_cast<double>(count), "bench: the squares of {} ones are {}",
+          count, sums.parameters);
+  });
+}
+
 void add_all(Cases& cases, bool all_isa) {
   constexpr std::size_t kSizes[] = {std::size_t{16} << 10, std::size_t{1} << 20,
                                     std::size_t{32} << 20};
   const auto tables = supported_tables();
   for (const std::size_t bytes : kSizes) {
-    // Of 1.25 buffers (cast to i8), 1.5 (to halves), 2 (copy), and 1 more than the sources.
-    for (const std::size_t quarters : {5, 6, 8, 12, 20, 36})
+    // Of 1 buffer (a scan), 1.25 (cast to i8), 1.5 (to halves), 2 (copy), 1 more than the sources
+    // of a sum, and of updates.
+    for (const std::size_t quarters : {4, 5, 6, 8, 12, 20, 28, 32, 36})
       add_memcpy(cases, bytes * quarters / 4);
     add_copy(cases, bytes);
     for (const Table* table : all_isa ? tables : tables.last(1)) {
@@ -192,6 +252,8 @@ void add_all(Cases& cases, bool all_isa) {
       }
       add_cast(cases, *table, Dtype::f64, Dtype::f32, bytes);
       add_cast(cases, *table, Dtype::f32, Dtype::i8, bytes);
+      add_updates(cases, *table, bytes);
+      add_scans(cases, *table, bytes);
     }
   }
 }

@@ -17,16 +17,16 @@ examples:
   asup run --hosts alpha:2,beta:2 -- ./program  two on each
   asup run -n 4 --servers 2 -- ./program        four ranks, and two servers beside them
 
-A rank that fails ends the job; the last line says which rank and why. Exit status: 0 done, 1 the
-job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
+A rank that fails ends the job, unless --on-loss continue; the last line says which rank and why.
+Exit status: 0 done, 1 the job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
 
 The program finds its job with asup::Job::join(). Variables for scripts: ASUP_RANK, ASUP_SIZE,
-ASUP_LOCAL_RANK, ASUP_LOCAL_SIZE, ASUP_SERVERS. OMP_NUM_THREADS is set to the host's cores divided by its ranks,
-unless it is set already.)";
+ASUP_LOCAL_RANK, ASUP_LOCAL_SIZE, ASUP_SERVERS. OMP_NUM_THREADS is set to the host's cores divided
+by its ranks, unless it is set already.)";
 
 struct RunFlags {
   launch::LaunchOptions options;
-  std::string hosts;
+  std::string hosts, on_loss = "end";
   double join_timeout = 60, call_timeout = 300, grace = 5;
   bool no_prefix = false;
 };
@@ -80,6 +80,11 @@ void add_times(CLI::App& run, RunFlags& flags) {
                  "Seconds a rank has to end when it is told to, before it is killed (default: 5)")
       ->type_name("SECONDS")
       ->check(positive);
+  run.add_option("--on-loss", flags.on_loss,
+                 "When a rank fails after all have joined: end the job (default), or continue "
+                 "without it; a failed server ends it always")
+      ->type_name("end|continue")
+      ->check(CLI::IsMember({"end", "continue"}));
 }
 
 void add_output(CLI::App& run, RunFlags& flags) {
@@ -120,6 +125,7 @@ int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& progra
   options.join_timeout = Seconds(flags.join_timeout);
   options.call_timeout = Seconds(flags.call_timeout);
   options.grace = Seconds(flags.grace);
+  if (flags.on_loss == "continue") options.on_loss = launch::OnLoss::go_on;
   // One rank is a program like any other: its output needs no help.
   const bool alone = options.ranks <= 1 && options.hosts.empty() && options.servers == 0;
   if (alone && run.count("--prefix") == 0) options.prefix = false;

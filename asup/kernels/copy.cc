@@ -15,8 +15,10 @@ constexpr std::size_t kStreamFrom = std::size_t{32} << 20;
 
 }  // namespace
 
-void copy(void* dst, const void* src, std::size_t bytes) {
-  if (bytes >= kStreamFrom)
+void copy(void* dst, const void* src, std::size_t bytes) { copy_piece(dst, src, bytes, bytes); }
+
+void copy_piece(void* dst, const void* src, std::size_t bytes, std::size_t total) {
+  if (total >= kStreamFrom)
     stream_copy(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes);
   else if (bytes > 0)
     std::memcpy(dst, src, bytes);

@@ -11,4 +11,7 @@ namespace asup::kernels {
 // writes when it returns.
 void copy(void* dst, const void* src, std::size_t bytes);
 
+// A piece of a copy of `total` bytes, which goes around the caches where the whole would.
+void copy_piece(void* dst, const void* src, std::size_t bytes, std::size_t total);
+
 }  // namespace asup::kernels

@@ -47,6 +47,9 @@ constexpr Option kBeta2{"beta2", &Rule::beta2, 1, true};
 constexpr Option kAmsgrad{"amsgrad", &Rule::amsgrad};
 constexpr Option kTrust{"trust", &Rule::trust};
 
+constexpr Option kEveryOption[] = {kMomentum, kDampening, kWeightDecay, kAlpha,   kEps,
+                                   kCentered, kBeta1,     kBeta2,       kAmsgrad, kTrust};
+
 struct KindRow {
   Kind kind;
   std::string_view name;
@@ -169,13 +172,15 @@ Rule parse_rule(std::string_view text) {
 
 void require_valid(const Rule& rule) {
   const KindRow& row = row_of(rule.kind);
-  Rule own{.kind = rule.kind};
-  for (const Option& option : row.options) {
-    require_in_range(rule, option);
-    std::visit([&](auto member) { own.*member = rule.*member; }, option.member);
+  for (const Option& option : kEveryOption) {
+    const auto own = std::ranges::find(row.options, option.name, &Option::name);
+    if (own != row.options.end())
+      require_in_range(rule, *own);
+    else
+      require(value_of(rule, option) == value_of({}, option),
+              "update rule {}: it has no {}, which is {}", row.name, option.name,
+              value_of(rule, option));
   }
-  require(own == rule, "update rule {}: an option is set that it does not have; it has {}",
-          row.name, describe(own));
 }
 
 }  // namespace asup::kernels

@@ -111,6 +111,7 @@ class Agent : private RankObserver {
   }
   void on_ended(const RankEnd& end) override { writer_.write(ended_line(end)); }
   void on_host_failed(const std::string& why) override { fail(why); }
+  void on_host_lost(const std::string& why, const std::vector<int>&) override { fail(why); }
 
   const int in_;
   Signals signals_;

@@ -123,6 +123,9 @@ class Launcher {
     options.callbacks.on_failed = [this](const std::string& why) {
       mailbox_.put([this, why] { supervisor_.take_join_failure(why); });
     };
+    options.callbacks.on_complete = [this](const net::Roster&) {
+      mailbox_.put([this] { supervisor_.take_joined(); });
+    };
     options.callbacks.on_lost = [this](const net::Member& member) {
       mailbox_.put([this, rank = member.rank] { supervisor_.take_loss(rank); });
     };

@@ -3,7 +3,11 @@
 //
 //   - The coordinator runs inside the launcher.
 //   - A rank that exits with another status than 0, or by a signal, ends the job: the others have a
-//     moment to say what they lost, then get SIGTERM, and SIGKILL when the grace is over.
+//     moment to say what they lost, then get SIGTERM, and SIGKILL when the grace is over. With
+//     OnLoss::go_on a worker that does so once all have joined is told of, and the job goes on
+//     without it; a server still ends it.
+//   - Servers end by themselves when the last worker has; one that does not is killed after the
+//     grace.
 //   - SIGINT, SIGTERM and SIGHUP are passed on to all ranks; a second one, or the end of the grace,
 //     kills them. The exit status is then 128 plus the signal's number (130 after Ctrl-C).
 //   - No rank, and nothing a rank has started in its process group, outlives the launcher.
@@ -23,6 +27,9 @@
 
 namespace asup::launch {
 
+// What becomes of a job that loses a worker.
+enum class OnLoss : std::uint8_t { end, go_on };
+
 struct LaunchOptions {
   std::vector<std::string> program;  // and its arguments
   int ranks = 0;                     // 0: one, or as many as the hosts have slots
@@ -36,6 +43,7 @@ struct LaunchOptions {
   Seconds join_timeout{60};
   Seconds call_timeout{300};
   Seconds grace{5};  // between being asked to end and being killed
+  OnLoss on_loss = OnLoss::end;
 
   bool prefix = true;              // "[3] " before each line of rank 3
   std::string output_dir;          // rank_N.log and server_N.log there, instead of our own output
@@ -50,7 +58,7 @@ struct LaunchOptions {
 
 struct JobResult {
   int exit_status = 0;  // 0: done, 1: failed, 128 + n: ended by signal n
-  std::string message;  // why, in one line; empty where all went well
+  std::string message;  // why, or who is missing, in one line; empty where all went well
   std::optional<RankEnd> culprit;
 };
 

@@ -30,13 +30,15 @@ std::string signal_name(int number) {
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, std::optional<int> lost_first) {
-  const auto bad = [](const RankEnd& end) { return !end.ok() && !end.stopped; };
+std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vector<int>& lost) {
+  const auto bad = [](const RankEnd& end) { return !end.ok() && !end.stopped && !end.excused; };
   const auto find = [&](auto condition) {
     return std::find_if(ends.begin(), ends.end(),
                         [&](const RankEnd& end) { return bad(end) && condition(end); });
   };
-  auto found = find([&](const RankEnd& end) { return end.rank == lost_first; });
+  auto found = ends.end();
+  for (std::size_t i = 0; i < lost.size() && found == ends.end(); ++i)
+    found = find([&](const RankEnd& end) { return end.rank == lost[i]; });
   if (found == ends.end()) found = find([](const RankEnd& end) { return end.killed(); });
   if (found == ends.end()) found = find([](const RankEnd&) { return true; });
   return found == ends.end() ? std::nullopt : std::optional(*found);

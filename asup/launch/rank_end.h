@@ -16,6 +16,7 @@ struct RankEnd {
   int status = 0;               // as waitpid gives it
   bool stopped = false;         // it ended after we had told it to
   std::optional<int> server{};  // which of the servers it was; none: a worker
+  bool excused = false;         // the job went on without it
 
   bool ok() const { return status == 0; }
   bool killed() const;  // by a signal
@@ -29,10 +30,10 @@ struct RankEnd {
 // "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int number);
 
-// The end that explains the failure: `lost_first` is the rank that the coordinator missed first
-// (one that died without goodbye drags others after it, which say goodbye); then whoever was killed
-// by a signal; then whoever ended first. Ends that we caused explain nothing. `ends` is in the
-// order in which they were seen.
-std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, std::optional<int> lost_first);
+// The end that explains the failure: the first of `lost`, those that the coordinator missed, in
+// that order (one that died without goodbye drags others after it, which say goodbye); then whoever
+// was killed by a signal; then whoever ended first. Ends that we caused or excused explain nothing.
+// `ends` is in the order in which they were seen.
+std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vector<int>& lost);
 
 }  // namespace asup::launch

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "asup/launch/rank_end.h"
 
@@ -19,8 +20,10 @@ class RankObserver {
   // A piece of what the rank wrote, as it came; an empty one when the stream has ended.
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
   virtual void on_ended(const RankEnd& end) = 0;
-  // The host's ranks could not be started, or are no longer in reach; `why` names the host.
+  // The host's ranks could not be started; `why` names the host.
   virtual void on_host_failed(const std::string& why) = 0;
+  // The host is no longer in reach, and with it those of its ranks that had not ended.
+  virtual void on_host_lost(const std::string& why, const std::vector<int>& ranks) = 0;
 };
 
 class Ranks {

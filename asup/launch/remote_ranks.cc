@@ -165,7 +165,7 @@ void RemoteRanks::on_ssh_ended(int status) {
 // Says why the host's ranks are gone once all that ssh had to say has been read.
 void RemoteRanks::keep_time() {
   if (!finished() || waiting_.empty() || failed_) return;
-  if (greeted_) return fail("is no longer in reach: " + last_words());
+  if (greeted_) return lose("is no longer in reach: " + last_words());
   const int code = WIFEXITED(ssh_status_) ? WEXITSTATUS(ssh_status_) : 0;
   if (code == 126 || code == 127)  // the shell there: no such program, or not one
     return fail(fmt::format("could not start {} (--remote-asup says where asup is there): {}",
@@ -182,6 +182,13 @@ void RemoteRanks::fail(const std::string& why) {
   if (std::exchange(failed_, true)) return;
   waiting_.clear();
   observer_.on_host_failed(fmt::format("host {} {}", host_, why));
+}
+
+void RemoteRanks::lose(const std::string& why) {
+  failed_ = true;
+  const std::vector<int> lost(waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  observer_.on_host_lost(fmt::format("host {} {}", host_, why), lost);
 }
 
 std::string RemoteRanks::last_words() const {

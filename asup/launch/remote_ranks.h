@@ -47,6 +47,7 @@ class RemoteRanks : public Ranks {
   void on_ssh_ended(int status);
   void close(Fd& fd);
   void fail(const std::string& why);
+  void lose(const std::string& why);
   std::string last_words() const;  // of ssh and the host's shell; else how ssh ended
 
   PollLoop& loop_;

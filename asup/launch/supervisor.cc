@@ -13,6 +13,11 @@ constexpr Seconds kTimeForWords{1};
 
 }  // namespace
 
+Supervisor::Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output)
+    : options_(options), roles_(roles), output_(output) {
+  for (int rank = 0; rank < roles.members(); ++rank) running_.insert(rank);
+}
+
 bool Supervisor::finished() const {
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](auto& r) { return r->finished(); });
   return all || (killed_ && Clock::now() >= give_up_at_);
@@ -23,6 +28,7 @@ void Supervisor::keep_time() {
     ranks->keep_time();
     ranks->pause_output(output_.full());
   }
+  end_servers_left_over();
   if (!stop_signal_ || killed_) return;
   if (!stop_sent_ && Clock::now() >= stop_at_) {
     stop_sent_ = true;
@@ -63,7 +69,7 @@ void Supervisor::take_join_failure(const std::string& why) {
 }
 
 void Supervisor::take_loss(int rank) {
-  if (!lost_first_ && !stop_sent_) lost_first_ = rank;
+  if (!stop_sent_) missed_.push_back(rank);
 }
 
 void Supervisor::on_started(int rank, int pid, const std::string& hostname) {
@@ -79,14 +85,54 @@ void Supervisor::on_output(int rank, Stream stream, std::string_view bytes) {
 void Supervisor::on_ended(const RankEnd& end) {
   ends_.push_back(end);
   ends_.back().stopped = stop_sent_ || interrupted_.has_value();
+  count_ended(end.rank);
   if (on_rank_end_) on_rank_end_(end);
-  if (options_.verbose) output_.note(fmt::format("{}: {} {}", options_.name, end.who(), end.how()));
+  const std::string what = end.who() + " " + end.how();
+  if (!end.ok() && can_do_without({end.rank})) {
+    ends_.back().excused = true;
+    return let_go({end.rank}, what);
+  }
+  if (options_.verbose) output_.note(fmt::format("{}: {}", options_.name, what));
   if (!end.ok()) stop(SIGTERM, kTimeForWords);
 }
 
 void Supervisor::on_host_failed(const std::string& why) {
   if (failure_.empty()) failure_ = why;
   stop(SIGTERM, Seconds(0));
+}
+
+void Supervisor::on_host_lost(const std::string& why, const std::vector<int>& ranks) {
+  for (const int rank : ranks) count_ended(rank);
+  if (!can_do_without(ranks)) return on_host_failed(why);
+  let_go(ranks, fmt::format("{}; with it went {}", why, net::name_members(ranks, roles_)));
+}
+
+// Only workers, and only once all have joined: before, the others wait for them.
+bool Supervisor::can_do_without(const std::vector<int>& ranks) const {
+  return options_.on_loss == OnLoss::go_on && joined_ && !stop_signal_ &&
+         std::none_of(ranks.begin(), ranks.end(), [&](int rank) { return roles_.server(rank); });
+}
+
+void Supervisor::let_go(const std::vector<int>& ranks, const std::string& why) {
+  let_go_.insert(let_go_.end(), ranks.begin(), ranks.end());
+  output_.note(
+      fmt::format("{}: {}{}", options_.name, why, servers_due_ ? "" : "; the others go on"));
+}
+
+void Supervisor::count_ended(int rank) {
+  running_.erase(rank);
+  const bool working =
+      !running_.empty() && !roles_.server(*running_.begin());  // workers come first
+  if (!working && !servers_due_) servers_due_ = after(options_.grace);
+}
+
+void Supervisor::end_servers_left_over() {
+  if (!servers_due_ || running_.empty() || stop_signal_ || Clock::now() < *servers_due_) return;
+  const std::vector<int> left(running_.begin(), running_.end());
+  output_.note(fmt::format("{}: {} did not end within {:.3g} s of the last worker, and {} killed",
+                           options_.name, net::name_members(left, roles_), options_.grace.count(),
+                           left.size() == 1 ? "is" : "are"));
+  stop(SIGKILL, Seconds(0));
 }
 
 std::string Supervisor::blame(const RankEnd& end) const {
@@ -101,11 +147,26 @@ JobResult Supervisor::result() const {
             fmt::format("ended by {}{}", signal_name(*interrupted_),
                         *interrupted_ == SIGINT ? " (Ctrl-C)" : ""),
             std::nullopt};
-  const auto guilty = culprit(ends_, lost_first_);
+  const auto guilty = culprit(ends_, missed_);
   if (!failure_.empty()) return {1, failure_, guilty};
   if (guilty) return {1, blame(*guilty), guilty};
   if (killed_ && !finished()) return {1, "some ranks could not be ended", std::nullopt};
-  return {};
+  return let_go_.empty() ? JobResult{} : result_without_the_lost();
+}
+
+JobResult Supervisor::result_without_the_lost() const {
+  const std::string who = net::name_members(let_go_, roles_);
+  const auto lost = static_cast<int>(let_go_.size());
+  if (lost < roles_.workers)
+    return {0,
+            fmt::format("done, but {} of {} workers {} lost: {}", lost, roles_.workers,
+                        lost == 1 ? "was" : "were", who),
+            std::nullopt};
+  std::vector<RankEnd> ends = ends_;
+  for (RankEnd& end : ends) end.excused = false;
+  const auto first = culprit(ends, missed_);
+  return {1, fmt::format("no worker is left; {}", first ? blame(*first) : who + " are lost"),
+          first};
 }
 
 }  // namespace asup::launch

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,7 @@ namespace asup::launch {
 
 class Supervisor : public RankObserver {
  public:
-  Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output)
-      : options_(options), roles_(roles), output_(output) {}
+  Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output);
 
   void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
   // Called with each rank that has ended and how; for the coordinator.
@@ -32,7 +32,8 @@ class Supervisor : public RankObserver {
   JobResult result() const;
 
   void take_signal(int number);
-  // From the coordinator: the members will never all be there; a member is gone.
+  // From the coordinator: all members are there; they will never be; one is gone.
+  void take_joined() { joined_ = true; }
   void take_join_failure(const std::string& why);
   void take_loss(int rank);
 
@@ -40,13 +41,19 @@ class Supervisor : public RankObserver {
   void on_output(int rank, Stream stream, std::string_view bytes) override;
   void on_ended(const RankEnd& end) override;
   void on_host_failed(const std::string& why) override;
+  void on_host_lost(const std::string& why, const std::vector<int>& ranks) override;
 
  private:
   // Begins the end of the job: after `pause`, `number` goes to all ranks, and SIGKILL after the
   // grace.
   void stop(int number, Seconds pause);
   void signal_all(int number);
+  bool can_do_without(const std::vector<int>& ranks) const;
+  void let_go(const std::vector<int>& ranks, const std::string& why);
+  void count_ended(int rank);
+  void end_servers_left_over();
   std::string blame(const RankEnd& end) const;
+  JobResult result_without_the_lost() const;
 
   const LaunchOptions& options_;
   const net::Roles roles_;
@@ -55,7 +62,11 @@ class Supervisor : public RankObserver {
   std::function<void(const RankEnd&)> on_rank_end_;
 
   std::vector<RankEnd> ends_;
-  std::optional<int> lost_first_;
+  std::vector<int> missed_;  // by the coordinator, in this order
+  std::vector<int> let_go_;  // workers that the job went on without
+  std::set<int> running_;    // that have not ended
+  bool joined_ = false;
+  std::optional<Deadline> servers_due_;  // once no worker runs
   std::string failure_;             // of the job as a whole: a host, or ranks that never joined
   std::optional<int> interrupted_;  // by this signal
   std::optional<int> stop_signal_;  // the end has begun, with this signal

@@ -204,6 +204,8 @@ class Coordinator::Loop {
 
   void send_roster() {
     roster_ = assembly_.roster();
+    // First, so that who watches the members knows it before any of them acts on it.
+    call(options_.callbacks.on_complete, *roster_);
     const std::string body = to_json(RosterMessage{*roster_, options_.rank});
     for (Peer& peer : peers_)
       if (peer.member) {
@@ -211,7 +213,6 @@ class Coordinator::Loop {
         peer.connection.send(Kind::roster, body);
       }
     meeting_.reset();
-    call(options_.callbacks.on_complete, *roster_);
   }
 
   void take_goodbye(Peer& peer) {

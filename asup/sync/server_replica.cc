@@ -101,7 +101,6 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   ps::Setup setup() const;
   void move_parameters();
   void check_unchanged();
-  double learning_rate() const;
   void step_local();
   void wait();
 
@@ -230,7 +229,7 @@ void ServerReplicaOfClient::second_backward() {
 void ServerReplicaOfClient::finish_round() {
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.lr = learning_rate();
+  figures_.lr = sync::learning_rate_of(model_.optimizer());
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
   client_->commit(figures_);
@@ -264,16 +263,6 @@ void ServerReplicaOfClient::check_unchanged() {
           "make the replica after freezing",
           name);
   model_.check_unchanged();
-}
-
-double ServerReplicaOfClient::learning_rate() const {
-  const auto& groups = model_.optimizer().param_groups();
-  const double lr = groups.front().options().get_lr();
-  for (const auto& group : groups)
-    check(group.options().get_lr() == lr,
-          "the optimizer's groups have learning rates {:g} and {:g}: servers take one for all", lr,
-          group.options().get_lr());
-  return lr;
 }
 
 // The user's optimizer moves the parameters that stay here; it skips those without a gradient.

@@ -109,7 +109,7 @@ inline auto every_algorithm(bool (*of)(Collective) = [](Collective) { return tru
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < algorithms().size(); ++row) {
     const Collective collective = algorithms()[row].collective;
-    const bool paired = collective == Collective::send || collective == Collective::recv;
+    const bool paired = is_point_to_point(collective);
     if (!paired && of(collective)) rows.push_back(row);
   }
   return ::testing::ValuesIn(rows);

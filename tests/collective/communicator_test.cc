@@ -1,88 +1,21 @@
-// The communicator over every kind of link: results against a double-precision reference, and what
-// happens when ranks disagree, are late or leave.
+// The communicator over every kind of link: results against a double-precision reference.
 #include "asup/collective/communicator.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <barrier>
-#include <mutex>
+#include <atomic>
 #include <random>
-#include <thread>
 
 #include "asup/collective/mesh_communicator.h"
-#include "tests/support/ranks.h"
+#include "tests/collective/communication.h"
 
-namespace asup {
+namespace asup::collective {
 namespace {
 
-using net::LinkKind;
-using ::testing::HasSubstr;
-using testing::run_ranks;
-
-struct Case {
-  LinkKind links;
-  int ranks;
-  bool shared;
-};
-
-class Communication : public ::testing::TestWithParam<Case> {
- protected:
-  LinkKind links() const { return GetParam().links; }
-  int ranks() const { return GetParam().ranks; }
-
-  // A buffer of `count` in shared or private memory, as the case says.
-  template <typename T>
-  struct Numbers {
-    std::unique_ptr<SharedMemory> memory;
-    std::vector<T> own;
-    std::span<T> values;
-    Buffer buffer() { return buffer_of(values); }
-  };
-  template <typename T>
-  Numbers<T> numbers(Communicator& communicator, std::size_t count) {
-    Numbers<T> numbers;
-    if (GetParam().shared) {
-      numbers.memory = communicator.allocate(count * sizeof(T));
-      numbers.values = {reinterpret_cast<T*>(numbers.memory->bytes().data()), count};
-    } else {
-      numbers.own.resize(count);
-      numbers.values = numbers.own;
-    }
-    return numbers;
-  }
-};
-
-// What rank r holds at i: small integers, so that sums are exact whatever their order.
-double element(int rank, std::size_t i) {
-  return static_cast<double>((static_cast<std::size_t>(rank) * 7 + i * 3) % 11) + 1;
-}
-
-double reduced(ReduceOp op, int ranks, std::size_t i) {
-  double value = element(0, i);
-  for (int r = 1; r < ranks; ++r) {
-    const double next = element(r, i);
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::average:
-        value += next;
-        break;
-      case ReduceOp::min:
-        value = std::min(value, next);
-        break;
-      case ReduceOp::max:
-        value = std::max(value, next);
-        break;
-      case ReduceOp::product:
-        value *= next;
-        break;
-    }
-  }
-  return op == ReduceOp::average ? value / ranks : value;
-}
+class Communication : public testing::CommunicationTest {};
 
 TEST_P(Communication, AllReducesEveryLength) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     for (const std::size_t count : {0ul, 1ul, 2ul, 3ul, 7ul, 64ul, 1000ul, 65537ul, 1000003ul}) {
       auto data = numbers<float>(*communicator, count);
@@ -97,7 +30,7 @@ TEST_P(Communication, AllReducesEveryLength) {
 }
 
 TEST_P(Communication, ReducesByEveryOperator) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     for (const ReduceOp op :
          {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
@@ -112,7 +45,7 @@ TEST_P(Communication, ReducesByEveryOperator) {
 
 TEST_P(Communication, AllRanksEndWithTheSameBits) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks()));
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     auto data = numbers<float>(*communicator, 10007);
     std::mt19937 random(static_cast<unsigned>(job.rank()));
@@ -125,7 +58,7 @@ TEST_P(Communication, AllRanksEndWithTheSameBits) {
 }
 
 TEST_P(Communication, GathersAndScattersUnevenBlocks) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     std::vector<std::size_t> counts;
     std::size_t total = 0, before = 0;
@@ -152,7 +85,7 @@ TEST_P(Communication, GathersAndScattersUnevenBlocks) {
 }
 
 TEST_P(Communication, BroadcastsFromEveryRoot) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     for (const std::size_t count : {1ul, 300'000ul})
       for (int root = 0; root < job.size(); ++root) {
@@ -166,7 +99,7 @@ TEST_P(Communication, BroadcastsFromEveryRoot) {
 }
 
 TEST_P(Communication, ReducesToEveryRootAndLeavesTheOthersAlone) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     for (int root = 0; root < job.size(); ++root) {
       auto data = numbers<double>(*communicator, 1001);
@@ -181,7 +114,7 @@ TEST_P(Communication, ReducesToEveryRootAndLeavesTheOthersAlone) {
 }
 
 TEST_P(Communication, GathersToARootAndScattersFromIt) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     const auto n = static_cast<std::size_t>(job.size());
     const int root = job.size() - 1;
@@ -200,7 +133,7 @@ TEST_P(Communication, GathersToARootAndScattersFromIt) {
 }
 
 TEST_P(Communication, ExchangesBlocksOfOneSizeAndOfAny) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     const auto n = static_cast<std::size_t>(job.size());
     auto leaving = numbers<std::int32_t>(*communicator, 3 * n);
@@ -230,28 +163,9 @@ TEST_P(Communication, ExchangesBlocksOfOneSizeAndOfAny) {
   });
 }
 
-TEST_P(Communication, RefusesBlocksThatDoNotMatchOnAllRanks) {
-  if (ranks() < 2) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    const auto n = static_cast<std::size_t>(job.size());
-    auto data = numbers<float>(*communicator, 10 * n);
-    auto room = numbers<float>(*communicator, 10 * n);
-    std::vector<std::size_t> to(n, 3), from(n, 3);
-    if (job.rank() == 1) from[0] = 4;
-    try {
-      (void)communicator->all_to_all_v(data.buffer(), to, room.buffer(), from);
-      FAIL() << "accepted";
-    } catch (const BadInput& error) {
-      EXPECT_THAT(error.what(), HasSubstr("rank 0 sends 3 elements to rank 1, which expects 4"));
-    }
-    communicator->barrier().or_throw();
-  });
-}
-
 TEST_P(Communication, NoRankPassesABarrierBeforeAllHaveCome) {
   std::atomic<int> arrived{0};
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     for (int round = 1; round <= 20; ++round) {
       ++arrived;
@@ -262,7 +176,7 @@ TEST_P(Communication, NoRankPassesABarrierBeforeAllHaveCome) {
 }
 
 TEST_P(Communication, StartedCallsKeepTheirOrder) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     constexpr std::size_t kCalls = 30;
     auto data = numbers<float>(*communicator, kCalls * 1000);
@@ -286,7 +200,7 @@ TEST_P(Communication, StartedCallsKeepTheirOrder) {
 
 TEST_P(Communication, SendsBothWaysAtOnce) {
   if (ranks() < 2) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     const int right = (job.rank() + 1) % job.size();
     const int left = (job.rank() + job.size() - 1) % job.size();
@@ -300,7 +214,7 @@ TEST_P(Communication, SendsBothWaysAtOnce) {
 }
 
 TEST_P(Communication, SplitsIntoGroupsThatWorkApart) {
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     auto half = communicator->split(job.rank() % 2, -job.rank());
     const int members = (job.size() + 1 - job.rank() % 2) / 2;
@@ -315,122 +229,10 @@ TEST_P(Communication, SplitsIntoGroupsThatWorkApart) {
   });
 }
 
-TEST_P(Communication, PrintsBothCallsWhenRanksDisagree) {
-  if (ranks() < 2) return;
-  std::mutex mutex;
-  std::vector<std::string> messages;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    auto data = numbers<float>(*communicator, job.rank() == 1 ? 12 : 10);
-    const Outcome outcome = communicator->all_reduce(data.buffer());
-    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch) << outcome.message();
-    EXPECT_EQ(communicator->barrier().kind(), Outcome::Kind::mismatch) << "and stays broken";
-    const std::lock_guard lock(mutex);
-    messages.push_back(outcome.message());
-  });
-  for (const std::string& message : messages) {
-    EXPECT_THAT(message, HasSubstr("10 x f32"));
-    EXPECT_THAT(message, HasSubstr("12 x f32"));
-  }
-}
-
-TEST_P(Communication, NamesTheRankThatIsLate) {
-  if (ranks() < 3) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    CommunicatorOptions options;
-    options.timeout = Seconds(0.2);
-    auto communicator = make_communicator(job, options);
-    auto data = numbers<float>(*communicator, 1000);
-    if (job.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
-      return;
-    }
-    const Outcome outcome = communicator->all_reduce(data.buffer());
-    EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
-    EXPECT_THAT(outcome.message(), HasSubstr("rank 1 (")) << "rank " << job.rank();
-    EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("rank 2 (")));
-  });
-}
-
-TEST_P(Communication, NamesTheRankThatLeft) {
-  if (ranks() < 2) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    Outcome outcome = communicator->barrier();
-    if (job.rank() == 0) return;
-    auto data = numbers<float>(*communicator, 100);
-    const auto start = Clock::now();
-    // A rank that is still in the barrier may hear of it there.
-    if (outcome.ok()) outcome = communicator->all_reduce(data.buffer());
-    EXPECT_EQ(outcome.kind(), Outcome::Kind::lost) << outcome.message();
-    EXPECT_THAT(outcome.ranks(), ::testing::ElementsAre(0));
-    EXPECT_LT(seconds_since(start), 1.0);
-  });
-}
-
-TEST_P(Communication, SurvivorsGoOnWithoutTheOneThatLeft) {
-  if (ranks() < 2) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    auto data = numbers<float>(*communicator, 5000);
-    const Outcome first = communicator->all_reduce(data.buffer());
-    if (job.rank() == ranks() / 2) return;
-    if (first.ok()) {
-      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
-    }
-    EXPECT_FALSE(communicator->barrier().ok()) << "broken until it is rebuilt";
-    communicator->rebuild().or_throw();
-    ASSERT_EQ(communicator->size(), ranks() - 1);
-    EXPECT_EQ(communicator->rank(), job.rank() - (job.rank() > ranks() / 2 ? 1 : 0));
-    for (const std::size_t count : {3ul, 5000ul}) {
-      for (std::size_t i = 0; i < count; ++i)
-        data.values[i] = static_cast<float>(element(communicator->rank(), i));
-      Buffer part = data.buffer();
-      part.count = count;
-      communicator->all_reduce(part).or_throw();
-      for (std::size_t i = 0; i < count; ++i)
-        ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, communicator->size(), i)) << i;
-    }
-  });
-}
-
-TEST_P(Communication, ARebuildWithoutALossChangesNothing) {
-  std::barrier all_have_ended_their_calls(ranks());
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    for (int round = 0; round < 3; ++round) {
-      communicator->rebuild().or_throw();
-      ASSERT_EQ(communicator->size(), ranks());
-      std::vector<float> one{1};
-      communicator->all_reduce(buffer_of(std::span(one))).or_throw();
-      EXPECT_EQ(one[0], static_cast<float>(ranks()));
-      all_have_ended_their_calls.arrive_and_wait();
-    }
-  });
-}
-
-TEST_P(Communication, ARebuildNamesThoseWhoDoNotCome) {
-  if (ranks() < 2) return;
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    if (job.rank() != 1) {
-      const Outcome outcome = communicator->rebuild(Seconds(0.3));
-      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
-      EXPECT_THAT(outcome.message(), HasSubstr("rank 1 ("));
-      EXPECT_FALSE(communicator->barrier().ok()) << "still broken";
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
-    }
-    communicator->rebuild().or_throw();
-    communicator->barrier().or_throw();
-  });
-}
-
 // A gradient that the user keeps is a piece of it.
 TEST_P(Communication, MemoryOutlivesItsJob) {
   std::vector<std::unique_ptr<SharedMemory>> kept(static_cast<std::size_t>(ranks()));
-  run_ranks(ranks(), links(), [&](Job& job) {
+  run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     auto& memory = kept[static_cast<std::size_t>(job.rank())];
     memory = communicator->allocate(4096);
@@ -443,69 +245,8 @@ TEST_P(Communication, MemoryOutlivesItsJob) {
   }
 }
 
-TEST_P(Communication, RefusesNonsense) {
-  run_ranks(ranks(), links(), [&](Job& job) {
-    auto communicator = make_communicator(job);
-    EXPECT_THROW((void)communicator->all_reduce({nullptr, 10, Dtype::f32}), BadInput);
-    float value = 0;
-    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, -1), BadInput);
-    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, job.size()), BadInput);
-    EXPECT_THROW((void)communicator->send({&value, 1, Dtype::f32}, job.rank()), BadInput);
-    const Buffer one{&value, 1, Dtype::f32}, null{nullptr, 1, Dtype::f32};
-    const auto n = static_cast<std::size_t>(job.size());
-    for (const int root : {-1, job.size()}) {
-      EXPECT_THROW((void)communicator->reduce(one, root), BadInput);
-      EXPECT_THROW((void)communicator->gather(one, one, root), BadInput);
-      EXPECT_THROW((void)communicator->scatter(one, one, root), BadInput);
-    }
-    EXPECT_THROW((void)communicator->reduce(null), BadInput);
-    EXPECT_THROW((void)communicator->gather(null, one), BadInput);
-    EXPECT_THROW((void)communicator->scatter(one, null), BadInput);
-    EXPECT_THROW((void)communicator->all_to_all(null, one), BadInput);
-    EXPECT_THROW((void)communicator->all_to_all_v(null, std::vector<std::size_t>(n, 0), null,
-                                                  std::vector<std::size_t>(n, 2)),
-                 BadInput);
-    const std::size_t most = std::numeric_limits<std::size_t>::max();
-    const Buffer vast{&value, most / 2 + 1, Dtype::f32};
-    EXPECT_THROW((void)communicator->reduce(vast), BadInput);
-    EXPECT_THROW((void)communicator->gather(vast, vast), BadInput);
-    EXPECT_THROW((void)communicator->scatter(vast, vast), BadInput);
-    EXPECT_THROW((void)communicator->all_to_all(vast, vast), BadInput);
-    // Blocks: not one for each rank, more than the buffer, more than any memory.
-    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n + 1, 0)),
-                 BadInput);
-    EXPECT_THROW((void)communicator->scatter(one, one, 0, std::vector<std::size_t>(n, 2)),
-                 BadInput);
-    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n, most)),
-                 BadInput);
-    EXPECT_THROW((void)communicator->all_to_all_v(one, std::vector<std::size_t>(n, most), one,
-                                                  std::vector<std::size_t>(n, 0)),
-                 BadInput);
-    EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
-    Call call;
-    call.input = call.output = {&value, 1, Dtype::f32};
-    CommunicatorOptions options;
-    options.hosts.assign(n + 1, 0);
-    EXPECT_THROW((void)make_communicator(job, options), BadInput);
-    call.algorithm = "carrier_pigeon";
-    EXPECT_THROW((void)communicator->run(call), BadInput);
-    communicator->barrier().or_throw();
-  });
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> cases;
-  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
-    for (const int ranks : {1, 2, 4, 7})
-      for (const bool shared : {false, true})
-        if (!shared || links != LinkKind::tcp) cases.push_back({links, ranks, shared});
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Links, Communication, ::testing::ValuesIn(cases()), [](const auto& info) {
-  return testing::name_of(info.param.links) + "_" + std::to_string(info.param.ranks) +
-         (info.param.shared ? "_shared" : "_private");
-});
+INSTANTIATE_TEST_SUITE_P(Links, Communication, ::testing::ValuesIn(testing::every_connection()),
+                         testing::name_of_connection);
 
 }  // namespace
-}  // namespace asup
+}  // namespace asup::collective

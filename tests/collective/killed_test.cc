@@ -75,9 +75,7 @@ std::vector<Case> cases() {
   for (const LinkKind links : {LinkKind::shm, LinkKind::tcp})
     for (const Algorithm& algorithm : algorithms()) {
       const bool reaches = algorithm.needs_shared || algorithm.needs_stage;
-      if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv ||
-          (reaches && links == LinkKind::tcp))
-        continue;
+      if (is_point_to_point(algorithm.collective) || (reaches && links == LinkKind::tcp)) continue;
       cases.push_back({&algorithm, links});
     }
   return cases;

@@ -4,6 +4,8 @@
 
 #include "asup/collective/envelope.h"
 #include "tests/collective/cases.h"
+#include "tests/collective/numbers.h"
+#include "tests/collective/reference.h"
 
 namespace asup::collective::testing {
 namespace {
@@ -42,26 +44,8 @@ float element(const Sample& sample, int rank, std::size_t i) {
 }
 
 double reduced(const Sample& sample, std::size_t i) {
-  double value = element(sample, 0, i);
-  for (int rank = 1; rank < sample.spec.ranks; ++rank) {
-    const double next = element(sample, rank, i);
-    switch (sample.op) {
-      case ReduceOp::sum:
-      case ReduceOp::average:
-        value += next;
-        break;
-      case ReduceOp::min:
-        value = std::min(value, next);
-        break;
-      case ReduceOp::max:
-        value = std::max(value, next);
-        break;
-      case ReduceOp::product:
-        value *= next;
-        break;
-    }
-  }
-  return sample.op == ReduceOp::average ? value / sample.spec.ranks : value;
+  return testing::reduced(sample.op, sample.spec.ranks,
+                          [&](int rank) { return element(sample, rank, i); });
 }
 
 // The rank and place that hold element i of the whole, where each rank has a block of it.
@@ -106,23 +90,6 @@ std::vector<double> expected(const Sample& sample, int rank) {
   }
   return values;
 }
-
-// Room for some numbers, in memory that others reach or not.
-struct Numbers {
-  Numbers(Communicator& communicator, std::size_t count, bool shared) {
-    if (shared) {
-      memory = communicator.allocate(count * sizeof(float));
-      values = {reinterpret_cast<float*>(memory->bytes().data()), count};
-    } else {
-      own.resize(count);
-      values = own;
-    }
-  }
-
-  std::unique_ptr<SharedMemory> memory;
-  std::vector<float> own;
-  std::span<float> values;
-};
 
 std::uint32_t hash_of_bits(std::span<const float> values) {
   return hash_of(std::string_view(reinterpret_cast<const char*>(values.data()),
@@ -175,8 +142,8 @@ void run_sample(Communicator& communicator, const Sample& sample) {
   SCOPED_TRACE(describe(sample));
   const Spec& spec = sample.spec;
   const int rank = communicator.rank();
-  Numbers input(communicator, spec.elements(Area::input, rank), sample.shared);
-  Numbers output(communicator, spec.elements(Area::output, rank), sample.shared);
+  Numbers<float> input(communicator, spec.elements(Area::input, rank), sample.shared);
+  Numbers<float> output(communicator, spec.elements(Area::output, rank), sample.shared);
   const std::span<float> in = input.values;
   const std::span<float> out = spec.aliased() ? in : output.values;
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = element(sample, rank, i);
@@ -204,8 +171,7 @@ void run_every_algorithm(Communicator& communicator, bool can_share) {
   const int ranks = communicator.size();
   std::mt19937 random(static_cast<unsigned>(ranks));
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv)
-      continue;
+    if (is_point_to_point(algorithm.collective)) continue;
     if ((algorithm.needs_shared || algorithm.needs_stage) && (!can_share || ranks == 1)) continue;
     for (int i = 0; i < kSamples; ++i)
       run_sample(communicator, draw_sample(algorithm, ranks, can_share, random));

@@ -28,7 +28,7 @@ class Trace : public ::testing::TestWithParam<LinkKind> {
     std::mt19937 random(7);
     int samples = 0;
     for (const collective::Algorithm& algorithm : collective::algorithms()) {
-      if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv ||
+      if (is_point_to_point(algorithm.collective) ||
           ((algorithm.needs_shared || algorithm.needs_stage) && !reachable))
         continue;
       auto sample = collective::testing::draw_sample(algorithm, job.size(), reachable, random);

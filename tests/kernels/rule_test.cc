@@ -99,7 +99,12 @@ TEST(ParseRule, RefusesWhatIsOutOfRange) {
 }
 
 TEST(RequireValid, RefusesOptionsOfOtherRules) {
-  EXPECT_THROW(require_valid({.kind = Kind::sgd, .momentum = 0.9}), BadInput);
+  try {
+    require_valid({.kind = Kind::sgd, .momentum = 0.9});
+    ADD_FAILURE() << "sgd has no momentum";
+  } catch (const BadInput& error) {
+    EXPECT_STREQ(error.what(), "update rule sgd: it has no momentum, which is 0.9");
+  }
   EXPECT_THROW(require_valid({.kind = Kind::nesterov, .momentum = 0.9, .dampening = 0.1}),
                BadInput);
   EXPECT_NO_THROW(require_valid({.kind = Kind::nesterov, .momentum = 0.9}));

@@ -201,6 +201,22 @@ std::string name_of_case(const testing::TestParamInfo<Rule>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, UpdateTest, testing::ValuesIn(kRules), name_of_case);
 
+// So long that copies go around the caches, and at no line's beginning.
+TEST(LongUpdate, CopiesEqualTheParameters) {
+  constexpr std::size_t kCount = (std::size_t{8} << 20) + 3;
+  const Rule sgd;
+  Memory memory(sgd, Floats(kCount, 1.0f), 1, 2);
+  Floats g(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) g[i] = static_cast<float>(i);
+  const GradientSource source{g.data()};
+  update(sgd, {.lr = 0.5}, memory.parameters(), memory.state(), {&source, 1}, memory.copies(),
+         kCount);
+  EXPECT_EQ(memory.parameters()[12345], 1 - 0.5f * 12345);
+  for (const float* copy : memory.copies())
+    EXPECT_TRUE(same_bits({copy, copy + kCount}, memory.values()));
+  EXPECT_TRUE(memory.guards_hold());
+}
+
 // One operation at a time, whatever the compiler would fuse.
 float rounded(float x) {
   volatile float kept = x;

@@ -178,6 +178,76 @@ TEST(Servers, AKilledOneEndsTheJob) {
   EXPECT_TRUE(all_gone(numbers_after(killed.out(), "pid="), Seconds(0)));
 }
 
+TEST(Servers, OneThatStaysIsKilledAfterTheGrace) {
+  LaunchOptions options = shell_job(2, "true");
+  options.servers = 1;
+  options.server_program = {"sh", "-c", "trap '' TERM; echo pid=$$; exec sleep 100"};
+  options.grace = Seconds(0.3);
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.last_line(),
+            "asup run: server 0 did not end within 0.3 s of the last worker, and is killed");
+  EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(0)));
+}
+
+// Kills the process that said "joined" or "serves" behind this prefix, once all have said so.
+void kill_one(const Launched& job, const std::string& prefix, std::size_t all) {
+  ASSERT_TRUE(job.wait_for_output("pid=", all)) << job.err();
+  const auto line = job.out().find(prefix);
+  ASSERT_NE(line, std::string::npos);
+  const auto pids = numbers_after(job.out().substr(line), "pid=");
+  ASSERT_FALSE(pids.empty());
+  kill(pids.front(), SIGKILL);
+}
+
+LaunchOptions going_on(LaunchOptions options) {
+  options.on_loss = OnLoss::go_on;
+  return options;
+}
+
+TEST(GoingOn, AKilledWorkerIsToldOfAndTheOthersFinish) {
+  Launched job(going_on(with_servers(member_job(3, {"outlive", "1", "0"}), 2)));
+  kill_one(job, "[1] joined", 5);
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_THAT(job.err(), AllOf(HasSubstr("asup run: rank 1 (pid "),
+                               HasSubstr("was killed by signal 9 (SIGKILL)"),
+                               HasSubstr("; the others go on\n")));
+  EXPECT_THAT(job.out(), AllOf(HasSubstr("[0] outlived rank 1"), HasSubstr("[2] outlived rank 1"),
+                               HasSubstr("[server 1] all have left")));
+  EXPECT_EQ(job.last_line(), "done, but 1 of 3 workers was lost: rank 1");
+}
+
+TEST(GoingOn, AKilledServerEndsTheJob) {
+  Launched job(going_on(with_servers(member_job(2, {"outlive", "3", "1"}), 2)));
+  kill_one(job, "[server 1] serves", 4);
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_THAT(job.last_line(),
+              AllOf(StartsWith("server 1 (pid "), HasSubstr("was killed by signal 9 (SIGKILL)")));
+}
+
+TEST(GoingOn, ALostServerIsToBlameThoughAWorkerWasLostBefore) {
+  Launched job(going_on(with_servers(member_job(3, {"outlive", "3", "1"}), 1)));
+  kill_one(job, "[1] joined", 4);
+  ASSERT_TRUE(job.wait_for_error("the others go on"));
+  kill_one(job, "[server 0] serves", 4);
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_THAT(job.last_line(), StartsWith("server 0 (pid "));
+}
+
+TEST(GoingOn, WithoutAnyWorkerTheJobHasFailed) {
+  Launched job(going_on(with_servers(member_job(2, {"outlive", "0", "7"}), 1)));
+  kill_one(job, "[0] joined", 3);
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_THAT(job.last_line(),
+              AllOf(StartsWith("no worker is left; rank 0 (pid "), HasSubstr("signal 9")));
+}
+
+TEST(GoingOn, BeginsWhenAllHaveJoined) {
+  Launched job(going_on(member_job(2, {"early", "1"})));
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_THAT(job.last_line(), HasSubstr("exited with status 0 before it joined"));
+}
+
 TEST(Launch, AProgramThatCannotBeStartedIsBadInput) {
   LaunchOptions options;
   options.ranks = 2;
@@ -408,6 +478,30 @@ TEST_F(OtherHosts, AHostOutOfReachIsNamedInSshsOwnWords) {
   EXPECT_EQ(
       job.last_line(),
       "host beta could not be reached: ssh: connect to host beta port 22: Connection refused");
+}
+
+// The fake ssh of beta is killed, and with it the agent, as if the host were gone.
+TEST_F(OtherHosts, AHostThatIsLostMayBeDoneWithout) {
+  const std::string agent = script_ + ".pid";
+  LaunchOptions options =
+      with_hosts(member_job(0, {"outlive", "1", "0"}),
+                 "case \"$*\" in *beta*) echo $$ > " + agent + ";; esac\n" + run_here_);
+  options.servers = 1;  // on alpha
+  for (const OnLoss on_loss : {OnLoss::go_on, OnLoss::end}) {
+    options.on_loss = on_loss;
+    Launched job(options);
+    ASSERT_TRUE(job.wait_for_output("pid=", 3)) << job.err();
+    int pid = 0;
+    std::ifstream(agent) >> pid;
+    ASSERT_GT(pid, 1);
+    kill(pid, SIGKILL);
+    const bool goes_on = on_loss == OnLoss::go_on;
+    EXPECT_EQ(job.wait(), goes_on ? 0 : 1) << job.err();
+    EXPECT_THAT(job.last_line(), StartsWith(goes_on ? "done, but 1 of 2 workers was lost: rank 1"
+                                                    : "host beta is no longer in reach"));
+    EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(5)));
+  }
+  std::filesystem::remove(agent);
 }
 
 TEST_F(OtherHosts, AProgramThatIsNotThereIsNamedWithItsHost) {

@@ -28,6 +28,16 @@ std::string content(int fd) {
   return text;
 }
 
+bool wait_for(int fd, const std::string& text, std::size_t times) {
+  for (const Deadline deadline = after(Seconds(30)); Clock::now() < deadline; pause_briefly()) {
+    const std::string all = content(fd);
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; ++at) ++found;
+    if (found >= times) return true;
+  }
+  return false;
+}
+
 Fd memory_file(const char* name) {
   Fd fd(memfd_create(name, MFD_CLOEXEC));
   check(static_cast<bool>(fd), "memfd_create");
@@ -105,13 +115,11 @@ std::string Launched::last_line() const {
 }
 
 bool Launched::wait_for_output(const std::string& text, std::size_t times) const {
-  for (const Deadline deadline = after(Seconds(30)); Clock::now() < deadline; pause_briefly()) {
-    const std::string all = out();
-    std::size_t found = 0;
-    for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; ++at) ++found;
-    if (found >= times) return true;
-  }
-  return false;
+  return wait_for(out_.get(), text, times);
+}
+
+bool Launched::wait_for_error(const std::string& text) const {
+  return wait_for(err_.get(), text, 1);
 }
 
 LaunchOptions shell_job(int ranks, const std::string& script) {

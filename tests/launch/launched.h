@@ -33,6 +33,8 @@ class Launched {
 
   // Until the text is in the standard output; false after 30 s.
   bool wait_for_output(const std::string& text, std::size_t times = 1) const;
+  // The same for standard error.
+  bool wait_for_error(const std::string& text) const;
 
  private:
   Fd out_, err_;

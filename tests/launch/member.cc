@@ -7,6 +7,8 @@
 //   early RANK       that rank ends without joining
 //   find-key         looks for the job's key where other users could see it
 //   work             joins with links to all, says who it is, and leaves
+//   outlive MEMBER STATUS   joins with links to all, says so, and ends with the status when that
+//                    member is gone; the member itself waits to be killed
 //   server           joins as a server, says so, and ends when the workers have left
 //   agent            is `asup agent`
 #include <fmt/format.h>
@@ -25,6 +27,7 @@
 #include "asup/base/log.h"
 #include "asup/launch/agent.h"
 #include "asup/net/job.h"
+#include "asup/net/mesh.h"
 #include "asup/net/rendezvous.h"
 
 namespace asup {
@@ -76,6 +79,20 @@ int run_work() {
   return 0;
 }
 
+int run_outlive(int victim, int status) {
+  Job job = Job::join();
+  say(fmt::format("joined, pid={}", getpid()));
+  if (job.member() == victim) sleep(1000);
+  {
+    const net::Loop::Turn turn(job.mesh().loop());
+    job.mesh().loop().drive([&] { return job.mesh().end_of(victim) != net::LinkEnd::open; },
+                            Deadline::max());
+  }
+  say(fmt::format("outlived {}",
+                  job.roster().members[static_cast<std::size_t>(victim)].describe()));
+  return status;
+}
+
 int run_server() {
   for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_IGN);
   Job job = Job::join();
@@ -117,6 +134,7 @@ int run(int argc, char** argv) {
   if (what == "early" && argc == 3) return run_never(std::atoi(argv[2]), true);
   if (what == "find-key") return run_find_key();
   if (what == "work") return run_work();
+  if (what == "outlive" && argc == 4) return run_outlive(std::atoi(argv[2]), std::atoi(argv[3]));
   if (what == "server") return run_server();
   if (what == "agent") return launch::run_agent(STDIN_FILENO, STDOUT_FILENO);
   throw BadInput("unknown: " + what);

@@ -60,8 +60,8 @@ TEST(RankEnd, IsDescribed) {
 }
 
 TEST(Culprit, NobodyWhereAllWentWell) {
-  EXPECT_FALSE(culprit({end_of(0, 0), end_of(1, 0)}, std::nullopt));
-  EXPECT_FALSE(culprit({end_of(0, SIGTERM, true)}, std::nullopt));
+  EXPECT_FALSE(culprit({end_of(0, 0), end_of(1, 0)}, {}));
+  EXPECT_FALSE(culprit({end_of(0, SIGTERM, true)}, {}));
 }
 
 TEST(Culprit, TheFirstThatFailed) {
@@ -73,12 +73,19 @@ TEST(Culprit, ASignalBeforeASurvivorsComplaint) {
 }
 
 TEST(Culprit, TheOneTheCoordinatorMissedFirst) {
-  EXPECT_EQ(culprit({end_of(0, SIGABRT), end_of(1, kExit3)}, 1)->rank, 1);
-  EXPECT_EQ(culprit({end_of(0, kExit1), end_of(1, 0)}, 1)->rank, 0) << "1 ended well after all";
+  EXPECT_EQ(culprit({end_of(0, SIGABRT), end_of(1, kExit3)}, {1})->rank, 1);
+  EXPECT_EQ(culprit({end_of(0, kExit1), end_of(1, 0)}, {1})->rank, 0) << "1 ended well after all";
 }
 
 TEST(Culprit, NotWhomWeStopped) {
-  EXPECT_EQ(culprit({end_of(0, SIGTERM, true), end_of(1, kExit3)}, 0)->rank, 1);
+  EXPECT_EQ(culprit({end_of(0, SIGTERM, true), end_of(1, kExit3)}, {0})->rank, 1);
+}
+
+TEST(Culprit, NotWhomTheJobDidWithout) {
+  RankEnd excused = end_of(0, SIGKILL);
+  excused.excused = true;
+  EXPECT_FALSE(culprit({excused}, {0}));
+  EXPECT_EQ(culprit({excused, end_of(2, kExit1), end_of_server(0, 3, kExit3)}, {0, 3})->rank, 3);
 }
 
 HostJob some_job() {

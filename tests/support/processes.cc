@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "asup/base/error.h"
-#include "asup/net/coordinator.h"
-#include "asup/net/key.h"
+#include "tests/support/join_options.h"
 
 namespace asup::testing {
 namespace {
@@ -68,27 +67,13 @@ Child start(const net::JoinOptions& options, const std::function<void(Job&)>& bo
 
 void run_processes(int ranks, net::LinkKind links, const std::function<void(Job&)>& body,
                    int killed, int servers) {
-  net::JoinOptions options;
-  options.size = ranks;
-  options.servers = servers;
-  options.links = links;
-  options.key = net::random_key();
-  options.join_timeout = Seconds(20);
+  net::JoinOptions options = join_options(ranks, links, servers);
   std::vector<Child> children;
   for (options.rank = 0; options.rank < ranks; ++options.rank)
     children.push_back(start(options, body, children));
 
-  net::Coordinator coordinator({net::resolve({"127.0.0.1", 0}).front(),
-                                "",
-                                options.key,
-                                ranks,
-                                servers,
-                                options.join_timeout,
-                                Seconds(10),
-                                std::nullopt,
-                                "",
-                                {}});
-  const std::string address = ranks > 1 ? coordinator.address() : "";
+  const auto coordinator = make_coordinator(options);
+  const std::string address = coordinator ? coordinator->address() : "";
   for (const Child& child : children) {
     EXPECT_EQ(write(child.address, address.data(), address.size()),
               static_cast<ssize_t>(address.size()));

@@ -1,40 +1,20 @@
 #include "tests/support/ranks.h"
 
 #include <exception>
-#include <memory>
 #include <thread>
 #include <vector>
 
-#include "asup/net/coordinator.h"
 #include "asup/net/inproc/wire.h"
-#include "asup/net/key.h"
+#include "tests/support/join_options.h"
 
 namespace asup::testing {
 
 void run_ranks(int ranks, net::LinkKind links, const std::function<void(Job&)>& body, int servers) {
-  net::JoinOptions options;
-  options.size = ranks;
-  options.servers = servers;
-  options.links = links;
-  options.key = net::random_key();
-  options.join_timeout = Seconds(20);
+  net::JoinOptions options = join_options(ranks, links, servers);
   net::InprocHub hub;
   options.hub = &hub;
-  std::unique_ptr<net::Coordinator> coordinator;
-  if (links != net::LinkKind::inproc && ranks > 1) {
-    coordinator = std::make_unique<net::Coordinator>(
-        net::CoordinatorOptions{net::resolve({"127.0.0.1", 0}).front(),
-                                "",
-                                options.key,
-                                ranks,
-                                servers,
-                                options.join_timeout,
-                                Seconds(10),
-                                std::nullopt,
-                                "",
-                                {}});
-    options.coordinator = coordinator->address();
-  }
+  const auto coordinator = make_coordinator(options);
+  if (coordinator) options.coordinator = coordinator->address();
 
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;

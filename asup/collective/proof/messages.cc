@@ -1,6 +1,6 @@
 #include "asup/collective/proof/messages.h"
 
-#include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace asup::collective::proof {
@@ -11,8 +11,8 @@ struct End {
   int from, to;
   std::uint32_t place;  // among the message steps of its own rank
   Site site;
+  std::size_t size;  // elements
 
-  auto key() const { return std::tuple(from, to, place); }  // ends of one side: first come first
   auto pair() const { return std::tuple(from, to); }
 };
 
@@ -20,6 +20,17 @@ struct Ends {
   std::vector<End> sends, recvs;
 };
 
+// By the rank that is at `side`; ends of one rank stay in their order.
+void sort_by(int End::*side, int ranks, std::vector<End>& ends) {
+  std::vector<std::size_t> next(ranks + 1);  // where the next end of each rank goes
+  for (const End& end : ends) ++next[end.*side + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<End> sorted(ends.size());
+  for (const End& end : ends) sorted[next[end.*side]++] = end;
+  ends.swap(sorted);
+}
+
+// Of all ranks, by sender and receiver: first come first.
 Ends ends_of(const Spec& spec, const std::vector<Plan>& plans, int lane) {
   Ends ends;
   for (int rank = 0; rank < spec.ranks; ++rank) {
@@ -27,16 +38,15 @@ Ends ends_of(const Spec& spec, const std::vector<Plan>& plans, int lane) {
     for_each_step(plans[rank], rank, lane, [&](const Site& site, const Step& step) {
       if (!step.is_message()) return;
       if (step.op == Step::Op::send) {
-        ends.sends.push_back({rank, step.peer, place++, site});
+        ends.sends.push_back({rank, step.peer, place++, site, step.src.size()});
       } else {
-        ends.recvs.push_back({step.peer, rank, place++, site});
+        ends.recvs.push_back({step.peer, rank, place++, site, step.dst.size()});
       }
     });
   }
-  for (auto* side : {&ends.sends, &ends.recvs}) {
-    std::sort(side->begin(), side->end(),
-              [](const End& a, const End& b) { return a.key() < b.key(); });
-  }
+  sort_by(&End::to, spec.ranks, ends.sends);
+  sort_by(&End::from, spec.ranks, ends.sends);
+  sort_by(&End::from, spec.ranks, ends.recvs);
   return ends;
 }
 
@@ -48,10 +58,9 @@ Ends ends_of(const Spec& spec, const std::vector<Plan>& plans, int lane) {
   refute(recv.site, step.dst, "{}: rank {} never sends it", describe(step), recv.from);
 }
 
-void check_length(const End& recv, const Step& received, const End& send, const Step& sent) {
-  if (sent.src.size() == received.dst.size()) return;
+[[noreturn]] void refute_length(const End& recv, const Step& received, const End& send) {
   refute(recv.site, received.dst, "{}: rank {} sends {} elements in round {}", describe(received),
-         send.from, sent.src.size(), send.site.round);
+         send.from, send.size, send.site.round);
 }
 
 }  // namespace
@@ -74,7 +83,7 @@ Messages pair_messages(const Spec& spec, const std::vector<Plan>& plans, int lan
     if (send == last_send || recv->pair() < send->pair()) {
       refute_recv(*recv, step_at(plans, recv->site));
     }
-    check_length(*recv, step_at(plans, recv->site), *send, step_at(plans, send->site));
+    if (send->size != recv->size) refute_length(*recv, step_at(plans, recv->site), *send);
     note(send->from, send->place);
     note(recv->to, recv->place);
     messages.all.push_back({send->site, recv->site});

@@ -1,6 +1,7 @@
 #include "asup/collective/proof/order.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace asup::collective::proof {
 
@@ -13,13 +14,15 @@ Order::Order(const Spec& spec, const std::vector<Plan>& plans)
 }
 
 void Order::begin_lane() {
-  clocks_.assign(heard_.size(), 0);
-  arriving_.assign(heard_.size(), 0);
+  latest_ = std::make_shared<const Clock>(ranks_, 0);
+  now_.assign(ranks_, 1);
+  known_.assign(ranks_, latest_);
+  joined_.assign(ranks_, latest_);
+  arriving_.assign(ranks_, *latest_);
   met_.assign(heard_.size(), false);
   memory_.clear();
   memory_.reserve(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
-    clocks_[index(rank, rank)] = 1;
     const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
     const std::size_t input = spec_.aliased(rank) ? 0 : spec_.elements(Area::input, rank);
     memory_.push_back({IntervalMap<History>(input, start),
@@ -66,29 +69,37 @@ void Order::note(const Site& site, const Access& access, const Event& event, int
     history.reads.clear();
     history.write = event;
   } else {
-    std::erase_if(history.reads, known);
+    // Whoever waits for this read waits for those it knows of. To look for them only when the list
+    // has doubled keeps it short, and the looking too where many ranks read and know of nobody.
+    if (std::has_single_bit(history.reads.size())) std::erase_if(history.reads, known);
     history.reads.push_back(event);
   }
 }
 
 void Order::pass(int from, int to) {
-  const Time* theirs = &clocks_[index(from, 0)];
-  Time* arriving = &arriving_[index(to, 0)];
-  for (int r = 0; r < ranks_; ++r) arriving[r] = std::max(arriving[r], theirs[r]);
+  Clock& arriving = arriving_[to];
+  if (joined_[to] != known_[from]) {
+    joined_[to] = known_[from];
+    const Clock& theirs = *joined_[to];
+    for (int r = 0; r < ranks_; ++r) arriving[r] = std::max(arriving[r], theirs[r]);
+  }
+  arriving[from] = std::max(arriving[from], now_[from]);
+  arriving[to] = now_[to];  // as its peers of this round know it, so that all know the same
   met_[index(to, from)] = true;
 }
 
 void Order::end_round(int rank) {
-  const Time* arriving = &arriving_[index(rank, 0)];
-  Time* own = &clocks_[index(rank, 0)];
-  for (int r = 0; r < ranks_; ++r) own[r] = std::max(own[r], arriving[r]);
-  ++own[rank];
+  ++now_[rank];
+  const Clock& arriving = arriving_[rank];
+  if (arriving == *known_[rank]) return;
+  if (arriving != *latest_) latest_ = std::make_shared<const Clock>(arriving);
+  known_[rank] = latest_;
 }
 
 void Order::end_lane(int lane) {
   for (int rank = 0; rank < ranks_; ++rank) {
     for (int other = 0; other < ranks_; ++other) {
-      if (clocks_[index(rank, other)] > 0) heard_[index(rank, other)] = true;
+      if ((*known_[rank])[other] > 0) heard_[index(rank, other)] = true;
     }
     check_end(lane, rank, Area::input, memory_[rank].input);
     check_end(lane, rank, Area::output, memory_[rank].output);

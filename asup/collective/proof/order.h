@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "asup/collective/plan.h"
@@ -39,7 +40,8 @@ class Order {
   bool heard(int rank, int other) const { return heard_[index(rank, other)]; }
 
  private:
-  using Time = std::uint32_t;  // round number, from 1; a rank's start is at 0
+  using Time = std::uint32_t;       // round number, from 1; a rank's start is at 0
+  using Clock = std::vector<Time>;  // by rank: all that it did before this time is known
 
   struct Event {
     int rank;
@@ -62,7 +64,7 @@ class Order {
     return static_cast<std::size_t>(rank) * ranks_ + other;
   }
   bool knows(int rank, const Event& event) const {
-    return event.rank == rank || event.time < clocks_[index(rank, event.rank)];
+    return event.rank == rank || event.time < (*known_[rank])[event.rank];
   }
   void check_met(const Site& site, const Access& access) const;
   void note(const Site& site, const Access& access, const Event& event, int sender,
@@ -72,11 +74,15 @@ class Order {
   const Spec& spec_;
   const std::vector<Plan>& plans_;
   const int ranks_;
-  // By (rank, other): `rank` knows all that `other` did before this time.
-  std::vector<Time> clocks_;
-  std::vector<Time> arriving_;  // what the current round's messages add when it ends
-  std::vector<bool> met_;       // by (rank, other): `rank` received a message from `other`
-  std::vector<Owned> memory_;   // by rank
+  // By rank. Ranks that have met know the same, and share one clock for it: a message from each of
+  // them brings that clock, which is taken in once, and the sender's own time.
+  std::vector<Time> now_;                             // its round
+  std::vector<std::shared_ptr<const Clock>> known_;   // what it knew when the round began
+  std::vector<Clock> arriving_;                       // with what has come in this round
+  std::vector<std::shared_ptr<const Clock>> joined_;  // the last that came and is in arriving_
+  std::shared_ptr<const Clock> latest_;               // the last that was made
+  std::vector<bool> met_;      // by (rank, other): `rank` received a message from `other`
+  std::vector<Owned> memory_;  // by rank
   std::vector<bool> heard_;
 };
 

@@ -21,11 +21,10 @@ inline BytesOf<Float>* bytes_of(Float* floats) {
   return reinterpret_cast<BytesOf<Float>*>(floats);
 }
 
-// Calls visit(begin, size) for tiles one after the other.
+// Calls visit(begin, size) for the tiles of elements [begin, end) one after the other.
 template <typename Visit>
-inline void for_each_float_tile(std::size_t count, Visit visit) {
-  for (std::size_t begin = 0; begin < count; begin += kTileFloats)
-    visit(begin, smaller(count - begin, kTileFloats));
+inline void for_each_float_tile(std::size_t begin, std::size_t end, Visit visit) {
+  for (; begin < end; begin += kTileFloats) visit(begin, smaller(end - begin, kTileFloats));
 }
 
 // Calls line(changed, read) for every line: pointers to that line of each of the rows that it may

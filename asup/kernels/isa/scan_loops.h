@@ -9,50 +9,50 @@ namespace asup::kernels {
 namespace {
 
 // In doubles, which hold the square of a float exactly.
-class LanesOfSquares {
- public:
-  void add(const float* data, std::size_t count) {
-    for_each_line<0, 1>(
-        nullptr, &data, count, [this](std::byte* const*, const std::byte* const* read) {
-          for (std::size_t i = 0; i < kVectors; ++i) {
-            const auto x =
-                __builtin_convertvector(load_vector<Narrow>(read[0] + i * sizeof(Narrow)), Wide);
-            lanes_[i] += x * x;
-          }
-        });
-  }
-
-  double total() const {
-    double lanes[kLineFloats];
-    __builtin_memcpy(lanes, lanes_, sizeof lanes);
-    double sum = 0;
-    for (const double lane : lanes) sum += lane;
-    return sum;
-  }
-
- private:
-  using Wide = Vector<double>;
-  using Narrow = Vector<float, kVectorBytes / sizeof(double)>;
-  static constexpr std::size_t kVectors = kLineBytes / sizeof(Narrow);
-
-  Wide lanes_[kVectors] = {};
+using Doubles = Vector<double>;
+using Narrow = Vector<float, kVectorBytes / sizeof(double)>;
+struct LanesOfSquares {
+  Doubles of_lane[kLineBytes / sizeof(Narrow)] = {};
 };
+
+// Passed by value, so that the lanes stay in registers: memory that is read could be theirs.
+inline LanesOfSquares add_squares(LanesOfSquares lanes, const float* data, std::size_t count) {
+  for_each_line<0, 1>(nullptr, &data, count,
+                      [&lanes](std::byte* const*, const std::byte* const* read) {
+                        const std::byte* at = read[0];
+                        for (Doubles& lane : lanes.of_lane) {
+                          const auto x = __builtin_convertvector(load_vector<Narrow>(at), Doubles);
+                          lane += x * x;
+                          at += sizeof(Narrow);
+                        }
+                      });
+  return lanes;
+}
+
+inline double total(const LanesOfSquares& lanes) {
+  double values[kLineFloats];
+  __builtin_memcpy(values, &lanes, sizeof values);
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
 
 void sums_of_squares(const float* parameters, const GradientSource* sources,
                      std::size_t source_count, std::size_t count, SquareSums& sums) {
   LanesOfSquares of_parameters, of_gradient;
   alignas(kLineBytes) float tile[kTileFloats];
-  for_each_float_tile(count, [&](std::size_t begin, std::size_t size) {
-    of_parameters.add(parameters + begin, size);
-    of_gradient.add(gradient_tile(tile, sources, source_count, parameters, begin, size), size);
+  for_each_float_tile(0, count, [&](std::size_t begin, std::size_t size) {
+    of_parameters = add_squares(of_parameters, parameters + begin, size);
+    const float* gradient = gradient_tile(tile, sources, source_count, parameters, begin, size);
+    of_gradient = add_squares(of_gradient, gradient, size);
   });
-  sums = {of_parameters.total(), of_gradient.total()};
+  sums = {total(of_parameters), total(of_gradient)};
 }
 
 std::size_t count_not_finite(const float* data, std::size_t count) {
   constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
   std::size_t total = 0;
-  for_each_float_tile(count, [&](std::size_t begin, std::size_t size) {
+  for_each_float_tile(0, count, [&](std::size_t begin, std::size_t size) {
     const float* at_tile = data + begin;
     Words found = {};
     for_each_line<0, 1>(nullptr, &at_tile, size,

@@ -2,6 +2,7 @@
 // Pure; safe from any thread on memory of its own.
 #pragma once
 
+#include "asup/kernels/copy.h"
 #include "asup/kernels/isa/gradient_loops.h"
 #include "asup/kernels/update/adam.h"
 #include "asup/kernels/update/adamw.h"
@@ -63,21 +64,31 @@ inline void with_formula(const Rule& rule, const UpdateStep& step, Visit visit) 
   }
 }
 
+// Elements after which the copies are written, from the second-level cache. Copies that go around
+// the caches want some pages at a time: with them, an update of 32 MB and more with two copies
+// takes 0.8 of the time that it takes with plain ones.
+constexpr std::size_t kBlockFloats = 16 * kTileFloats;
+
 void update(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,
             const GradientSource* sources, std::size_t source_count, float* const* copies,
             std::size_t copy_count, std::size_t count) {
   with_formula(rule, step, [&](const auto& formula) {
     using Formula = std::remove_cvref_t<decltype(formula)>;
-    alignas(kLineBytes) float tile[kTileFloats];
-    for_each_float_tile(count, [&](std::size_t begin, std::size_t size) {
-      const float* gradient = gradient_tile(tile, sources, source_count, parameters, begin, size);
+    alignas(kLineBytes) float sum[kTileFloats];
+    const auto update_tile = [&](std::size_t begin, std::size_t size) {
+      const float* gradient = gradient_tile(sum, sources, source_count, parameters, begin, size);
       float* rows[1 + Formula::kSlots] = {parameters + begin};
       for (std::size_t slot = 0; slot < Formula::kSlots; ++slot)
         rows[1 + slot] = state[slot] + begin;
       apply_formula(formula, rows, gradient, size);
+    };
+    for (std::size_t begin = 0; begin < count; begin += kBlockFloats) {
+      const std::size_t size = smaller(count - begin, kBlockFloats);
+      for_each_float_tile(begin, begin + size, update_tile);
       for (std::size_t i = 0; i < copy_count; ++i)
-        __builtin_memcpy(copies[i] + begin, parameters + begin, size * sizeof(float));
-    });
+        copy_piece(copies[i] + begin, parameters + begin, size * sizeof(float),
+                   count * sizeof(float));
+    }
   });
 }
 

@@ -12,17 +12,20 @@ namespace asup::ps::pace {
 struct Choice {
   double time = 0;
   std::uint64_t step = 0, version = 0;
-  Bounds bounds;                     // from now on
-  bool is_change = false;            // else the first, or one that froze
-  std::vector<double> step_seconds;  // a worker's time for a lease, as it is estimated; by worker
-  double sensitivity = 0;  // gamma: what a step of staleness costs, end of training included
-  double speed = 0;        // predicted, as a share of the workers' summed speed
-  double staleness = 0;    // predicted, mean of a sample, in steps
-  double score = 0, score_before = 0;  // of these bounds, and of those in force until now
-  std::string reason;                  // in words
+  Bounds bounds;                // from now on
+  std::vector<int> workers;     // that it was made for
+  std::vector<double> lengths;  // of their leases, even ones being 1
+  std::vector<double> seconds;  // that each takes for an even lease, as estimated
+  double sensitivity = 0;       // gamma: what a step of staleness costs
+  double weight = 1;            // by which gamma counts more at the end of training
+  double speed = 0;             // predicted, as a share of the workers' summed speed
+  double staleness = 0;         // predicted, mean of a sample, in steps
+  double score = 0;             // of these bounds
+  double score_before = 0;      // of those in force until now, by the same numbers
+  std::string name, reason;     // in words
 };
 
-// One line, such as "step 120: gather all, patience 0.031 s (was …): worker 3 takes 4.0 times …".
+// One line, such as "step 120: balanced leases, …: worker 3 takes 4.0 times as long as …".
 std::string describe(const Choice& choice);
 std::string describe(const Bounds& bounds);
 

@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,12 +26,11 @@
 #include <vector>
 
 #include "asup/ps/pace/choice.h"
+#include "asup/ps/pace/controller.h"
 #include "asup/ps/pace/ledger.h"
 #include "asup/ps/pace/pacer.h"
 
 namespace asup::ps::pace {
-
-class Controller;
 
 // Send the worker the parameters as they are now, and tell it what to do.
 struct Release {
@@ -89,7 +87,6 @@ class Head {
  public:
   // Throws BadInput where the options make no sense.
   explicit Head(const HeadOptions& options);
-  ~Head();
 
   Decisions arrived(int worker, double now);
   // needs: no refusal(). Throws JobFailed as Pacer::pushed() does.
@@ -104,7 +101,7 @@ class Head {
   // What is wrong with a push that cannot be from a worker which does as it was told.
   std::optional<std::string> refusal(const Push& push) const;
 
-  std::uint64_t version() const { return pacer_.version(); }
+  std::uint64_t version() const { return version_; }
   bool is_at_fence() const { return !at_fence_.empty(); }  // some worker is
   bool has_ended() const { return has_ended_; }
   const Bounds& bounds() const { return pacer_.bounds(); }
@@ -113,34 +110,51 @@ class Head {
   Report report() const;
 
  private:
-  struct Account;
+  // What is known of one worker, also after it has left.
+  struct Account {
+    struct InFlight {
+      std::uint64_t samples = 0;
+      double loss = 0;  // mean of a sample
+    };
+    WorkerFigures figures;
+    double staleness = 0, staleness_steps = 0;  // summed over pushes that were applied
+    double weighed_staleness = 0, weighed_staleness_steps = 0;  // and over their samples
+    Timing timing;
+    double released = 0;                       // when it was last
+    std::map<std::uint64_t, InFlight> pushes;  // not yet applied or dropped, by number
+  };
 
-  void begin();
-  void carry_out(Orders orders);
+  Decisions finish();
+  void post(Orders orders);
   void carry_out(const Update& update);
   void carry_out(const Drop& drop);
   void carry_out(const Go& go);
-  void settle();
-  void wake_resting();
-  void to_fence_or_end();
-  Decisions finish();
-  Push with_own_samples(const Push& push) const;
-  std::optional<double> seconds_per_sample(int worker) const;
-  double busy(int worker) const;
+  bool wake_one();
+  void go_to_fence();
+  void go_to_end();
+  void expect(int worker);
   void adapt();
+  Situation situation() const;
+  Speeds speeds() const;
+  double even_lease() const;
+  Account& account(int worker);
+  const Account& account(int worker) const;
 
   const HeadOptions options_;
   Pacer pacer_;
   std::optional<Ledger> ledger_;
-  std::unique_ptr<Controller> controller_;
-  std::map<int, Account> accounts_;
-  std::set<int> missing_;  // not yet arrived at the start
+  std::optional<Controller> controller_;
+  std::vector<Account> accounts_;  // by worker
+  std::set<int> missing_;          // not yet arrived at the start
   std::set<int> here_;
-  std::set<int> resting_;   // no lease for them now
+  std::set<int> resting_;   // here, but there is no lease for them now
   std::set<int> at_fence_;  // released to it, not yet back
   bool has_ended_ = false;
+  std::size_t pushes_since_look_ = 0;  // of the controller
+  std::uint64_t version_;              // after the updates that are decided so far
   double now_ = 0;
-  Decisions decisions_;
+  std::deque<Order> orders_;  // not yet carried out
+  Decisions decisions_;       // of the event that is being handled
 };
 
 }  // namespace asup::ps::pace

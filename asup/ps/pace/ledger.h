@@ -4,6 +4,8 @@
 // Dealing::fixed, each worker has its part of each step, so that a synchronous job is the same
 // twice; a worker that comes too late for a step goes on with the one that the others are at. With
 // Dealing::in_order, a worker takes the next run that nobody has, so that a fast one takes more.
+// Lengths may also be set by worker (balance()): then those that ask one after the other share what
+// is left of a step in these proportions, until one asks again.
 // What a lost worker had is dealt out again, first of all.
 //
 // A fence is a step before which all must be done. Nothing beyond it is dealt out until pass().
@@ -15,7 +17,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,7 +30,7 @@ struct Work {
   std::uint64_t batch = 0;       // samples of a step
   std::uint64_t steps_per_epoch = 0;
   std::uint64_t last_batch = 0;       // samples of an epoch's last step; 0: as many as of any other
-  std::vector<std::uint64_t> fences;  // ascending; f: steps 0 … f-1 are done. `steps` is one too
+  std::vector<std::uint64_t> fences;  // ascending; f: when steps 0 … f-1 are done
 };
 
 // Throws BadInput.
@@ -45,64 +46,86 @@ struct Lease {
 
 enum class Dealing { fixed, in_order };
 
+// What was measured of the workers, by worker.
+struct Speeds {
+  struct Worker {
+    double seconds_per_sample = 0;
+    double busy = 0;  // seconds until it will be done with its lease; 0 where it has none
+  };
+  std::map<int, Worker> workers;  // those of which something is known
+};
+
 class Ledger {
  public:
-  // Seconds that a worker takes for a sample; nothing where that is not known yet.
-  using Pace = std::function<std::optional<double>(int worker)>;
-  // When a worker will be done with its lease, in seconds from now; 0 where it has none.
-  using Busy = std::function<double(int worker)>;
-
   Ledger(const Work& work, Dealing dealing, int workers);
 
   void joins(int worker);
-  // Whether a lease came back, or a part that was its to do.
-  bool leaves(int worker);
+  // How many leases came back: those that were out, and a part that was its to do.
+  int leaves(int worker);
 
-  // The worker's next lease, or nothing: it must rest. needs: it has none.
-  std::optional<Lease> lease(int worker, const Pace& pace, const Busy& busy);
+  // Dealing::in_order: lengths of leases, even ones being 1. Workers that are not named have 1; an
+  // empty map makes all leases even again.
+  void balance(std::map<int, double> lengths);
+
+  // The worker's next lease, or nothing: it must rest.
+  std::optional<Lease> lease(int worker, const Speeds& speeds);
   // Whether lease() would give something.
-  bool has_lease_for(int worker, const Pace& pace, const Busy& busy) const;
-  // Its push was applied or dropped.
-  void done(int worker, bool dropped);
+  bool has_lease_for(int worker, const Speeds& speeds) const;
+  // The worker's push of the lease that was the `number`th it was given, 0 first, since it joined:
+  // applied, or dropped.
+  void done(int worker, std::uint64_t number, bool dropped);
 
-  std::optional<Lease> held(int worker) const;
-  bool is_out() const { return !out_.empty(); }  // some lease is
+  // What it was given last, if that is not done.
+  std::optional<Lease> last_of(int worker) const;
 
   // All before the fence is dealt out, and nothing is out: pushed, and applied or dropped.
   bool at_fence() const;
-  std::uint64_t fence() const;  // the next one; Work::steps at the latest
+  std::uint64_t fence() const;  // the next one, or Work::steps
   void pass();                  // needs: at_fence()
   bool at_end() const;
 
   std::uint64_t step() const { return step_; }  // that is dealt out now
   std::uint64_t samples_of(std::uint64_t step) const;
-  std::uint64_t samples_left() const;                     // in the whole job, not yet done
-  std::uint64_t samples_total() const { return total_; }  // from first_step on
-  std::uint64_t samples_dropped() const { return dropped_; }
-  std::uint64_t samples_skipped() const { return skipped_; }  // parts that late workers never began
+  std::uint64_t samples_total() const { return total_; }      // from first_step on
+  std::uint64_t samples_done() const { return done_; }        // dropped and skipped ones included
+  std::uint64_t samples_dropped() const { return dropped_; }  // of pushes that were dropped
+  std::uint64_t samples_skipped() const { return skipped_; }  // of parts that nobody began in time
 
  private:
+  struct Member {
+    std::uint64_t leases = 0;            // given to it
+    std::map<std::uint64_t, Lease> out;  // not done, by number
+    std::optional<Lease> part;           // fixed: of the step, not yet begun
+    bool has_begun = false;              // fixed: its part of the step
+  };
+
   void deal();
-  void advance();
-  bool is_dealt_out() const;
-  std::uint64_t fair_length(int worker, std::uint64_t full, const Pace& pace,
-                            const Busy& busy) const;
-  std::optional<Lease> choose(int worker, const Pace& pace, const Busy& busy) const;
-  std::uint64_t left_before_fence() const;
+  void go_on_if_done();
+  void next_step();
+  bool may_go_on(const Member& member) const;
+  bool is_out() const;
+  Lease next_run(int worker) const;
+  Lease even_run() const;
+  Lease balanced_run(int worker) const;
+  double length_of(int worker) const;
+  std::uint64_t fair_length(int worker, std::uint64_t full, const Speeds& speeds) const;
+  std::uint64_t samples_between(std::uint64_t step, std::uint64_t end) const;
 
   // Constant after construction.
   const Work work_;
   const Dealing dealing_;
   const std::uint64_t workers_;
+  std::uint64_t total_ = 0;
 
   std::uint64_t step_;
-  std::uint64_t offset_ = 0;    // in_order: of the step's samples, dealt out
-  std::map<int, Lease> parts_;  // fixed: of the step, not yet begun
+  std::uint64_t offset_ = 0;    // in_order: samples of the step that are dealt out
+  bool is_dealt_ = false;       // fixed: the step's parts are
   std::deque<Lease> returned_;  // of lost workers
-  std::map<int, Lease> out_;
-  std::set<int> present_;
+  std::map<int, Member> members_;
+  std::map<int, double> lengths_;  // empty: even leases
+  std::set<int> served_;  // balanced: have had their share of the step since it was last split
   std::size_t fences_passed_ = 0;
-  std::uint64_t total_ = 0, done_ = 0, dropped_ = 0, skipped_ = 0;
+  std::uint64_t done_ = 0, dropped_ = 0, skipped_ = 0;
 };
 
 }  // namespace asup::ps::pace

@@ -56,7 +56,7 @@ struct Options {
   // A gradient that is `lag` steps late moves the model by lr / max(1, lag) (Zhang et al. 2016).
   bool stale_lr = false;
   NonFinite non_finite = NonFinite::skip;
-  bool freeze = false;  // adaptive: the first choice stays
+  bool freeze = false;  // adaptive: the first choice stays, whatever is measured later
 };
 
 // Throw BadInput, which says what to change.

@@ -6,20 +6,24 @@
 // nothing of samples' places, links or clocks. One thread at a time.
 //
 // A worker is away, working (it has parameters and owes a push), held (it waits to go on) or
-// resting (there is no work for it: nobody waits for it). Four bounds make all paces:
-//   gather     an update is due when so many pushes are there, or those of all active workers where
-//              there are fewer. All: bsp. All but b: backup workers. One: asp and ssp.
+// resting (there is no work for it: nobody waits for it). Five bounds make all paces:
+//   gather     an update is due when so many pushes are there, or when nobody works any more. All:
+//              bsp. One: asp and ssp.
+//   spare      so many of those who work are not waited for either: backup workers (Chen et al.
+//              2016).
 //   staleness  a worker is held while another works on parameters that are further behind. The
 //              clock counts steps: B samples applied are one. Ho et al. (2013) let every clock be
 //              one push of each worker; where workers lease samples and fast ones take more, that
 //              would tie all to the slowest one's speed for ever. What their proof needs, that a
 //              gradient misses no more than the updates of the last s clocks, holds for steps: no
-//              push is applied that misses more than s steps and what was already under way.
-//   late       what becomes of a push whose update has gone without it: applied with the next, or
-//              dropped.
-//   patience   seconds that a push waits for others, where gather has not come together. Those who
-//              are expected later than that, or are overdue by their own margin, are not waited for
-//              at all.
+//              push is applied that misses more than s steps and what was under way by then.
+//   keep       a push that is later than so many steps is dropped. 0: all whose update has gone
+//              without them.
+//   patience   what it is worth to have one more push in an update, in seconds summed over the
+//              workers that wait for it. Where gather is not yet together, pushes wait for others
+//              as long as that costs less. So three that are done do not wait long for a fourth,
+//              but a fourth that comes late waits for the three. An overdue worker is not waited
+//              for.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +54,13 @@ struct Push {
   std::uint64_t non_finite = 0;  // infinities and NaN among its values
 };
 
+// How late a push is.
+struct Staleness {
+  std::uint64_t versions = 0;  // updates since the parameters it was computed on
+  double steps = 0;            // samples of those updates / B
+  bool operator==(const Staleness&) const = default;
+};
+
 // Version `version` of the parameters is made of the one before: g = sum of weight * gradient over
 // the parts, whose weights sum to 1, then one step of the rule with learning rate `lr`.
 struct Update {
@@ -57,6 +68,7 @@ struct Update {
     int worker = 0;
     std::uint64_t number = 0;
     double weight = 0;
+    Staleness staleness;
     bool operator==(const Part&) const = default;
   };
   std::uint64_t version = 0;
@@ -67,7 +79,7 @@ struct Update {
 };
 
 struct Drop {
-  enum class Why { late, non_finite };
+  enum class Why { late, non_finite, lost };  // lost: its worker
   int worker = 0;
   std::uint64_t number = 0;
   Why why = Why::late;
@@ -84,22 +96,19 @@ using Order = std::variant<Update, Drop, Go>;
 using Orders = std::vector<Order>;
 
 struct Bounds {
-  enum class Late { apply, drop };
-  int gather = 1;
+  int gather = 1;               // pushes
+  int spare = 0;                // workers
   double staleness = kForever;  // steps
-  Late late = Late::apply;
-  double patience = kForever;  // seconds
+  double keep = kForever;       // steps
+  double patience = kForever;   // seconds
   bool operator==(const Bounds&) const = default;
 };
 
-// Those of a fixed pace, and those that an adaptive one starts with.
-Bounds bounds_of(const Options& options, int workers);
+// Whether some of those who are to come at these times are worth waiting for, where so many wait.
+bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience);
 
-// How late a push was when it was applied.
-struct Staleness {
-  std::uint64_t versions = 0;  // updates since the parameters it was computed on
-  double steps = 0;            // samples of those updates / B
-};
+// Those of a fixed pace, and those that an adaptive one starts with.
+Bounds bounds_of(const Options& options);
 
 class Pacer {
  public:
@@ -114,15 +123,15 @@ class Pacer {
   Orders pushed(const Push& push, double now);
   // It was told to go, but there is no work for it.
   Orders rests(int worker, double now);
-  // A push of it that was not yet part of an update still will be. `redo`: what it was working on
-  // must be part of the next update, so that another worker has to do it first.
-  Orders left(int worker, double now, bool redo = false);
+  // Its pushes that are not yet part of an update are dropped. `redo`: so many leases of it must be
+  // part of the next update, so that other workers have to do them first.
+  Orders left(int worker, double now, int redo = 0);
   // Patience may be over. See wake().
   Orders tick(double now);
   Orders set(const Bounds& bounds, double now);
 
   // This worker's push, of what it was just told to go on with, is expected at `when` and overdue
-  // at `overdue`. Without this, it is waited for until patience is over.
+  // at `overdue`. Without this, it is waited for.
   void expect(int worker, double when, double overdue);
 
   // When to call tick() if no event comes first.
@@ -136,8 +145,6 @@ class Pacer {
   std::uint64_t samples_applied() const { return applied_; }
   std::size_t pending() const { return pending_.size(); }  // pushes that wait for an update
   bool works(int worker) const;
-  // Of the pushes that the last call applied, in the order of parts.
-  const std::vector<Staleness>& staleness() const { return staleness_; }
 
  private:
   enum class State { away, working, held, resting };
@@ -146,24 +153,25 @@ class Pacer {
     std::uint64_t next_push = 0;
     std::uint64_t version = 0;  // of its parameters
     std::uint64_t applied = 0;  // samples, when it got them
-    bool drop_if_late = false;  // as the bounds were when it got them
-    double expected = kForever, overdue = kForever;
+    double keep = kForever;     // as the bounds were when it got them
+    std::optional<double> expected;
+    double overdue = kForever;
   };
   struct Pending {
     Push push;
     std::uint64_t applied = 0;  // samples, when its worker got the parameters
-    double since = 0;
-    bool skipped = false;  // dropped already; its worker waits for the update all the same
+    bool skipped = false;       // dropped already; its worker waits for the update all the same
   };
 
-  Worker& known(int worker, const char* event);
-  void take(const Push& push, double now, Orders& orders);
-  void settle(double now, Orders& orders);
-  bool update_is_due(double now) const;
-  std::optional<double> patience_ends(double now) const;
+  Worker& known(int worker, State state, const char* event);
+  Orders settle(double now, Orders orders = {});
+  bool is_due(double now) const;
+  std::optional<double> waits_until(double now) const;
   void update(Orders& orders);
   void let_go(Orders& orders);
-  int active() const;
+  void go(int id, Worker& worker, Orders& orders);
+  bool has_pending(int worker) const;
+  std::size_t count(State state) const;
 
   // Constant after construction.
   const double batch_;
@@ -176,7 +184,7 @@ class Pacer {
   int owed_ = 0;  // leases of lost workers that the next update waits for
   std::map<int, Worker> workers_;
   std::vector<Pending> pending_;
-  std::vector<Staleness> staleness_;
+  double now_ = 0;
 };
 
 }  // namespace asup::ps::pace

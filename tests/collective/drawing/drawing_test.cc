@@ -130,8 +130,7 @@ TEST(Svg, HasAnArrowForEachMessage) {
 
 TEST(Svg, IsWellFormedForEveryAlgorithm) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::send || algorithm.collective == Collective::recv)
-      continue;
+    if (is_point_to_point(algorithm.collective)) continue;
     for (const int n : {1, 2, 6, 16}) {
       Spec spec = spec_of(algorithm.collective, n,
                           algorithm.collective == Collective::barrier ? 0 : 64 * n);

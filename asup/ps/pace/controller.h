@@ -1,0 +1,76 @@
+// Sets the bounds of an adaptive pace while training. docs/adaptive_synchronization.md has the rule
+// with its equations.
+//
+// It sees measurements only: how long each worker takes, how stale its gradients are, the losses,
+// and how much of the work is left. For each of a few candidates it runs the pacer itself on the
+// measured times (simulate.h) and takes the one with the best predicted progress,
+//   speed / (1 + gamma * weight * staleness),
+// where a speed below 0.9 of the workers' summed speed counts for much less. It changes its mind
+// only where that is clearly better. The same measurements give the same choices. One thread at a
+// time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "asup/ps/pace/choice.h"
+#include "asup/ps/pace/sensitivity.h"
+#include "asup/ps/pace/simulate.h"
+#include "asup/ps/pace/timing.h"
+
+namespace asup::ps::pace {
+
+struct Situation {
+  double now = 0;
+  std::uint64_t step = 0, version = 0;
+  double left = 1;           // share of the whole work that is left; 1 where that is not known
+  bool can_balance = false;  // leases can have any length
+  std::map<int, const Timing*> workers;  // that are here; some may not be known yet
+};
+
+class Controller {
+ public:
+  // `freeze`: the first choice that is made of all workers' times stays, and nothing that is
+  // measured later has any influence.
+  explicit Controller(bool freeze) : freeze_(freeze) {}
+
+  // A push was applied; see Sensitivity::add().
+  void applied(double steps, double loss, double staleness) {
+    sensitivity_.add(steps, loss, staleness);
+  }
+
+  // A choice, if it differs from the one in force: to be taken from now on.
+  std::optional<Choice> decide(const Situation& situation);
+
+  bool is_frozen() const { return is_frozen_; }
+  const std::vector<Choice>& choices() const { return choices_; }
+
+ private:
+  struct Candidate;
+  struct Scored;
+  static const Candidate kCandidates[];
+
+  std::vector<Scored> score(const Situation& situation, double unit, double gamma) const;
+  bool is_better(const Scored& best, const Scored& current);
+  Choice make_choice(const Situation& situation, const Scored& taken, const Scored& before) const;
+
+  const bool freeze_;
+  Sensitivity sensitivity_;
+  std::size_t current_ = 0;    // of the candidates
+  std::size_t favourite_ = 0;  // what looked better last,
+  int times_ = 0;              // and how often in a row
+  bool is_frozen_ = false;
+  std::vector<Choice> choices_;
+};
+
+// Lengths of leases with which all take equally long and that are even ones on average.
+std::map<int, double> balanced_lengths(const std::map<int, const Timing*>& workers);
+
+// What bounds come to where these workers always take these times: the same number of workers
+// waited for, whatever the clock says later.
+Bounds without_clock(const Bounds& bounds, const std::map<int, const Timing*>& workers,
+                     const std::map<int, double>& lengths);
+
+}  // namespace asup::ps::pace

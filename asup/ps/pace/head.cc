@@ -1,0 +1,328 @@
+#include "asup/ps/pace/head.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+
+namespace asup::ps::pace {
+namespace {
+
+constexpr double kShortest = 1e-9;  // seconds of a lease
+// Of the others' time, where a worker's own is not known.
+constexpr double kExpectedAtFirst = 1.1, kOverdueAtFirst = 2;
+
+double batch_of(const HeadOptions& options) {
+  return options.work ? static_cast<double>(options.work->batch) : options.workers;
+}
+
+Dealing dealing_of(const HeadOptions& options) {
+  return options.pace.kind == Kind::bsp ? Dealing::fixed : Dealing::in_order;
+}
+
+}  // namespace
+
+Head::Head(const HeadOptions& options)
+    : options_((require_sense(options.pace, options.workers), options)),
+      pacer_(bounds_of(options.pace), batch_of(options), options.pace.stale_lr,
+             options.pace.non_finite, options.version),
+      accounts_(static_cast<std::size_t>(options.workers)),
+      version_(options.version) {
+  if (options.work) ledger_.emplace(*options.work, dealing_of(options), options.workers);
+  if (options.pace.kind == Kind::adaptive) controller_.emplace(options.pace.freeze);
+  for (int worker = 0; worker < options.workers; ++worker) {
+    missing_.insert(worker);
+    account(worker).figures.worker = worker;
+  }
+}
+
+Decisions Head::arrived(int worker, double now) {
+  check(worker >= 0 && worker < options_.workers, "worker {} arrived, but there are only {}",
+        worker, options_.workers);
+  check(here_.insert(worker).second, "worker {} arrived, but was here already", worker);
+  now_ = now;
+  missing_.erase(worker);
+  account(worker).figures.is_here = true;
+  account(worker).timing = {};  // it may be on another machine by now
+  if (ledger_) ledger_->joins(worker);
+  resting_.insert(worker);
+  return finish();
+}
+
+Decisions Head::pushed(const Push& push, double now) {
+  if (const auto refused = refusal(push)) throw Error(*refused);
+  now_ = now;
+  Account& account = this->account(push.worker);
+  Push counted = push;
+  if (!ledger_) counted.samples = 1;
+  const auto samples = static_cast<double>(push.samples);
+  account.pushes[push.number] = {counted.samples, push.loss_sum / samples};
+  ++account.figures.pushes;
+  account.figures.seconds_working += push.seconds_working;
+  account.figures.seconds_waiting += push.seconds_waiting;
+  if (!controller_ || !controller_->is_frozen())
+    account.timing.add(static_cast<double>(counted.samples) / even_lease(),
+                       std::max(now - account.released, kShortest));
+  ++pushes_since_look_;
+  post(pacer_.pushed(counted, now));
+  return finish();
+}
+
+Decisions Head::passed_fence(int worker, double now) {
+  check(at_fence_.erase(worker) == 1, "worker {} is through a fence that it was not sent to",
+        worker);
+  now_ = now;
+  if (at_fence_.empty()) ledger_->pass();
+  return finish();
+}
+
+Decisions Head::left(int worker, double now) {
+  now_ = now;
+  missing_.erase(worker);
+  if (here_.erase(worker) == 0) return finish();
+  resting_.erase(worker);
+  Account& account = this->account(worker);
+  account.figures.is_here = false;
+  account.pushes.clear();
+  if (at_fence_.erase(worker) == 1 && at_fence_.empty()) ledger_->pass();
+  const int returned = ledger_ ? ledger_->leaves(worker) : 0;
+  const bool is_whole_step = options_.pace.kind == Kind::bsp && options_.pace.backup == 0;
+  post(pacer_.left(worker, now, is_whole_step ? returned : 0));
+  return finish();
+}
+
+Decisions Head::tick(double now) {
+  now_ = now;
+  post(pacer_.tick(now));
+  return finish();
+}
+
+std::optional<double> Head::wake() const { return pacer_.wake(); }
+
+std::optional<std::string> Head::refusal(const Push& push) const {
+  if (auto refused = pacer_.refusal(push)) return refused;
+  const auto lease = ledger_ ? ledger_->last_of(push.worker) : std::nullopt;
+  if (lease && push.samples != lease->samples())
+    return fmt::format("worker {}'s push {} is of {} samples, but its lease has {}", push.worker,
+                       push.number, push.samples, lease->samples());
+  return std::nullopt;
+}
+
+std::uint64_t Head::step() const {
+  return ledger_ ? ledger_->step()
+                 : pacer_.samples_applied() / static_cast<std::uint64_t>(options_.workers);
+}
+
+Report Head::report() const {
+  Report report;
+  double weighed = 0, weighed_steps = 0;
+  for (const Account& account : accounts_) {
+    WorkerFigures figures = account.figures;
+    if (figures.applied > 0) {
+      figures.mean_staleness = account.staleness / static_cast<double>(figures.applied);
+      figures.mean_staleness_steps = account.staleness_steps / static_cast<double>(figures.applied);
+    }
+    report.samples += figures.samples;
+    report.non_finite_pushes += figures.dropped_non_finite;
+    report.worst_staleness = std::max(report.worst_staleness, figures.worst_staleness);
+    report.worst_staleness_steps =
+        std::max(report.worst_staleness_steps, figures.worst_staleness_steps);
+    weighed += account.weighed_staleness;
+    weighed_steps += account.weighed_staleness_steps;
+    report.workers.push_back(figures);
+  }
+  report.updates = version_ - options_.version;
+  if (report.samples > 0) {
+    report.mean_staleness = weighed / static_cast<double>(report.samples);
+    report.mean_staleness_steps = weighed_steps / static_cast<double>(report.samples);
+  }
+  if (ledger_) {
+    report.samples_dropped = ledger_->samples_dropped();
+    report.samples_skipped = ledger_->samples_skipped();
+  }
+  if (controller_) report.choices = controller_->choices();
+  return report;
+}
+
+// Carries out what is posted and all that follows from it.
+Decisions Head::finish() {
+  const auto carry_out_all = [&] {
+    while (!orders_.empty()) {
+      const Order order = std::move(orders_.front());
+      orders_.pop_front();
+      std::visit([&](const auto& one) { carry_out(one); }, order);
+    }
+  };
+  carry_out_all();
+  if (controller_) adapt();
+  do carry_out_all();
+  while (wake_one());
+  if (ledger_) {
+    if (ledger_->at_fence()) go_to_fence();
+    if (ledger_->at_end()) go_to_end();
+  }
+  return std::exchange(decisions_, {});
+}
+
+void Head::post(Orders orders) {
+  // In a queue, so that what follows from an order comes after those that were given with it.
+  for (Order& order : orders) orders_.push_back(std::move(order));
+}
+
+void Head::carry_out(const Update& update) {
+  for (const Update::Part& part : update.parts) {
+    Account& account = this->account(part.worker);
+    const Account::InFlight push = account.pushes.at(part.number);
+    account.pushes.erase(part.number);
+    const auto samples = static_cast<double>(push.samples);
+    const auto versions = static_cast<double>(part.staleness.versions);
+    ++account.figures.applied;
+    account.figures.samples += push.samples;
+    account.staleness += versions;
+    account.staleness_steps += part.staleness.steps;
+    account.weighed_staleness += versions * samples;
+    account.weighed_staleness_steps += part.staleness.steps * samples;
+    account.figures.worst_staleness =
+        std::max(account.figures.worst_staleness, part.staleness.versions);
+    account.figures.worst_staleness_steps =
+        std::max(account.figures.worst_staleness_steps, part.staleness.steps);
+    if (ledger_) ledger_->done(part.worker, part.number, false);
+    if (controller_)
+      controller_->applied(samples / batch_of(options_), push.loss, part.staleness.steps);
+  }
+  version_ = update.version;
+  decisions_.push_back(update);
+}
+
+void Head::carry_out(const Drop& drop) {
+  decisions_.push_back(drop);
+  if (drop.why == Drop::Why::lost) return;  // its lease is back with the ledger
+  Account& account = this->account(drop.worker);
+  account.pushes.erase(drop.number);
+  ++(drop.why == Drop::Why::late ? account.figures.dropped_late
+                                 : account.figures.dropped_non_finite);
+  if (ledger_) ledger_->done(drop.worker, drop.number, true);
+}
+
+void Head::carry_out(const Go& go) {
+  Release release{go.worker, Release::To::work, std::nullopt, 0, version_};
+  if (ledger_) {
+    release.lease = ledger_->lease(go.worker, speeds());
+    if (!release.lease) {
+      resting_.insert(go.worker);
+      return post(pacer_.rests(go.worker, now_));
+    }
+  }
+  account(go.worker).released = now_;
+  expect(go.worker);
+  decisions_.push_back(release);
+}
+
+// Lets one worker go on that had nothing to do, if there is something now.
+bool Head::wake_one() {
+  if (!missing_.empty() || !at_fence_.empty()) return false;
+  for (const int worker : resting_) {
+    if (ledger_ && !ledger_->has_lease_for(worker, speeds())) continue;
+    resting_.erase(worker);
+    post(pacer_.arrived(worker, now_));
+    return true;
+  }
+  return false;
+}
+
+void Head::go_to_fence() {
+  if (!at_fence_.empty() || !missing_.empty()) return;
+  for (const int worker : here_)
+    decisions_.push_back(
+        Release{worker, Release::To::fence, std::nullopt, ledger_->fence(), version_});
+  at_fence_ = here_;
+}
+
+void Head::go_to_end() {
+  if (!missing_.empty()) return;
+  for (const int worker : resting_)
+    decisions_.push_back(Release{worker, Release::To::end, std::nullopt, 0, version_});
+  resting_.clear();
+  has_ended_ = true;
+}
+
+// Tells the pacer when to expect the worker that was just released.
+void Head::expect(int worker) {
+  if (!controller_) return;
+  const Account& account = this->account(worker);
+  const auto lease = ledger_ ? ledger_->last_of(worker) : std::nullopt;
+  const double length = lease ? static_cast<double>(lease->samples()) / even_lease() : 1;
+  if (account.timing.is_known()) {
+    const double factor = account.timing.factor(length);
+    return pacer_.expect(worker, account.released + account.timing.typical() * factor,
+                         account.released + account.timing.overdue() * factor);
+  }
+  for (const int other : here_) {
+    const Timing& timing = this->account(other).timing;
+    if (!timing.is_known()) continue;
+    const double seconds = timing.typical() * timing.factor(length);
+    return pacer_.expect(worker, account.released + kExpectedAtFirst * seconds,
+                         account.released + kOverdueAtFirst * seconds);
+  }
+}
+
+void Head::adapt() {
+  if (pushes_since_look_ == 0) return;
+  const bool is_first = controller_->choices().empty();
+  if (!is_first && pushes_since_look_ < here_.size()) return;
+  if (is_first)
+    for (const int worker : here_)
+      if (pacer_.works(worker)) expect(worker);
+  pushes_since_look_ = 0;
+  const auto choice = controller_->decide(situation());
+  if (!choice) return;
+  if (ledger_) {
+    std::map<int, double> lengths;
+    const bool is_even = std::all_of(choice->lengths.begin(), choice->lengths.end(),
+                                     [](double length) { return length == 1; });
+    for (std::size_t i = 0; i < choice->workers.size() && !is_even; ++i)
+      lengths[choice->workers[i]] = choice->lengths[i];
+    ledger_->balance(std::move(lengths));
+  }
+  post(pacer_.set(choice->bounds, now_));
+}
+
+Situation Head::situation() const {
+  Situation situation;
+  situation.now = now_;
+  situation.step = step();
+  situation.version = version_;
+  situation.can_balance = ledger_.has_value();
+  if (ledger_ && ledger_->samples_total() > 0) {
+    const auto all = static_cast<double>(options_.work->steps * options_.work->batch);
+    situation.left = static_cast<double>(ledger_->samples_total() - ledger_->samples_done()) / all;
+  }
+  for (const int worker : here_) situation.workers[worker] = &account(worker).timing;
+  return situation;
+}
+
+Speeds Head::speeds() const {
+  Speeds speeds;
+  for (const int worker : here_) {
+    const Account& account = this->account(worker);
+    if (!account.timing.is_known()) continue;
+    const double seconds = account.timing.typical() / even_lease();
+    double busy = 0;
+    if (const auto lease = ledger_->last_of(worker); lease && pacer_.works(worker)) {
+      const double elapsed = now_ - account.released;
+      const double all = seconds * static_cast<double>(lease->samples());
+      busy = std::max(all - elapsed, elapsed / 4);  // overdue: it may take a while yet
+    }
+    speeds.workers[worker] = {seconds, busy};
+  }
+  return speeds;
+}
+
+Head::Account& Head::account(int worker) { return accounts_.at(static_cast<std::size_t>(worker)); }
+
+const Head::Account& Head::account(int worker) const {
+  return accounts_.at(static_cast<std::size_t>(worker));
+}
+
+double Head::even_lease() const { return batch_of(options_) / options_.workers; }
+
+}  // namespace asup::ps::pace

@@ -1,0 +1,249 @@
+#include "asup/ps/pace/pacer.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "asup/base/error.h"
+
+namespace asup::ps::pace {
+
+Bounds bounds_of(const Options& options) {
+  switch (options.kind) {
+    case Kind::bsp:
+      return {.gather = kAll, .spare = options.backup, .keep = options.backup > 0 ? 0 : kForever};
+    case Kind::ssp:
+      return {.gather = 1, .staleness = options.staleness};
+    case Kind::asp:
+      return {.gather = 1};
+    case Kind::gather:
+      return {.gather = options.gather};
+    case Kind::adaptive:
+      return {.gather = kAll};
+  }
+  throw Error("a pace that is none");
+}
+
+bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience) {
+  // Waiting for the first j of them until t_j costs m (t_j - now) for the m that are here, and
+  // t_j - t_i for each that comes before. Mostly, the first one decides: no need to sort them all.
+  const auto later = std::greater<double>();
+  std::make_heap(to_come.begin(), to_come.end(), later);
+  double waiting = static_cast<double>(here), cost = 0, last = now, joined = 0;
+  while (!to_come.empty()) {
+    const double when = to_come.front();
+    cost += waiting * (when - last);
+    if (cost <= patience * ++joined) return true;
+    last = when;
+    ++waiting;
+    std::pop_heap(to_come.begin(), to_come.end(), later);
+    to_come.pop_back();
+  }
+  return false;
+}
+
+Pacer::Pacer(const Bounds& bounds, double batch, bool stale_lr, NonFinite non_finite,
+             std::uint64_t version)
+    : batch_(batch),
+      stale_lr_(stale_lr),
+      non_finite_(non_finite),
+      bounds_(bounds),
+      version_(version) {
+  check(batch > 0, "a step of {} samples", batch);
+}
+
+Orders Pacer::arrived(int worker, double now) {
+  Worker& arriving = workers_[worker];
+  check(arriving.state == State::away || arriving.state == State::resting,
+        "worker {} arrived, but was here and at work already", worker);
+  arriving.state = State::held;
+  return settle(now);
+}
+
+Orders Pacer::pushed(const Push& push, double now) {
+  if (const auto refused = refusal(push)) throw Error(*refused);
+  if (push.non_finite > 0 && non_finite_ == NonFinite::fatal)
+    throw JobFailed(fmt::format(
+        "{} of worker {}'s gradients in its push {} are not finite (loss {:.4g}); lower the "
+        "learning rate, or let such pushes be skipped",
+        push.non_finite, push.worker, push.number,
+        push.loss_sum / static_cast<double>(push.samples)));
+
+  Worker& worker = workers_.at(push.worker);
+  worker.state = State::held;
+  ++worker.next_push;
+  const double late = static_cast<double>(applied_ - worker.applied) / batch_;
+  if (late > worker.keep) return settle(now, {Drop{push.worker, push.number, Drop::Why::late}});
+
+  // A push that is skipped still counts as having come: its worker waits for the update as the
+  // others do, and they do not wait for it.
+  const bool skipped = push.non_finite > 0 && non_finite_ == NonFinite::skip;
+  pending_.push_back({push, worker.applied, skipped});
+  if (skipped) return settle(now, {Drop{push.worker, push.number, Drop::Why::non_finite}});
+  return settle(now);
+}
+
+Orders Pacer::rests(int worker, double now) {
+  known(worker, State::working, "rests").state = State::resting;
+  return settle(now);
+}
+
+Orders Pacer::left(int worker, double now, int redo) {
+  Orders orders;
+  for (const Pending& pending : pending_)
+    if (pending.push.worker == worker && !pending.skipped)
+      orders.push_back(Drop{worker, pending.push.number, Drop::Why::lost});
+  std::erase_if(pending_, [&](const Pending& p) { return p.push.worker == worker; });
+  workers_.erase(worker);
+  owed_ += redo;
+  return settle(now, std::move(orders));
+}
+
+Orders Pacer::tick(double now) { return settle(now); }
+
+Orders Pacer::set(const Bounds& bounds, double now) {
+  bounds_ = bounds;
+  return settle(now);
+}
+
+void Pacer::expect(int worker, double when, double overdue) {
+  Worker& expected = known(worker, State::working, "is expected to push");
+  expected.expected = when;
+  expected.overdue = overdue;
+}
+
+std::optional<double> Pacer::wake() const {
+  if (pending_.empty() || owed_ > 0) return std::nullopt;
+  const double until = waits_until(now_).value_or(now_);
+  return until < kForever ? std::optional(until) : std::nullopt;
+}
+
+std::optional<std::string> Pacer::refusal(const Push& push) const {
+  const auto found = workers_.find(push.worker);
+  if (found == workers_.end() || found->second.state != State::working)
+    return fmt::format("worker {} pushed, but was not at work", push.worker);
+  const Worker& worker = found->second;
+  if (push.number != worker.next_push)
+    return fmt::format("worker {} sent its push {}, but push {} is next", push.worker, push.number,
+                       worker.next_push);
+  if (push.version != worker.version)
+    return fmt::format("worker {}'s push {} is of version {}, but it was given version {}",
+                       push.worker, push.number, push.version, worker.version);
+  if (push.samples == 0)
+    return fmt::format("worker {}'s push {} is of no samples", push.worker, push.number);
+  return std::nullopt;
+}
+
+bool Pacer::works(int worker) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.state == State::working;
+}
+
+Pacer::Worker& Pacer::known(int worker, State state, const char* event) {
+  const auto found = workers_.find(worker);
+  check(found != workers_.end() && found->second.state == state,
+        "worker {} {}, which does not fit what it did before", worker, event);
+  return found->second;
+}
+
+Orders Pacer::settle(double now, Orders orders) {
+  now_ = now;
+  if (is_due(now)) update(orders);
+  let_go(orders);
+  return orders;
+}
+
+bool Pacer::is_due(double now) const {
+  if (pending_.empty() || owed_ > 0) return false;
+  return pending_.size() >= static_cast<std::size_t>(bounds_.gather) ||
+         count(State::working) <= static_cast<std::size_t>(bounds_.spare) || !waits_until(now);
+}
+
+// Nothing, where the pushes that are there should wait no longer. Else the time of the next look,
+// if no push comes before.
+std::optional<double> Pacer::waits_until(double now) const {
+  if (bounds_.patience == kForever) return kForever;
+  std::vector<double> to_come;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.state != State::working) continue;
+    if (!worker.expected) return kForever;
+    const double when = now < *worker.expected ? *worker.expected : worker.overdue;
+    if (now < when) to_come.push_back(when);
+  }
+  if (to_come.empty() || !is_worth_waiting(pending_.size(), now, to_come, bounds_.patience))
+    return std::nullopt;
+  return *std::min_element(to_come.begin(), to_come.end());
+}
+
+void Pacer::update(Orders& orders) {
+  std::vector<Pending> parts = std::move(pending_);
+  pending_.clear();
+  std::erase_if(parts, [](const Pending& pending) { return pending.skipped; });
+  if (parts.empty()) return;
+  std::sort(parts.begin(), parts.end(), [](const Pending& a, const Pending& b) {
+    return std::tie(a.push.worker, a.push.number) < std::tie(b.push.worker, b.push.number);
+  });
+
+  Update update;
+  update.version = version_ + 1;
+  std::vector<double> rates;  // learning rates of the parts
+  double moved = 0;           // sum of samples * rate
+  bool is_one_rate = true;
+  for (const Pending& part : parts) {
+    const Staleness staleness{version_ - part.push.version,
+                              static_cast<double>(applied_ - part.applied) / batch_};
+    const double rate = part.push.lr / (stale_lr_ ? std::max(1.0, staleness.steps) : 1.0);
+    update.parts.push_back({part.push.worker, part.push.number, 0, staleness});
+    update.samples += part.push.samples;
+    moved += static_cast<double>(part.push.samples) * rate;
+    rates.push_back(rate);
+    is_one_rate = is_one_rate && rate == rates.front();
+  }
+  // One rate is not averaged, so that a synchronous step has it to the last bit.
+  const auto samples = static_cast<double>(update.samples);
+  const double rate = is_one_rate ? rates.front() : moved / samples;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double share = static_cast<double>(parts[i].push.samples) / samples;
+    update.parts[i].weight = is_one_rate ? share : share * rates[i] / rate;
+  }
+  update.lr = rate * (samples / batch_);
+  version_ = update.version;
+  applied_ += update.samples;
+  orders.push_back(std::move(update));
+}
+
+void Pacer::let_go(Orders& orders) {
+  std::uint64_t furthest_behind = applied_;
+  for (const auto& [id, worker] : workers_)
+    if (worker.state == State::working) furthest_behind = std::min(furthest_behind, worker.applied);
+  const bool is_held_back =
+      static_cast<double>(applied_ - furthest_behind) > bounds_.staleness * batch_;
+  if (!is_held_back)
+    for (auto& [id, worker] : workers_)
+      if (worker.state == State::held && !has_pending(id)) go(id, worker, orders);
+  for (auto& [id, worker] : workers_)
+    if (owed_ > 0 && worker.state == State::held) go(id, worker, orders);
+}
+
+void Pacer::go(int id, Worker& worker, Orders& orders) {
+  worker.state = State::working;
+  worker.version = version_;
+  worker.applied = applied_;
+  worker.keep = bounds_.keep;
+  worker.expected.reset();
+  worker.overdue = kForever;
+  if (owed_ > 0) --owed_;
+  orders.push_back(Go{id});
+}
+
+bool Pacer::has_pending(int worker) const {
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [&](const Pending& pending) { return pending.push.worker == worker; });
+}
+
+std::size_t Pacer::count(State state) const {
+  return static_cast<std::size_t>(std::count_if(
+      workers_.begin(), workers_.end(), [&](const auto& w) { return w.second.state == state; }));
+}
+
+}  // namespace asup::ps::pace

@@ -1,0 +1,88 @@
+#include "asup/ps/pace/timing.h"
+
+#include <algorithm>
+
+namespace asup::ps::pace {
+namespace {
+
+constexpr std::size_t kWindow = 32;
+constexpr std::size_t kFew = 7;
+constexpr double kJump = 1.5;          // a new speed, from this ratio on
+constexpr double kLeastMargin = 0.1;   // of the typical time
+constexpr double kDeviations = 5;      // median deviations that are still jitter
+constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is learned
+constexpr int kLearned = 6;            // times after such a change that it is learned from
+constexpr double kLearningRate = 0.4;
+constexpr double kMostFixed = 0.9;  // some of it always grows with the length
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a * ratio; }
+
+}  // namespace
+
+void Timing::add(double length, double seconds) {
+  const Time time{length, seconds};
+  if (!recent_.empty() && is_apart(length, recent_.back().length, kOtherLength)) {
+    before_ = {recent_.back().length, typical() * factor(recent_.back().length)};
+    to_learn_ = kLearned;
+  }
+  if (to_learn_ > 0)
+    learn_fixed(time);
+  else if (is_new_speed(time))
+    recent_.erase(recent_.begin(), recent_.end() - 1);
+  recent_.push_back(time);
+  if (recent_.size() > kWindow) recent_.pop_front();
+}
+
+bool Timing::is_new_speed(const Time& time) const {
+  if (recent_.size() < 2) return false;
+  const double usual = typical(), last = even(recent_.back());
+  return is_apart(usual, even(time), kJump) && is_apart(usual, last, kJump) &&
+         !is_apart(last, even(time), kJump);
+}
+
+// From what was usual before lengths changed, and this time: the line through both.
+void Timing::learn_fixed(const Time& time) {
+  --to_learn_;
+  if (!is_apart(time.length, before_.length, kOtherLength)) return;
+  const double slope = (time.seconds - before_.seconds) / (time.length - before_.length);
+  const double at_one = before_.seconds + slope * (1 - before_.length);
+  if (at_one <= 0) return;  // a pause, or a new speed just now
+  const double fixed = std::clamp(1 - slope / at_one, 0.0, kMostFixed);
+  fixed_ += kLearningRate * (fixed - fixed_);
+}
+
+double Timing::typical() const { return median(last_few()); }
+
+double Timing::overdue() const {
+  const double middle = typical();
+  std::vector<double> deviations = last_few();
+  for (double& value : deviations) value = value > middle ? value - middle : middle - value;
+  return middle + std::max(kLeastMargin * middle, kDeviations * median(deviations));
+}
+
+std::vector<double> Timing::seconds() const {
+  std::vector<double> all;
+  for (const Time& time : recent_) all.push_back(even(time));
+  return all;
+}
+
+double Timing::length_for(double seconds) const {
+  return (seconds / typical() - fixed_) / (1 - fixed_);
+}
+
+std::vector<double> Timing::last_few() const {
+  const std::size_t count = std::min(recent_.size(), kFew);
+  std::vector<double> few;
+  for (auto time = recent_.end() - static_cast<std::ptrdiff_t>(count); time != recent_.end();
+       ++time)
+    few.push_back(even(*time));
+  return few;
+}
+
+}  // namespace asup::ps::pace

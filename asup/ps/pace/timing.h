@@ -1,0 +1,50 @@
+// How long one worker takes for a lease, from its release to its push, as the head sees it.
+//
+// A window of times that were really measured, so that pauses and jitter stay what they are. One
+// odd time is a pause and changes nothing that is expected; two in a row that agree with each other
+// and with nothing before are a new speed, and what was before is forgotten.
+//
+// Leases differ in length. An even lease is B / n samples; one that is r times as long is taken to
+// last f + (1 - f) r times as long, and the fixed share f is learned where lengths change. One
+// thread at a time.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+namespace asup::ps::pace {
+
+class Timing {
+ public:
+  // `length`: of the lease, even ones being 1.
+  void add(double length, double seconds);
+
+  bool is_known() const { return !recent_.empty(); }
+
+  // Of an even lease, in seconds. need: is_known()
+  double typical() const;               // the median of the last few
+  double overdue() const;               // later than this is no jitter
+  std::vector<double> seconds() const;  // the window, oldest first
+
+  // What another length makes of it.
+  double factor(double length) const { return fixed_ + (1 - fixed_) * length; }
+  double fixed() const { return fixed_; }
+  // The length that takes so many seconds.
+  double length_for(double seconds) const;
+
+ private:
+  struct Time {
+    double length, seconds;
+  };
+  double even(const Time& time) const { return time.seconds / factor(time.length); }
+  std::vector<double> last_few() const;
+  void learn_fixed(const Time& time);
+  bool is_new_speed(const Time& time) const;
+
+  std::deque<Time> recent_;
+  double fixed_ = 0.1;
+  Time before_{};     // usual, before lengths changed last
+  int to_learn_ = 0;  // times from which the fixed share is still to be learned
+};
+
+}  // namespace asup::ps::pace

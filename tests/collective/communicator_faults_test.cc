@@ -1,0 +1,207 @@
+// The communicator over every kind of link when it is asked for nonsense, when ranks disagree, are
+// late or leave; and how those who are left go on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "asup/collective/mesh_communicator.h"
+#include "tests/collective/communication.h"
+
+namespace asup::collective {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CommunicationFaults : public testing::CommunicationTest {};
+
+TEST_P(CommunicationFaults, RefusesNonsense) {
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    EXPECT_THROW((void)communicator->all_reduce({nullptr, 10, Dtype::f32}), BadInput);
+    float value = 0;
+    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, -1), BadInput);
+    EXPECT_THROW((void)communicator->broadcast({&value, 1, Dtype::f32}, job.size()), BadInput);
+    EXPECT_THROW((void)communicator->send({&value, 1, Dtype::f32}, job.rank()), BadInput);
+    const Buffer one{&value, 1, Dtype::f32}, null{nullptr, 1, Dtype::f32};
+    const auto n = static_cast<std::size_t>(job.size());
+    for (const int root : {-1, job.size()}) {
+      EXPECT_THROW((void)communicator->reduce(one, root), BadInput);
+      EXPECT_THROW((void)communicator->gather(one, one, root), BadInput);
+      EXPECT_THROW((void)communicator->scatter(one, one, root), BadInput);
+    }
+    EXPECT_THROW((void)communicator->reduce(null), BadInput);
+    EXPECT_THROW((void)communicator->gather(null, one), BadInput);
+    EXPECT_THROW((void)communicator->scatter(one, null), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all(null, one), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(null, std::vector<std::size_t>(n, 0), null,
+                                                  std::vector<std::size_t>(n, 2)),
+                 BadInput);
+    const std::size_t most = std::numeric_limits<std::size_t>::max();
+    const Buffer vast{&value, most / 2 + 1, Dtype::f32};
+    EXPECT_THROW((void)communicator->reduce(vast), BadInput);
+    EXPECT_THROW((void)communicator->gather(vast, vast), BadInput);
+    EXPECT_THROW((void)communicator->scatter(vast, vast), BadInput);
+    EXPECT_THROW((void)communicator->all_to_all(vast, vast), BadInput);
+    // Blocks: not one for each rank, more than the buffer, more than any memory.
+    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n + 1, 0)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->scatter(one, one, 0, std::vector<std::size_t>(n, 2)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->gather(one, one, 0, std::vector<std::size_t>(n, most)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(one, std::vector<std::size_t>(n, most), one,
+                                                  std::vector<std::size_t>(n, 0)),
+                 BadInput);
+    EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
+    Call call;
+    call.input = call.output = {&value, 1, Dtype::f32};
+    CommunicatorOptions options;
+    options.hosts.assign(n + 1, 0);
+    EXPECT_THROW((void)make_communicator(job, options), BadInput);
+    call.algorithm = "carrier_pigeon";
+    EXPECT_THROW((void)communicator->run(call), BadInput);
+    communicator->barrier().or_throw();
+  });
+}
+
+TEST_P(CommunicationFaults, RefusesBlocksThatDoNotMatchOnAllRanks) {
+  if (ranks() < 2) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    const auto n = static_cast<std::size_t>(job.size());
+    auto data = numbers<float>(*communicator, 10 * n);
+    auto room = numbers<float>(*communicator, 10 * n);
+    std::vector<std::size_t> to(n, 3), from(n, 3);
+    if (job.rank() == 1) from[0] = 4;
+    try {
+      (void)communicator->all_to_all_v(data.buffer(), to, room.buffer(), from);
+      FAIL() << "accepted";
+    } catch (const BadInput& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 0 sends 3 elements to rank 1, which expects 4"));
+    }
+    communicator->barrier().or_throw();
+  });
+}
+
+TEST_P(CommunicationFaults, PrintsBothCallsWhenRanksDisagree) {
+  if (ranks() < 2) return;
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, job.rank() == 1 ? 12 : 10);
+    const Outcome outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch) << outcome.message();
+    EXPECT_EQ(communicator->barrier().kind(), Outcome::Kind::mismatch) << "and stays broken";
+    const std::lock_guard lock(mutex);
+    messages.push_back(outcome.message());
+  });
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr("10 x f32"));
+    EXPECT_THAT(message, HasSubstr("12 x f32"));
+  }
+}
+
+TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {
+  if (ranks() < 3) return;
+  run_ranks([&](Job& job) {
+    CommunicatorOptions options;
+    options.timeout = Seconds(0.2);
+    auto communicator = make_communicator(job, options);
+    auto data = numbers<float>(*communicator, 1000);
+    if (job.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
+      return;
+    }
+    const Outcome outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+    EXPECT_THAT(outcome.message(), HasSubstr("rank 1 (")) << "rank " << job.rank();
+    EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("rank 2 (")));
+  });
+}
+
+TEST_P(CommunicationFaults, NamesTheRankThatLeft) {
+  if (ranks() < 2) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    Outcome outcome = communicator->barrier();
+    if (job.rank() == 0) return;
+    auto data = numbers<float>(*communicator, 100);
+    const auto start = Clock::now();
+    // A rank that is still in the barrier may hear of it there.
+    if (outcome.ok()) outcome = communicator->all_reduce(data.buffer());
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::lost) << outcome.message();
+    EXPECT_THAT(outcome.ranks(), ::testing::ElementsAre(0));
+    EXPECT_LT(seconds_since(start), 1.0);
+  });
+}
+
+TEST_P(CommunicationFaults, SurvivorsGoOnWithoutTheOneThatLeft) {
+  if (ranks() < 2) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 5000);
+    const Outcome first = communicator->all_reduce(data.buffer());
+    if (job.rank() == ranks() / 2) return;
+    if (first.ok()) {
+      EXPECT_FALSE(communicator->all_reduce(data.buffer()).ok());
+    }
+    EXPECT_FALSE(communicator->barrier().ok()) << "broken until it is rebuilt";
+    communicator->rebuild().or_throw();
+    ASSERT_EQ(communicator->size(), ranks() - 1);
+    EXPECT_EQ(communicator->rank(), job.rank() - (job.rank() > ranks() / 2 ? 1 : 0));
+    for (const std::size_t count : {3ul, 5000ul}) {
+      for (std::size_t i = 0; i < count; ++i)
+        data.values[i] = static_cast<float>(element(communicator->rank(), i));
+      Buffer part = data.buffer();
+      part.count = count;
+      communicator->all_reduce(part).or_throw();
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(data.values[i], reduced(ReduceOp::sum, communicator->size(), i)) << i;
+    }
+  });
+}
+
+TEST_P(CommunicationFaults, ARebuildWithoutALossChangesNothing) {
+  std::barrier all_have_ended_their_calls(ranks());
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (int round = 0; round < 3; ++round) {
+      communicator->rebuild().or_throw();
+      ASSERT_EQ(communicator->size(), ranks());
+      std::vector<float> one{1};
+      communicator->all_reduce(buffer_of(std::span(one))).or_throw();
+      EXPECT_EQ(one[0], static_cast<float>(ranks()));
+      all_have_ended_their_calls.arrive_and_wait();
+    }
+  });
+}
+
+TEST_P(CommunicationFaults, ARebuildNamesThoseWhoDoNotCome) {
+  if (ranks() < 2) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    if (job.rank() != 1) {
+      const Outcome outcome = communicator->rebuild(Seconds(0.3));
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+      EXPECT_THAT(outcome.message(), HasSubstr("rank 1 ("));
+      EXPECT_FALSE(communicator->barrier().ok()) << "still broken";
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    }
+    communicator->rebuild().or_throw();
+    communicator->barrier().or_throw();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, CommunicationFaults,
+                         ::testing::ValuesIn(testing::every_connection()),
+                         testing::name_of_connection);
+
+}  // namespace
+}  // namespace asup::collective

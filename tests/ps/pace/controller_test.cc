@@ -1,0 +1,232 @@
+#include "asup/ps/pace/controller.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "tests/ps/pace/cluster.h"
+
+namespace asup::ps::pace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kWorkers = 4;
+
+// How many times longer than usual a worker takes for a lease that it begins at `now`.
+using Slowness = std::function<double(int worker, double now)>;
+
+struct Outcome {
+  double speed = 0;      // samples applied, as a share of what all workers could have done
+  double staleness = 0;  // mean of a sample, in steps
+  Report report;
+};
+
+// Virtual workers whose even lease takes a second, but for `slow` and a jitter of some percent, and
+// of which a part of `fixed` does not grow with the length.
+class Scene {
+ public:
+  explicit Scene(Slowness slow, double jitter = 0.03, double fixed = 0.1)
+      : slow_(std::move(slow)), jitter_(jitter), fixed_(fixed) {}
+
+  Cluster run(const Options& pace, double until, std::uint64_t steps = 1'000'000) const {
+    HeadOptions options;
+    options.workers = kWorkers;
+    options.pace = pace;
+    Work work;
+    work.steps = steps;
+    work.batch = 256;
+    work.steps_per_epoch = steps;
+    options.work = work;
+    std::mt19937 random(11);
+    Cluster cluster(options, [=, this](int worker, double length, double now) mutable {
+      const double noise = 2e-3 * static_cast<double>(random() % 1001) - 1;
+      return slow_(worker, now) * (1 + jitter_ * noise) * (fixed_ + (1 - fixed_) * length);
+    });
+    cluster.run(until);
+    return cluster;
+  }
+
+  Outcome outcome(Cluster& cluster, double from, double to) const {
+    double possible = 0;
+    for (int worker = 0; worker < kWorkers; ++worker)
+      for (double time = from; time < to; time += 0.01) possible += 0.01 / slow_(worker, time);
+    const Cluster::Span span = cluster.span(from, to);
+    return {span.samples / 64 / possible, span.staleness / span.samples, cluster.head().report()};
+  }
+  Outcome outcome(const Options& pace, double until) const {
+    Cluster cluster = run(pace, until);
+    return outcome(cluster, 0, until);
+  }
+
+ private:
+  const Slowness slow_;
+  const double jitter_, fixed_;
+};
+
+const Options kAsup{.kind = Kind::adaptive};
+const Options kFrozen{.kind = Kind::adaptive, .freeze = true};
+const Options kBsp{.kind = Kind::bsp};
+const Options kAsp{.kind = Kind::asp};
+
+double equal(int, double) { return 1; }
+double one_slow(int worker, double) { return worker == 2 ? 4 : 1; }
+double slow_for_a_while(int worker, double now) {
+  return worker == 2 && now > 100 && now < 200 ? 4 : 1;
+}
+
+TEST(Controller, EqualWorkersGoTogether) {
+  const Scene scene(equal);
+  const Outcome asup = scene.outcome(kAsup, 300), bsp = scene.outcome(kBsp, 300);
+  EXPECT_EQ(asup.staleness, 0);
+  EXPECT_GE(asup.speed, 0.97 * bsp.speed);
+  EXPECT_LE(asup.report.choices.size(), 2u);  // it does not flap
+}
+
+TEST(Controller, OneSlowWorkerCostsNeitherSpeedNorStaleness) {
+  for (const double fixed : {0.0, 0.1, 0.5}) {
+    const Scene scene(one_slow, 0.03, fixed);
+    const Outcome asup = scene.outcome(kAsup, 300), asp = scene.outcome(kAsp, 300);
+    EXPECT_GE(asup.speed, 0.95) << fixed;
+    EXPECT_LE(asup.staleness, 0.05) << fixed;
+    EXPECT_NEAR(scene.outcome(kBsp, 300).speed, 0.31, 0.01);
+    EXPECT_GE(asp.staleness, 0.7);  // what speed costs otherwise
+  }
+}
+
+TEST(Controller, WithoutLeasesOneSlowWorkerIsNotWaitedFor) {
+  HeadOptions options;
+  options.workers = kWorkers;
+  options.pace = kAsup;
+  Cluster cluster(options, [](int worker, double, double) { return worker == 2 ? 4.0 : 1.0; });
+  cluster.run(300);
+  const Cluster::Span span = cluster.span(0, 300);
+  EXPECT_GE(span.samples / (300 * 3.25), 0.9);
+  EXPECT_LE(span.staleness / span.samples, 0.25);
+}
+
+TEST(Controller, PausesAreNotWaitedFor) {
+  // One lease in ten takes five seconds more.
+  const Slowness pauses = [](int worker, double now) {
+    return worker == 2 && std::fmod(now * 7.3, 10) < 1 ? 6 : 1;
+  };
+  const Scene scene(pauses);
+  Cluster asup = scene.run(kAsup, 400), bsp = scene.run(kBsp, 400), asp = scene.run(kAsp, 400);
+  const double possible = asp.span(0, 400).samples;  // nobody waits there
+  EXPECT_GE(asup.span(0, 400).samples / possible, 0.93);
+  EXPECT_LE(bsp.span(0, 400).samples / possible, 0.85);
+  EXPECT_LE(asup.span(0, 400).staleness / asup.span(0, 400).samples, 0.1);
+}
+
+TEST(Controller, FollowsAWorkerThatSlowsDownAndRecovers) {
+  const Scene scene(slow_for_a_while);
+  Cluster asup = scene.run(kAsup, 300);
+  EXPECT_GE(scene.outcome(asup, 0, 100).speed, 0.97);
+  EXPECT_GE(scene.outcome(asup, 104, 112).speed, 0.85);  // within a few steps
+  EXPECT_GE(scene.outcome(asup, 120, 200).speed, 0.95);
+  EXPECT_LE(scene.outcome(asup, 120, 200).staleness, 0.03);
+  EXPECT_GE(scene.outcome(asup, 204, 300).speed, 0.95);
+  EXPECT_LE(scene.outcome(asup, 210, 300).staleness, 0.01);
+}
+
+TEST(Controller, FrozenAtItsFirstChoiceItDoesNotFollow) {
+  const Scene scene(slow_for_a_while);
+  Cluster asup = scene.run(kAsup, 300), frozen = scene.run(kFrozen, 300);
+  EXPECT_GE(scene.outcome(frozen, 0, 100).speed, 0.97);
+  EXPECT_LE(scene.outcome(frozen, 104, 200).speed, 0.35);
+  EXPECT_LE(frozen.span(0, 300).samples, 0.85 * asup.span(0, 300).samples);
+  EXPECT_THAT(frozen.head().report().choices.back().name, HasSubstr("frozen"));
+}
+
+TEST(Controller, FrozenWithASlowWorkerItWaitsForTheOthersOnly) {
+  Timing fast, slow;
+  fast.add(1, 1);
+  slow.add(1, 4);
+  const std::map<int, const Timing*> workers{{0, &fast}, {1, &slow}, {2, &fast}};
+  const std::map<int, double> even{{0, 1}, {1, 1}, {2, 1}};
+  const Bounds together{.gather = kAll, .keep = 8, .patience = 1};
+  EXPECT_EQ(without_clock(together, workers, even),
+            (Bounds{.gather = kAll, .spare = 1, .keep = 8}));
+  Bounds nobody = together;
+  nobody.patience = 0;
+  EXPECT_EQ(without_clock(nobody, workers, even).spare, 1);  // the two that come at once are one
+  Bounds patient = together;
+  patient.patience = 10;
+  EXPECT_EQ(without_clock(patient, workers, even).spare, 0);
+}
+
+TEST(Controller, LeasesThatTakeTheSameTimeWhateverTheirLengthAreFoundOut) {
+  const Scene scene(one_slow, 0.03, 1);
+  const Outcome asup = scene.outcome(kAsup, 400);
+  EXPECT_GE(asup.speed, 0.9);
+  EXPECT_LE(asup.staleness, 0.3);
+}
+
+TEST(Controller, BalancedLengthsTakeAllEquallyLong) {
+  Timing fast, slow;
+  for (int i = 0; i < 5; ++i) {
+    fast.add(1, 1);
+    slow.add(1, 4);
+  }
+  const std::map<int, const Timing*> workers{{0, &fast}, {1, &fast}, {2, &fast}, {3, &slow}};
+  const auto lengths = balanced_lengths(workers);
+  double sum = 0;
+  for (const auto& [id, length] : lengths) sum += length;
+  EXPECT_NEAR(sum, 4, 1e-6);
+  EXPECT_NEAR(lengths.at(0) * 0.9 + 0.1, 4 * (lengths.at(3) * 0.9 + 0.1), 1e-6);
+}
+
+TEST(Controller, StalenessCountsMoreTowardTheEnd) {
+  Timing fast, slow;
+  for (int i = 0; i < 8; ++i) {
+    fast.add(1, 1);
+    slow.add(1, 4);
+  }
+  Situation situation;
+  situation.workers = {{0, &fast}, {1, &fast}, {2, &fast}, {3, &slow}};
+  Controller controller(false);
+  const Choice early = *controller.decide(situation);
+  EXPECT_EQ(early.weight, 1);
+  EXPECT_GT(early.staleness, 0.1);
+  situation.left = 0.01;
+  std::optional<Choice> late;
+  for (int i = 0; i < 5 && !late; ++i) late = controller.decide(situation);
+  ASSERT_TRUE(late);
+  EXPECT_GT(late->weight, 4.5);
+  EXPECT_EQ(late->staleness, 0);
+  EXPECT_EQ(late->bounds.keep, 0);  // without leases to balance, late ones are dropped
+  EXPECT_GE(late->speed, 0.9);
+}
+
+TEST(Controller, ChoicesSayWhatTheySaw) {
+  Cluster cluster = Scene(one_slow).run(kAsup, 40);
+  const Report report = cluster.head().report();
+  ASSERT_GE(report.choices.size(), 2u);
+  EXPECT_THAT(report.choices.front().reason, HasSubstr("the first choice"));
+  const Choice& last = report.choices.back();
+  EXPECT_THAT(last.workers, ::testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_NEAR(last.seconds[2], 4, 0.2);
+  EXPECT_NEAR(std::accumulate(last.lengths.begin(), last.lengths.end(), 0.0), 4, 1e-6);
+  EXPECT_GT(last.score, 0.9);
+  EXPECT_THAT(describe(last), HasSubstr("worker 2 takes"));
+  EXPECT_THAT(describe(last), HasSubstr("balanced"));
+}
+
+TEST(Simulate, KnowsWhatIsPlain) {
+  const VirtualWorker fast{{1}, 1, 1.1}, slow{{4}, 4, 4.4};
+  const std::vector<VirtualWorker> workers{fast, fast, fast, slow};
+  const Prediction bsp = simulate({.gather = kAll}, workers);
+  EXPECT_NEAR(bsp.speed, 1, 1e-9);
+  EXPECT_EQ(bsp.staleness, 0);
+  const Prediction asp = simulate({.gather = 1}, workers);
+  EXPECT_NEAR(asp.speed, 3.25, 0.1);
+  EXPECT_NEAR(asp.staleness, 0.75, 0.02);
+  const Prediction backup = simulate({.gather = kAll, .spare = 1, .keep = 0}, workers);
+  EXPECT_NEAR(backup.speed, 3, 0.05);
+  EXPECT_EQ(backup.staleness, 0);
+}
+
+}  // namespace
+}  // namespace asup::ps::pace

@@ -1,0 +1,385 @@
+#include "asup/ps/pace/pacer.h"
+
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include <random>
+#include <set>
+
+#include "asup/base/error.h"
+
+namespace asup::ps::pace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A pacer whose workers push as they are told, one sample each, B = number of workers.
+class Driven {
+ public:
+  Driven(const Options& options, int workers)
+      : pacer(bounds_of(options), workers, options.stale_lr, options.non_finite),
+        numbers_(static_cast<std::size_t>(workers)),
+        versions_(static_cast<std::size_t>(workers)) {
+    for (int worker = 0; worker < workers; ++worker) note(pacer.arrived(worker, 0));
+  }
+
+  Push push_of(int worker, double lr = 1) {
+    const auto index = static_cast<std::size_t>(worker);
+    Push push;
+    push.worker = worker;
+    push.number = numbers_[index];
+    push.version = versions_[index];
+    push.samples = 1;
+    push.lr = lr;
+    return push;
+  }
+  Orders push(const Push& push, double now = 0) {
+    ++numbers_[static_cast<std::size_t>(push.worker)];
+    return note(pacer.pushed(push, now));
+  }
+  Orders push(int worker, double now = 0) { return push(push_of(worker), now); }
+  Orders note(Orders orders) {
+    for (const Order& order : orders) {
+      if (const auto* update = std::get_if<Update>(&order)) version_ = update->version;
+      if (const auto* go = std::get_if<Go>(&order))
+        versions_[static_cast<std::size_t>(go->worker)] = version_;
+    }
+    return orders;
+  }
+
+  Pacer pacer;
+
+ private:
+  std::vector<std::uint64_t> numbers_, versions_;
+  std::uint64_t version_ = 0;
+};
+
+// "u1(0 1 2) d3 g0 g1": updates with the workers of their parts, drops and goes.
+std::string text(const Orders& orders) {
+  std::vector<std::string> words;
+  for (const Order& order : orders) {
+    if (const auto* update = std::get_if<Update>(&order)) {
+      std::vector<int> workers;
+      for (const auto& part : update->parts) workers.push_back(part.worker);
+      words.push_back(fmt::format("u{}({})", update->version, fmt::join(workers, " ")));
+    } else if (const auto* drop = std::get_if<Drop>(&order)) {
+      words.push_back(fmt::format("d{}", drop->worker));
+    } else {
+      words.push_back(fmt::format("g{}", std::get<Go>(order).worker));
+    }
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+const Update& update_in(const Orders& orders) { return std::get<Update>(orders.front()); }
+
+TEST(Pacer, BspUpdatesWhenAllHavePushedInTheOrderOfWorkers) {
+  Driven driven({.kind = Kind::bsp}, 3);
+  EXPECT_EQ(text(driven.push(2)), "");
+  EXPECT_EQ(text(driven.push(0)), "");
+  const Orders orders = driven.push(1);
+  EXPECT_EQ(text(orders), "u1(0 1 2) g0 g1 g2");
+  EXPECT_EQ(update_in(orders).lr, 1);  // exactly the synchronous step
+  EXPECT_EQ(update_in(orders).samples, 3u);
+  for (const auto& part : update_in(orders).parts) {
+    EXPECT_DOUBLE_EQ(part.weight, 1.0 / 3);
+    EXPECT_EQ(part.staleness, Staleness{});
+  }
+}
+
+TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
+  Driven driven({.kind = Kind::bsp, .backup = 1}, 4);
+  EXPECT_EQ(text(driven.push(3)), "");
+  EXPECT_EQ(text(driven.push(1)), "");
+  const Orders orders = driven.push(0);
+  EXPECT_EQ(text(orders), "u1(0 1 3) g0 g1 g3");
+  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.75);
+  EXPECT_EQ(text(driven.push(2)), "d2 g2");
+  EXPECT_EQ(text(driven.push(2)), "");  // now it is in time
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "u2(0 1 2) g0 g1 g2");
+}
+
+TEST(Pacer, AspAppliesAndReleasesAtOnce) {
+  Driven driven({.kind = Kind::asp}, 2);
+  for (std::uint64_t version = 1; version < 5; ++version) {
+    const Orders orders = driven.push(0);
+    EXPECT_EQ(text(orders), fmt::format("u{}(0) g0", version));
+    EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.5);
+  }
+  const Orders orders = driven.push(1);
+  EXPECT_EQ(text(orders), "u5(1) g1");
+  EXPECT_EQ(update_in(orders).parts[0].staleness, (Staleness{4, 2}));
+}
+
+TEST(Pacer, SspHoldsWhoeverWouldLeaveTheSlowestTooFarBehind) {
+  Driven driven({.kind = Kind::ssp, .staleness = 1}, 2);
+  EXPECT_EQ(text(driven.push(0)), "u1(0) g0");  // half a step
+  EXPECT_EQ(text(driven.push(0)), "u2(0) g0");  // one step: still allowed
+  EXPECT_EQ(text(driven.push(0)), "u3(0)");     // held
+  EXPECT_EQ(text(driven.push(1)), "u4(1) g0 g1");
+}
+
+TEST(Pacer, SspOfNothingIsOnePushOfEachAtATime) {
+  Driven driven({.kind = Kind::ssp, .staleness = 0}, 3);
+  EXPECT_EQ(text(driven.push(1)), "u1(1)");
+  EXPECT_EQ(text(driven.push(0)), "u2(0)");
+  EXPECT_EQ(text(driven.push(2)), "u3(2) g0 g1 g2");
+}
+
+TEST(Pacer, SspNeverAppliesWhatIsStalerThanItsBound) {
+  for (const double bound : {0.0, 1.0, 2.0, 4.0}) {
+    const int workers = 4;
+    Driven driven({.kind = Kind::ssp, .staleness = bound}, workers);
+    std::mt19937 random(7);
+    double worst = 0;
+    for (int i = 0; i < 3000; ++i) {
+      // Worker 3 is slow: it pushes when nobody else can, and sometimes anyhow.
+      std::vector<int> ready;
+      for (int worker = 0; worker < workers; ++worker)
+        if (driven.pacer.works(worker)) ready.push_back(worker);
+      ASSERT_FALSE(ready.empty());
+      if (ready.size() > 1 && ready.back() == 3 && random() % 50 != 0) ready.pop_back();
+      for (const Order& order : driven.push(ready[random() % ready.size()]))
+        if (const auto* update = std::get_if<Update>(&order))
+          worst = std::max(worst, update->parts[0].staleness.steps);
+    }
+    // The bound, and the pushes that the others had under way when it was reached.
+    EXPECT_LE(worst, bound + 1);
+    EXPECT_GE(worst, bound);
+  }
+}
+
+TEST(Pacer, GatherTakesAnySoMany) {
+  Driven driven({.kind = Kind::gather, .gather = 2}, 3);
+  EXPECT_EQ(text(driven.push(2)), "");
+  EXPECT_EQ(text(driven.push(0)), "u1(0 2) g0 g2");
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "u2(0 1) g0 g1");
+}
+
+TEST(Pacer, NobodyWaitsForOneThatRestsOrLeaves) {
+  Driven driven({.kind = Kind::bsp}, 3);
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.pacer.rests(1, 0)), "");
+  EXPECT_EQ(text(driven.note(driven.pacer.left(2, 0))), "u1(0) g0");
+  EXPECT_EQ(text(driven.push(0)), "u2(0) g0");
+  EXPECT_EQ(text(driven.note(driven.pacer.arrived(1, 0))), "g1");
+  EXPECT_EQ(text(driven.push(0)), "");
+}
+
+TEST(Pacer, WhatALostWorkerHadPushedIsDroppedAndRedone) {
+  Driven driven({.kind = Kind::bsp}, 3);
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "");
+  EXPECT_EQ(text(driven.note(driven.pacer.left(1, 0, 1))), "d1 g0");  // 0 has to do it
+  EXPECT_EQ(text(driven.push(2)), "");
+  const Orders orders = driven.push(0);
+  EXPECT_EQ(text(orders), "u1(0 0 2) g0 g2");
+}
+
+TEST(Pacer, WhoIsLostAtWorkIsRedoneByWhoeverComesNext) {
+  Driven driven({.kind = Kind::bsp}, 3);
+  EXPECT_EQ(text(driven.pacer.left(2, 0, 1)), "");
+  EXPECT_EQ(text(driven.push(1)), "g1");
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "u1(0 1 1) g0 g1");
+}
+
+TEST(Pacer, PushesThatAreNotFiniteAreSkippedButDoNotHoldOthersUp) {
+  Driven driven({.kind = Kind::bsp}, 2);
+  Push bad = driven.push_of(0);
+  bad.non_finite = 3;
+  EXPECT_EQ(text(driven.push(bad)), "d0");  // its worker waits for the others
+  const Orders orders = driven.push(1);
+  EXPECT_EQ(text(orders), "u1(1) g0 g1");
+  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.5);
+
+  bad = driven.push_of(0);
+  bad.non_finite = 1;
+  EXPECT_EQ(text(driven.push(bad)), "d0");
+  bad = driven.push_of(1);
+  bad.non_finite = 1;
+  EXPECT_EQ(text(driven.push(bad)), "d1 g0 g1");  // nothing is left to apply
+  EXPECT_EQ(driven.pacer.version(), 1u);
+}
+
+TEST(Pacer, PushesThatAreNotFiniteEndTheJobOrAreAppliedWhereThatIsAsked) {
+  Driven fatal({.kind = Kind::asp, .non_finite = NonFinite::fatal}, 1);
+  Push bad = fatal.push_of(0);
+  bad.non_finite = 3;
+  EXPECT_THROW(fatal.push(bad), JobFailed);
+
+  Driven apply({.kind = Kind::asp, .non_finite = NonFinite::apply}, 1);
+  EXPECT_EQ(text(apply.push(bad)), "u1(0) g0");
+}
+
+TEST(Pacer, StaleGradientsMoveLessWhereThatIsAsked) {
+  Driven driven({.kind = Kind::asp, .stale_lr = true}, 2);
+  EXPECT_DOUBLE_EQ(update_in(driven.push(0)).lr, 0.5);
+  for (int i = 0; i < 7; ++i) driven.push(0);
+  const Orders orders = driven.push(1);  // 8 pushes are 4 steps
+  EXPECT_DOUBLE_EQ(update_in(orders).parts[0].staleness.steps, 4);
+  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.125);
+}
+
+TEST(Pacer, PartsCountBySamplesAndByTheirOwnLearningRate) {
+  Driven driven({.kind = Kind::bsp}, 2);
+  Push long_one = driven.push_of(0, 0.1);
+  long_one.samples = 3;
+  driven.push(long_one);
+  const Orders orders = driven.push(driven.push_of(1, 0.3));
+  const Update& update = update_in(orders);
+  EXPECT_NEAR(update.lr, (3 * 0.1 + 1 * 0.3) / 2, 1e-15);
+  EXPECT_NEAR(update.parts[0].weight, 0.5, 1e-15);
+  EXPECT_NEAR(update.parts[1].weight, 0.5, 1e-15);
+
+  Driven none({.kind = Kind::bsp}, 2);  // in a warm-up
+  none.push(none.push_of(0, 0));
+  EXPECT_EQ(update_in(none.push(none.push_of(1, 0))).parts[0].weight, 0.5);
+}
+
+Bounds patient(double patience) { return {.gather = kAll, .patience = patience}; }
+
+TEST(Pacer, PatienceWaitsForThoseWhoComeSoonAndNotForTheOthers) {
+  Driven driven({.kind = Kind::bsp}, 4);
+  (void)driven.pacer.set(patient(1), 0);
+  for (int worker = 0; worker < 3; ++worker) driven.pacer.expect(worker, 1, 1.1);
+  driven.pacer.expect(3, 4, 4.4);
+  EXPECT_EQ(text(driven.push(0, 0.9)), "");
+  EXPECT_EQ(text(driven.push(2, 1.0)), "");
+  EXPECT_EQ(text(driven.push(1, 1.05)), "u1(0 1 2) g0 g1 g2");
+  for (int worker = 0; worker < 3; ++worker) driven.pacer.expect(worker, 2.05, 2.2);
+  // The late one waits for the three: that costs little for each.
+  EXPECT_EQ(text(driven.push(3, 1.5)), "");
+  EXPECT_EQ(text(driven.push(0, 2)), "");
+  EXPECT_EQ(text(driven.push(1, 2)), "");
+  const Orders orders = driven.push(2, 2);
+  EXPECT_EQ(text(orders), "u2(0 1 2 3) g0 g1 g2 g3");
+  EXPECT_DOUBLE_EQ(update_in(orders).parts[3].staleness.steps, 0.75);
+}
+
+TEST(Pacer, AnOverdueWorkerIsNoLongerWaitedFor) {
+  Driven driven({.kind = Kind::bsp}, 2);
+  (void)driven.pacer.set(patient(1), 0);
+  driven.pacer.expect(0, 1, 1.1);
+  driven.pacer.expect(1, 1, 1.1);
+  EXPECT_EQ(driven.pacer.wake(), std::nullopt);
+  EXPECT_EQ(text(driven.push(0, 0.9)), "");
+  EXPECT_EQ(driven.pacer.wake(), 1);
+  EXPECT_EQ(text(driven.pacer.tick(1)), "");
+  EXPECT_EQ(driven.pacer.wake(), 1.1);
+  EXPECT_EQ(text(driven.pacer.tick(1.1)), "u1(0) g0");
+  EXPECT_EQ(driven.pacer.wake(), std::nullopt);
+}
+
+TEST(Pacer, WhoIsLaterThanKeepIsDropped) {
+  Driven driven({.kind = Kind::asp}, 2);
+  (void)driven.pacer.set({.gather = 1, .keep = 1}, 0);
+  driven.push(0);
+  driven.push(0);
+  EXPECT_EQ(text(driven.push(1)), "u3(1) g1");  // went before it was so: kept, however late
+  driven.push(0);
+  driven.push(0);
+  EXPECT_EQ(text(driven.push(1)), "u6(1) g1");  // one step
+  for (int i = 0; i < 3; ++i) driven.push(0);
+  EXPECT_EQ(text(driven.push(1)), "d1 g1");
+}
+
+TEST(Pacer, WaitingIsWorthIt) {
+  EXPECT_TRUE(is_worth_waiting(1, 0, {0.9}, 1));
+  EXPECT_FALSE(is_worth_waiting(3, 0, {0.9}, 1));
+  EXPECT_TRUE(is_worth_waiting(1, 0, {2, 2, 2}, 1));  // 2 seconds for three
+  EXPECT_FALSE(is_worth_waiting(1, 0, {2, 3, 4}, 1));
+  EXPECT_FALSE(is_worth_waiting(1, 0, {}, 1));
+  EXPECT_FALSE(is_worth_waiting(1, 0, {1}, 0));
+}
+
+TEST(Pacer, PushesThatMakeNoSenseAreRefused) {
+  Driven driven({.kind = Kind::bsp}, 2);
+  Push push = driven.push_of(0);
+  EXPECT_EQ(driven.pacer.refusal(push), std::nullopt);
+  push.number = 4;
+  EXPECT_THAT(driven.pacer.refusal(push).value(), HasSubstr("push 0 is next"));
+  push = driven.push_of(0);
+  push.version = 9;
+  EXPECT_THAT(driven.pacer.refusal(push).value(), HasSubstr("it was given version 0"));
+  push = driven.push_of(0);
+  push.samples = 0;
+  EXPECT_THAT(driven.pacer.refusal(push).value(), HasSubstr("no samples"));
+  push = driven.push_of(0);
+  push.worker = 7;
+  EXPECT_THAT(driven.pacer.refusal(push).value(), HasSubstr("was not at work"));
+  EXPECT_THROW((void)driven.pacer.pushed(push, 0), Error);
+  driven.push(0);
+  EXPECT_THAT(driven.pacer.refusal(driven.push_of(0)).value(), HasSubstr("was not at work"));
+}
+
+// However workers push, rest, arrive and leave: versions rise by one, nobody goes twice, and there
+// is always somebody at work as long as anybody could be.
+TEST(Pacer, NobodyIsForgottenWhateverHappens) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const int workers = 1 + static_cast<int>(random() % 6);
+    const auto any = [&](int most) {
+      return static_cast<int>(random() % static_cast<unsigned>(most));
+    };
+    Bounds bounds{.gather = any(2) == 0 ? kAll : 1 + any(workers),
+                  .spare = any(3) == 0 ? any(workers) : 0,
+                  .staleness = any(2) == 0 ? any(4) : kForever,
+                  .keep = any(2) == 0 ? any(4) : kForever,
+                  .patience = any(2) == 0 ? 0.5 * any(4) : kForever};
+    Pacer pacer(bounds, workers);
+    std::map<int, std::uint64_t> numbers, versions;
+    std::set<int> away, resting, working;
+    std::uint64_t version = 0;
+    double now = 0;
+    const auto note = [&](const Orders& orders) {
+      for (const Order& order : orders) {
+        if (const auto* update = std::get_if<Update>(&order)) {
+          ASSERT_EQ(update->version, ++version);
+        } else if (const auto* go = std::get_if<Go>(&order)) {
+          ASSERT_TRUE(working.insert(go->worker).second);
+          versions[go->worker] = version;
+          if (any(2) == 0) pacer.expect(go->worker, now + 1, now + 1.5);
+        }
+      }
+    };
+    for (int worker = 0; worker < workers; ++worker) away.insert(worker);
+    for (int i = 0; i < 500; ++i) {
+      now += 0.1 * any(10);
+      const int worker = any(workers);
+      if (away.erase(worker) + resting.erase(worker) > 0) {
+        if (!numbers.contains(worker)) numbers[worker] = 0;
+        note(pacer.arrived(worker, now));
+      } else if (any(20) == 0) {
+        working.erase(worker);
+        numbers.erase(worker);
+        away.insert(worker);
+        note(pacer.left(worker, now));
+      } else if (working.contains(worker) && any(10) == 0) {
+        working.erase(worker);
+        resting.insert(worker);
+        note(pacer.rests(worker, now));
+      } else if (working.erase(worker) > 0) {
+        Push push;
+        push.worker = worker;
+        push.number = numbers[worker]++;
+        push.version = versions[worker];
+        push.samples = 1;
+        push.non_finite = any(20) == 0 ? 1 : 0;
+        note(pacer.pushed(push, now));
+      } else {
+        note(pacer.tick(now));
+      }
+      const std::size_t idle = away.size() + resting.size();
+      ASSERT_TRUE(!working.empty() || idle == static_cast<std::size_t>(workers))
+          << "seed " << seed << ": all are held";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asup::ps::pace

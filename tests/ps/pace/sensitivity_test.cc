@@ -1,0 +1,43 @@
+#include "asup/ps/pace/sensitivity.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace asup::ps::pace {
+namespace {
+
+// A job whose log loss falls by 0.1 in 16 steps, and by 1 / (1 + gamma s) of that while gradients
+// are s = 2 steps late, which is so in every other window.
+double learned(double gamma) {
+  Sensitivity sensitivity;
+  double log_loss = 0;
+  for (int step = 0; step < 16 * 40; ++step) {
+    const double staleness = step / 32 % 2 == 0 ? 0 : 2;
+    log_loss -= 0.1 / 16 / (1 + gamma * staleness);
+    for (int worker = 0; worker < 4; ++worker)
+      sensitivity.add(0.25, std::exp(log_loss) * (1 + 0.001 * (worker - 1.5)), staleness);
+  }
+  return sensitivity.gamma();
+}
+
+TEST(Sensitivity, StartsFromThePrior) { EXPECT_NEAR(Sensitivity().gamma(), 0.42, 0.02); }
+
+TEST(Sensitivity, LearnsWhatStalenessCosts) {
+  EXPECT_LT(learned(0), 0.15);
+  EXPECT_GT(learned(1.2), 0.8);
+}
+
+TEST(Sensitivity, NothingIsLearnedFromLossesThatDoNotFallOrAreNone) {
+  Sensitivity sensitivity;
+  const double prior = sensitivity.gamma();
+  for (int step = 0; step < 1000; ++step) {
+    sensitivity.add(1, 2, step / 40 % 2);
+    sensitivity.add(1, std::nan(""), 1);
+    sensitivity.add(1, -1, 1);
+  }
+  EXPECT_DOUBLE_EQ(sensitivity.gamma(), prior);
+}
+
+}  // namespace
+}  // namespace asup::ps::pace
