@@ -53,12 +53,17 @@ json to_json(const pace::Choice& choice) {
   return {{"seconds", choice.time},
           {"step", choice.step},
           {"version", choice.version},
+          {"name", choice.name},
           {"bounds", pace::describe(choice.bounds)},
-          {"changed", choice.is_change},
-          {"step_seconds", choice.step_seconds},
+          {"workers", choice.workers},
+          {"lengths", choice.lengths},
+          {"worker_seconds", choice.seconds},
           {"sensitivity", choice.sensitivity},
+          {"weight", choice.weight},
           {"speed", choice.speed},
           {"staleness", choice.staleness},
+          {"score", choice.score},
+          {"score_before", choice.score_before},
           {"reason", choice.reason}};
 }
 

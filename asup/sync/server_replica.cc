@@ -101,6 +101,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   ps::Setup setup() const;
   void move_parameters();
   void check_unchanged();
+  double weight_of_step() const;
   void step_local();
   void wait();
 
@@ -132,7 +133,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team tea
     : workers_(workers),
       options_(options),
       model_(module, optimizer),
-      rule_(sync::rule_of(optimizer)),
+      rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
       sharing_(share(model_, options.local)),
       collector_(workers, agreed(), sync::backwards(sharing_.shared.size()),
                  {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
@@ -229,7 +230,7 @@ void ServerReplicaOfClient::second_backward() {
 void ServerReplicaOfClient::finish_round() {
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.lr = sync::learning_rate_of(model_.optimizer());
+  figures_.lr = sync::learning_rate_of(model_.optimizer()) * weight_of_step();
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
   client_->commit(figures_);
@@ -263,6 +264,15 @@ void ServerReplicaOfClient::check_unchanged() {
           "make the replica after freezing",
           name);
   model_.check_unchanged();
+}
+
+// Servers take a push for as much of a step as it has samples of a whole batch. All of an epoch's
+// shorter last batch is a step too.
+double ServerReplicaOfClient::weight_of_step() const {
+  if (!options_.work || options_.work->last_batch == 0) return 1;
+  const ps::pace::Work& work = *options_.work;
+  const bool is_last = release_.step % work.steps_per_epoch == work.steps_per_epoch - 1;
+  return is_last ? static_cast<double>(work.batch) / static_cast<double>(work.last_batch) : 1;
 }
 
 // The user's optimizer moves the parameters that stay here; it skips those without a gradient.
