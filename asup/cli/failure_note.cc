@@ -33,9 +33,15 @@ std::string FailureNote::variable() const {
   return std::string(kVariable) + "=" + (folder_.empty() ? "" : folder_ + "/reason");
 }
 
-std::string FailureNote::read() const {
+std::string FailureNote::read() const { return read_file("reason"); }
+
+std::string FailureNote::read_of(int pid) const {
+  return read_file("reason." + std::to_string(pid));
+}
+
+std::string FailureNote::read_file(const std::string& name) const {
   if (folder_.empty()) return "";
-  std::ifstream in(folder_ + "/reason");
+  std::ifstream in(folder_ + "/" + name);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -48,9 +54,7 @@ bool FailureNote::leave(const std::string& reason) {
   const bool written =
       ::write(fd.get(), reason.data(), reason.size()) == static_cast<ssize_t>(reason.size());
   // A link to an existing name fails: the first reason stays.
-  const bool left = written && (::link(own.c_str(), path) == 0 || ::access(path, F_OK) == 0);
-  ::unlink(own.c_str());
-  return left;
+  return written && (::link(own.c_str(), path) == 0 || ::access(path, F_OK) == 0);
 }
 
 }  // namespace asup::cli

@@ -1,5 +1,6 @@
-// Where the first worker that fails leaves its reason for the launcher, which ends with it. Ranks
-// of one host only: what happens on others is told by their output. Used from one thread.
+// Where workers and servers that fail leave their reasons for the launcher, which ends with the one
+// that counts. Those of one host only: what happens on others is told by their output. Used from
+// one thread.
 #pragma once
 
 #include <string>
@@ -15,13 +16,16 @@ class FailureNote {
 
   // "NAME=value", for the workers' environment.
   std::string variable() const;
-  // The reason, or "" where none was left.
+  // The first reason, or that of one process; "" where none was left.
   std::string read() const;
+  std::string read_of(int pid) const;
 
-  // In a worker: leaves the reason unless somebody else did before; false where there is no place.
+  // In a worker or a server: leaves its reason; false where there is no place.
   static bool leave(const std::string& reason);
 
  private:
+  std::string read_file(const std::string& name) const;
+
   std::string folder_;
 };
 

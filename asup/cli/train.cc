@@ -23,6 +23,7 @@
 #include "asup/train/progress.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/stop.h"
+#include "asup/train/strategy.h"
 #include "asup/train/trainer.h"
 
 namespace asup::cli {
@@ -148,6 +149,9 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--worker"};
   for (const auto& flag : train::to_flags(config)) options.program.push_back(flag);
   options.ranks = static_cast<int>(config.workers);
+  options.servers = static_cast<int>(config.servers);
+  options.server_program = options.program;
+  if (train::strategy_of(config).survives_loss()) options.on_loss = launch::OnLoss::go_on;
   if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
   options.interface = config.interface;
   options.links = config.links;
@@ -158,14 +162,24 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   return options;
 }
 
+// What the process to blame said itself, if it could.
+std::string reason_of(const launch::JobResult& result, launch::OnLoss on_loss,
+                      const FailureNote& note) {
+  const bool failed = result.exit_status != 0 && result.exit_status <= 128;
+  if (!failed || (result.culprit && result.culprit->killed())) return "";
+  // The first to leave a reason may be a worker that the job did without.
+  if (on_loss == launch::OnLoss::end) return note.read();
+  return result.culprit ? note.read_of(result.culprit->pid) : "";
+}
+
 int launch_workers(const TrainConfig& config) {
   const FailureNote note;
-  const auto result = launch::run(launch_options(config, note));
+  const auto options = launch_options(config, note);
+  const auto result = launch::run(options);
   const Terminal terminal(STDOUT_FILENO);
   if (terminal.live()) terminal.write("\x1b[?25h");  // a killed worker left the cursor hidden
   if (result.message.empty()) return result.exit_status;
-  const bool killed = result.culprit && result.culprit->killed();
-  const std::string reason = killed || result.exit_status > 128 ? "" : note.read();
+  const std::string reason = reason_of(result, options.on_loss, note);
   print_last_line("asup train", reason.empty() ? result.message : reason);
   return result.exit_status;
 }
@@ -173,6 +187,22 @@ int launch_workers(const TrainConfig& config) {
 void check_folder(const TrainConfig& config) {
   const bool in_place = !config.resume.empty() && config.out == config.resume;
   if (!in_place) RunFolder(config.out).check_can_create();
+}
+
+bool needs_servers(const TrainConfig& config) {
+  return Strategy{.sync = config.sync}.needs_servers();
+}
+
+// The launcher counts, and what was said must agree with it.
+void settle_roles(TrainConfig& config, const ConfigDraft& draft, const net::JoinOptions& identity) {
+  const net::Roles roles = identity.roles();
+  const auto settle = [&](const char* name, std::int64_t& said, int started) {
+    require(!draft.given(name) || said == started, "{} = {}, but {} started {}: leave {} out", name,
+            said, identity.launcher, roles.describe(), name);
+    said = started;
+  };
+  settle("workers", config.workers, roles.workers);
+  settle("servers", config.servers, roles.servers);
 }
 
 int run_train(const TrainFlags& flags) {
@@ -184,17 +214,19 @@ int run_train(const TrainFlags& flags) {
   TrainConfig config = draft.config();
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
-  const net::Roles roles = identity.roles();
-  require(!inside || !draft.given("workers") || config.workers == roles.workers,
-          "workers = {}, but {} started {}: leave workers out", config.workers, identity.launcher,
-          roles.describe());
-  if (inside) config.workers = roles.workers;
+  if (inside) settle_roles(config, draft, identity);
+  require(!needs_servers(config) || config.servers > 0 || !(inside || draft.given("servers")),
+          "sync = {} keeps the parameters on servers, and there are none: {}", config.sync,
+          inside ? "start the job with asup run --servers N, or under other launchers with "
+                   "ASUP_SERVERS=N, which makes servers of the last N processes"
+                 : "leave servers out for one, or say how many");
   config = train::resolve(config);
   fill_in_folder(config);
   if (flags.worker) return train_for_launcher(config, identity);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers == 1 && config.hosts.empty()) return train_here(config, identity);
+  if (config.workers + config.servers == 1 && config.hosts.empty())
+    return train_here(config, identity);
   train::check_inputs(config);
   return launch_workers(config);
 }

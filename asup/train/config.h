@@ -56,9 +56,13 @@ struct TrainConfig {
 
   // Who works on it, and how they stay in step.
   std::int64_t workers = 2;
+  std::int64_t servers = 0;
   std::string hosts;
   std::int64_t threads = 0;
   std::string sync = "allreduce";
+  std::string pace = "auto";
+  std::int64_t staleness = 0;
+  std::int64_t backup = 0;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

@@ -16,6 +16,18 @@ BufferSync buffer_sync(const std::string& name) {
   return BufferSync::average;
 }
 
+void check_roles(const Job& job, const Strategy& strategy) {
+  require(
+      !strategy.needs_servers() || job.servers() > 0,
+      "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
+      "--servers 1",
+      strategy.sync);
+  require(strategy.needs_servers() || job.servers() == 0,
+          "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
+          "it without servers",
+          job.servers(), strategy.sync);
+}
+
 // Hands everything on to a replica whose communicator it owns.
 class DistributedReplica final : public Replica {
  public:
@@ -45,7 +57,9 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 }
 
 std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
-                                    torch::optim::Optimizer& optimizer, const Strategy& strategy) {
+                                    torch::optim::Optimizer& optimizer, const Strategy& chosen) {
+  const Strategy strategy = chosen.settled();
+  check_roles(job, strategy);
   auto control = train::make_communicator(job, strategy);
   auto communicator =
       train::make_communicator(job, strategy, train::find_rates(job, *control, strategy));

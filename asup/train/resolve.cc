@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -17,9 +18,16 @@ void unused(const TrainConfig& config, std::string_view name, std::string_view b
           name, value, because);
 }
 
-void check_sync(const TrainConfig& config) {
-  require(config.sync == "allreduce",
-          "sync = {} is not available in this version of asup; sync = allreduce is.", config.sync);
+void settle_sync(TrainConfig& config) {
+  const bool servers = Strategy{.sync = config.sync}.needs_servers();
+  if (!servers) unused(config, "servers", fmt::format("sync = {} has none", config.sync));
+  if (servers && config.servers == 0) config.servers = 1;
+  require(config.backup == 0 || config.backup < config.workers,
+          "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
+          config.backup, config.workers);
+  const Strategy strategy = strategy_of(config);
+  config.pace = strategy.pace;
+  config.staleness = strategy.staleness;
 }
 
 void check_portions(const TrainConfig& config) {
@@ -91,7 +99,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 }
 
 TrainConfig resolve(TrainConfig config) {
-  check_sync(config);
+  settle_sync(config);
   check_portions(config);
   check_optimizer(config);
   check_schedule(config);

@@ -46,9 +46,13 @@ const std::vector<Setting>& table() {
       {"seed", "Optimizer", &C::seed, "of first weights, order of samples, augmentation and dropout", kWhole, {}, Scope::fixed},
 
       {"workers", "Workers", &C::workers, "processes that train together", {1, 4096}, {}, Scope::fixed},
+      {"servers", "Workers", &C::servers, "processes beside the workers that keep the parameters, for sync server and asup; 0: one where they are needed", {0, 4096}},
       {"hosts", "Workers", &C::hosts, "hosts to start them on over ssh, a,b,c; empty: this one"},
       {"threads", "Workers", &C::threads, "threads of a worker; 0: its share of the host's cores", {0, 1024}},
       {"sync", "Workers", &C::sync, "how workers stay in step; this version has allreduce", {}, {"allreduce", "server", "asup", "local", "diloco", "adpsgd", "gossip"}, Scope::fixed},
+      {"pace", "Workers", &C::pace, "sync server: who waits for whom: bsp all for all, ssp for those more than staleness steps behind, asp nobody, adaptive as it goes; auto: bsp, and adaptive for sync asup", {}, {"auto", "bsp", "ssp", "asp", "adaptive"}},
+      {"staleness", "Workers", &C::staleness, "pace ssp: steps that the fastest worker may be ahead of the slowest; 0: 4", {0, 1e6}},
+      {"backup", "Workers", &C::backup, "pace bsp: workers that a step does not wait for; it takes the first of the others", {0, 4095}},
       {"buffers", "Workers", &C::buffers, "BatchNorm statistics: each worker's own, rank 0's, or the average", {}, {"local", "broadcast", "average"}, Scope::fixed},
       {"bucket-mb", "Workers", &C::bucket_mb, "gradients travel in buckets of about so many megabytes", {0, 4096, true, false}},
       {"algorithm", "Workers", &C::algorithm, "of the all-reduce; auto: the best for the links"},

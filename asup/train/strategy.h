@@ -1,6 +1,7 @@
 // The declared choice of how workers stay in step. Values only; safe from any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "asup/base/clock.h"
@@ -12,20 +13,32 @@ namespace asup {
 // Members are named as flags and TOML keys are; train/settings.h says what each means.
 struct Strategy {
   std::string sync = "allreduce";
+  std::string pace = "auto";      // of sync server: bsp, ssp, asp or adaptive
+  std::int64_t staleness = 0;     // of pace ssp; 0: 4
+  std::int64_t backup = 0;        // workers that pace bsp does not wait for
   std::string buffers = "local";  // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
 
   // What `asup run`'s flags said, through the environment: ASUP_STRATEGY names a TOML file with
-  // some of the keys sync, buffers, bucket-mb, algorithm and timeout; ASUP_SYNC, ASUP_BUFFERS,
-  // ASUP_BUCKET_MB, ASUP_ALGORITHM and ASUP_TIMEOUT go before it. Throws BadInput that says which
-  // variable or line is wrong.
+  // some of the keys sync, pace, staleness, backup, buffers, bucket-mb, algorithm and timeout;
+  // ASUP_SYNC, ASUP_PACE, …, ASUP_BUCKET_MB, ASUP_ALGORITHM and ASUP_TIMEOUT go before it. Throws
+  // BadInput that says which variable or line is wrong.
   static Strategy from(const net::Environment& environment);
+
+  // With what was left open filled in: sync asup is the server at an adaptive pace. Throws BadInput
+  // for choices that do not go together.
+  Strategy settled() const;
+
+  bool needs_servers() const { return sync == "server" || sync == "asup"; }
+  // The others go on when a worker is lost. Needs: settled().
+  bool survives_loss() const { return needs_servers() && pace != "bsp"; }
 };
 
 namespace train {
+// Settled. Throws BadInput for what this version does not have, too.
 Strategy strategy_of(const TrainConfig& config);
-}
+}  // namespace train
 
 }  // namespace asup

@@ -111,6 +111,40 @@ TEST(AsupServer, IsNotForPeople) {
   EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("server")));
 }
 
+TEST(AsupTrain, RefusesServersThatDoNotFit) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"train", "--servers", "1"}, "servers = 1 has no effect: sync = allreduce has none"},
+      {{"train", "--sync", "server", "--servers", "0"},
+       "keeps the parameters on servers, and there are none: leave servers out for one"},
+      {{"train", "--sync", "server", "--pace", "fast"}, "'fast' is none of auto, bsp, ssp"},
+      {{"train", "--sync", "asup", "--pace", "bsp"}, "sync = asup is the server at an adaptive"},
+      {{"train", "--pace", "ssp"}, "pace = ssp has no effect"},
+      {{"train", "--sync", "server", "--servers", "-1"}, "allowed: 0 … 4096"},
+  };
+  for (const auto& [words, message] : cases) {
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << message;
+    EXPECT_THAT(ended.last_error, HasSubstr(message));
+  }
+}
+
+TEST(AsupTrain, InsideAJobTheLauncherCountsTheServers) {
+  const auto complaint = [](std::vector<std::string> launcher, std::vector<std::string> flags) {
+    launcher.insert(launcher.begin(), {"run", "-n", "2"});
+    launcher.insert(launcher.end(), {"--", program_path(), "train"});
+    launcher.insert(launcher.end(), flags.begin(), flags.end());
+    const auto program = start(launcher);
+    EXPECT_EQ(program->wait(Seconds(40)), 1);
+    return program->err();
+  };
+  EXPECT_THAT(complaint({"--servers", "1"}, {"--data", "synthetic"}),
+              HasSubstr("servers = 1 has no effect: sync = allreduce has none"));
+  EXPECT_THAT(complaint({"--servers", "1"}, {"--sync", "server", "--servers", "2"}),
+              HasSubstr("servers = 2, but asup run started 2 workers and 1 server"));
+  EXPECT_THAT(complaint({}, {"--sync", "server"}),
+              HasSubstr("there are none: start the job with asup run --servers N"));
+}
+
 TEST(AsupAgent, IsNotForPeople) { EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("agent"))); }
 
 }  // namespace

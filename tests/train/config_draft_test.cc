@@ -112,6 +112,25 @@ TEST(Resolve, RefusesWhatCannotWork) {
               HasSubstr("needs a momentum"));
 }
 
+TEST(Resolve, RefusesPacesAndServersThatDoNotGoTogether) {
+  EXPECT_EQ(complaint([](auto& c) { c.servers = 2; }),
+            "servers = 2 has no effect: sync = allreduce has none. Leave it out.");
+  EXPECT_EQ(complaint([](auto& c) { c.pace = "asp"; }),
+            "pace = asp has no effect: sync = allreduce has no servers, whose pace it is. Leave it "
+            "out.");
+  EXPECT_THAT(complaint([](auto& c) { c.staleness = 4; }),
+              StartsWith("staleness = 4 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.backup = 1; }), StartsWith("backup = 1 has no effect"));
+  EXPECT_EQ(complaint([](auto& c) { c.sync = "server", c.pace = "asp", c.staleness = 4; }),
+            "staleness = 4 has no effect: the pace is asp, not ssp. Leave it out.");
+  EXPECT_EQ(complaint([](auto& c) { c.sync = "server", c.pace = "ssp", c.backup = 1; }),
+            "backup = 1 has no effect: the pace is ssp, not bsp. Leave it out.");
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "server", c.workers = 2, c.backup = 2; }),
+              StartsWith("backup = 2 leaves none of the 2 workers to wait for"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "asup", c.pace = "bsp"; }),
+              StartsWith("sync = asup is the server at an adaptive pace, and pace = bsp another"));
+}
+
 TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
   EXPECT_EQ(complaint([](auto& c) { c.momentum = 0.5, c.optimizer = "adam"; }),
             "momentum = 0.5 has no effect: adam has a momentum of its own. Leave it out.");

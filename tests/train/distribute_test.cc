@@ -49,6 +49,27 @@ TEST(Strategy, MistakesAreNamed) {
               HasSubstr("batch is a setting of `asup train`, not of a strategy"));
 }
 
+TEST(Strategy, IsSettled) {
+  const Strategy usual = Strategy{.sync = "server"}.settled();
+  EXPECT_EQ(usual.pace, "bsp");
+  EXPECT_FALSE(usual.survives_loss());
+  const Strategy bounded = Strategy{.sync = "server", .pace = "ssp"}.settled();
+  EXPECT_EQ(bounded.staleness, 4);
+  EXPECT_TRUE(bounded.survives_loss());
+  const Strategy adaptive = Strategy{.sync = "asup"}.settled();
+  EXPECT_EQ(adaptive.sync, "server");
+  EXPECT_EQ(adaptive.pace, "adaptive");
+  EXPECT_EQ(adaptive.settled().pace, "adaptive") << "once more changes nothing";
+  EXPECT_FALSE(Strategy{}.settled().needs_servers());
+  EXPECT_FALSE(Strategy{}.settled().survives_loss());
+  EXPECT_THAT(message_of<BadInput>([] { Strategy{.sync = "server", .pace = "fast"}.settled(); }),
+              HasSubstr("pace = 'fast' is none of bsp, ssp, asp, adaptive"));
+  EXPECT_THAT(message_of<BadInput>([] {
+                Strategy::from(environment({{"ASUP_PACE", "asp"}}));
+              }),
+              HasSubstr("pace = asp has no effect"));
+}
+
 torch::nn::Linear row(const torch::Tensor& weight) {
   torch::nn::Linear linear(torch::nn::LinearOptions(3, 1).bias(false));
   torch::NoGradGuard no_grad;
@@ -96,9 +117,22 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
       return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
     };
     EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("not available in this version"));
+    EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal({.pace = "asp"}), HasSubstr("pace = asp has no effect"));
     EXPECT_THAT(refusal({.bucket_mb = 0}), HasSubstr("bucket-mb"));
     EXPECT_THAT(refusal({.algorithm = "spiral"}), HasSubstr("spiral"));
   });
+}
+
+TEST(Distribute, HasNoUseForServersThatWouldSitIdle) {
+  const auto body = [](Job& job) {
+    if (job.is_server()) return job.wait_for_workers_to_leave();
+    torch::nn::Linear model(3, 1);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    EXPECT_THAT(message_of<BadInput>([&] { distribute(job, model, optimizer); }),
+                HasSubstr("this job has 1 servers, and sync = allreduce has no use for them"));
+  };
+  run_ranks(2, net::LinkKind::inproc, body, 1);
 }
 
 }  // namespace
