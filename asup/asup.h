@@ -5,6 +5,8 @@
 #include "asup/collective/communicator.h"
 #include "asup/data/sampler.h"
 #include "asup/net/job.h"
+#include "asup/optim/asup_momentum.h"
+#include "asup/optim/lars.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/sync_batch_norm.h"
 #include "asup/train/distribute.h"

@@ -44,8 +44,7 @@ void check_portions(const TrainConfig& config) {
 }
 
 void check_optimizer(const TrainConfig& config) {
-  const bool has_momentum = config.optimizer == "sgd" || config.optimizer == "rmsprop";
-  if (!has_momentum) {
+  if (config.optimizer == "adam" || config.optimizer == "adamw") {
     unused(config, "momentum", fmt::format("{} has a momentum of its own", config.optimizer));
   }
   if (!config.nesterov) return;
@@ -73,8 +72,15 @@ void check_data(const TrainConfig& config) {
   }
 }
 
+double usual_learning_rate(const std::string& optimizer) {
+  if (optimizer == "sgd") return 0.05;
+  if (optimizer == "lars") return 1;       // times a ratio of about 0.001
+  if (optimizer == "asup") return 0.0003;  // momentum makes it ten times as much
+  return 0.001;
+}
+
 void fill_in(TrainConfig& config) {
-  if (config.lr == 0) config.lr = config.optimizer == "sgd" ? 0.05 : 0.001;
+  if (config.lr == 0) config.lr = usual_learning_rate(config.optimizer);
   if (config.epochs == 0 && config.steps == 0) config.epochs = 5;
 }
 

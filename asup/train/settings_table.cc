@@ -34,9 +34,9 @@ const std::vector<Setting>& table() {
       {"accumulate", "Length", &C::accumulate, "a worker's part of a batch is worked on in so many portions, to save memory", {1, 65536}, {}, Scope::fixed},
       {"remainder", "Length", &C::remainder, "samples at an epoch's end that fill no batch: a shorter last batch, leave them out, or fill it up", {}, {"keep", "drop", "pad"}, Scope::fixed},
 
-      {"optimizer", "Optimizer", &C::optimizer, "how gradients change weights", {}, {"sgd", "adam", "adamw", "rmsprop"}, Scope::fixed},
-      {"lr", "Optimizer", &C::lr, "learning rate; 0: 0.05 for sgd, 0.001 for the others", {0, 1000}},
-      {"momentum", "Optimizer", &C::momentum, "of sgd and rmsprop", {0, 1, false, true}},
+      {"optimizer", "Optimizer", &C::optimizer, "how gradients change weights", {}, {"sgd", "adam", "adamw", "rmsprop", "lars", "asup"}, Scope::fixed},
+      {"lr", "Optimizer", &C::lr, "learning rate; 0: 0.05 for sgd, 1 for lars, 0.0003 for asup, 0.001 for the others", {0, 1000}},
+      {"momentum", "Optimizer", &C::momentum, "of sgd, rmsprop, lars and asup", {0, 1, false, true}},
       {"nesterov", "Optimizer", &C::nesterov, "Nesterov's momentum, for sgd"},
       {"weight-decay", "Optimizer", &C::weight_decay, "pull of every weight towards 0", {0, 10}},
       {"schedule", "Optimizer", &C::schedule, "course of the learning rate after the warm-up", {}, {"constant", "cosine", "step"}},

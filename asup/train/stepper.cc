@@ -2,6 +2,8 @@
 
 #include "asup/base/error.h"
 #include "asup/data/sharding.h"
+#include "asup/optim/asup_momentum.h"
+#include "asup/optim/lars.h"
 
 namespace asup::train {
 
@@ -24,6 +26,14 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& confi
   if (config.optimizer == "adamw") {
     return std::make_unique<torch::optim::AdamW>(
         parameters, torch::optim::AdamWOptions(config.lr).weight_decay(decay));
+  }
+  if (config.optimizer == "lars") {
+    return std::make_unique<optim::Lars>(
+        parameters, optim::LarsOptions(config.lr).momentum(config.momentum).weight_decay(decay));
+  }
+  if (config.optimizer == "asup") {
+    return std::make_unique<optim::AsupMomentum>(
+        parameters, optim::AsupOptions(config.lr).momentum(config.momentum).weight_decay(decay));
   }
   check(config.optimizer == "rmsprop", "no optimizer {}", config.optimizer);
   return std::make_unique<torch::optim::RMSprop>(

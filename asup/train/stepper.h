@@ -9,7 +9,7 @@
 
 namespace asup::train {
 
-// sgd, adam, adamw or rmsprop, with the configuration's options.
+// The one that config.optimizer names, with the configuration's options.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model);
 

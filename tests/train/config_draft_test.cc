@@ -97,6 +97,12 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
   adam.steps = 10;
   EXPECT_EQ(resolve(adam).lr, 0.001);
   EXPECT_EQ(resolve(adam).epochs, 0);
+  TrainConfig config;
+  config.optimizer = "lars";
+  EXPECT_EQ(resolve(config).lr, 1);
+  config.optimizer = "asup";
+  config.momentum = 0.5;
+  EXPECT_EQ(resolve(config).lr, 0.0003);
 }
 
 TEST(Resolve, RefusesWhatCannotWork) {

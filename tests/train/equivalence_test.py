@@ -40,6 +40,12 @@ class Equivalence(Case):
         alone = self.train("one", *flags, "--workers=1")
         self.assert_same_course(self.train("cut", *flags, "--workers=2", "--accumulate=5"), alone)
 
+    def test_optimizers_of_our_own(self):
+        for optimizer in "lars", "asup":
+            flags = ["--steps=30", f"--optimizer={optimizer}"]
+            alone = self.train(f"one-{optimizer}", *flags, "--workers=1")
+            self.assert_same_course(self.train(f"two-{optimizer}", *flags, "--workers=2"), alone)
+
     def test_remainders_can_be_dropped_or_filled_up(self):
         flags = ["--epochs=1", "--workers=2"]
         dropped = self.train("drop", *flags, "--remainder=drop")

@@ -30,6 +30,15 @@ class Resume(Case):
         self.resume(parts)
         self.assert_same_end(parts, whole)
 
+    def test_optimizers_of_our_own_go_on(self):
+        for optimizer in "lars", "asup":
+            flags = [*RUN, f"--optimizer={optimizer}"]
+            whole = self.train(f"whole-{optimizer}", *flags)
+            parts = self.train(f"parts-{optimizer}", *flags, "--stop-at=25")
+            self.resume(parts)
+            self.assert_same_end(parts, whole)
+            self.assertLess(whole.losses[-1], whole.losses[0])  # it learns
+
     # Three ranks over TCP add up in the order of a ring, which depends on how buckets lie.
     def test_rings_repeat_their_bits(self):
         flags = [*RUN, "--workers=3", "--links=tcp", "--model=cnn", "--width=4",

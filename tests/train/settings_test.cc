@@ -68,8 +68,9 @@ TEST(Settings, RefusalsSayNameValueAndWhatIsAllowed) {
   EXPECT_THAT(refusal("lr", "nan"), HasSubstr("out of range"));
   EXPECT_THAT(refusal("lr", "-1"), HasSubstr("-1 is out of range (allowed: 0 … 1000)"));
   EXPECT_EQ(refusal("nesterov", "maybe"), "--nesterov: 'maybe' is not true or false");
-  EXPECT_EQ(refusal("optimizer", "sdg"),
-            "--optimizer: 'sdg' is none of sgd, adam, adamw, rmsprop; did you mean 'sgd'?");
+  EXPECT_EQ(
+      refusal("optimizer", "sdg"),
+      "--optimizer: 'sdg' is none of sgd, adam, adamw, rmsprop, lars, asup; did you mean 'sgd'?");
   EXPECT_THAT(refusal("eval-every", "often"),
               HasSubstr("'often' is not 'epoch', 'never' or a number of steps"));
   EXPECT_THAT(refusal("eval-every", "0"), HasSubstr("0 is out of range"));
