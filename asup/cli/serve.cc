@@ -4,6 +4,7 @@
 
 #include "asup/base/log.h"
 #include "asup/net/job.h"
+#include "asup/ps/serve.h"
 
 namespace asup::cli {
 
@@ -12,7 +13,7 @@ int serve(const net::JoinOptions& identity) {
   // Workers that are asked to end need the servers until they have: those end with the last worker.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
   Job job = Job::join(identity);
-  job.wait_for_workers_to_leave();
+  ps::serve(job, {.patience = identity.call_timeout});
   return 0;
 }
 

@@ -119,6 +119,8 @@ void HeadOffice::left(int worker) {
   carry_out(head_.left(worker, now()));
 }
 
+void HeadOffice::ask_fence() { carry_out(head_.fence_soon(now())); }
+
 Deadline HeadOffice::wake() const {
   const auto at = head_.wake();
   return at ? began_ + std::chrono::duration_cast<Clock::duration>(Seconds(*at)) : Deadline::max();

@@ -99,6 +99,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
     if (is_head() && kind == Kind::arrive) return office_->arrived(member);
+    if (is_head() && kind == Kind::ask_fence) return office_->ask_fence();
     if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)
       return send_text(member, head_of(Report{}), office_->report());

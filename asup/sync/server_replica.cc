@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
@@ -14,6 +13,7 @@
 #include "asup/sync/flat_space.h"
 #include "asup/sync/gradient_collector.h"
 #include "asup/sync/rule_of.h"
+#include "asup/sync/sharing.h"
 #include "asup/sync/trained_model.h"
 
 namespace asup {
@@ -29,46 +29,6 @@ std::string_view name_of(Unshared values) {
       return "own";
   }
   return "?";
-}
-
-// A whole name, or with a dot at its end all names that begin so.
-bool matches(const std::string& pattern, const std::string& name) {
-  return pattern.ends_with('.') ? name.starts_with(pattern) : name == pattern;
-}
-
-// The model's trained parameters, by who trains them.
-struct Sharing {
-  std::vector<sync::NamedTensor> shared, local;
-};
-
-Sharing share(const sync::TrainedModel& model, const std::vector<std::string>& local) {
-  std::unordered_set<const void*> optimized;
-  for (const auto& group : model.optimizer().param_groups())
-    for (const torch::Tensor& tensor : group.params())
-      optimized.insert(tensor.unsafeGetTensorImpl());
-  const auto is_local = [&](const std::string& name) {
-    return std::any_of(local.begin(), local.end(),
-                       [&](const std::string& pattern) { return matches(pattern, name); });
-  };
-  Sharing sharing;
-  for (const auto& parameter : model.trainable())
-    if (optimized.contains(parameter.tensor.unsafeGetTensorImpl()))
-      (is_local(parameter.name) ? sharing.local : sharing.shared).push_back(parameter);
-  for (const std::string& pattern : local)
-    require(std::any_of(sharing.local.begin(), sharing.local.end(),
-                        [&](const sync::NamedTensor& own) { return matches(pattern, own.name); }),
-            "the model trains no parameter '{}', which is to stay on the worker; names are such as "
-            "{}, or what they begin with and a dot",
-            pattern, model.trainable().front().name);
-  require(
-      !sharing.shared.empty(),
-      "no parameter is left to share: the optimizer has none that is not to stay on the worker");
-  for (const auto& [name, tensor] : sharing.shared)
-    require(sync::dtype_of(tensor) == Dtype::f32,
-            "parameter {} is {}: servers keep f32 parameters only; convert the model, or let the "
-            "parameter stay on the worker",
-            name, sync::describe(tensor));
-  return sharing;
 }
 
 class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
@@ -87,6 +47,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void describe_batch(std::uint64_t samples, double loss) override;
   const ps::Release& release() const override { return release_; }
   void arrive() override;
+  void ask_for_fence() override { client_->ask_for_fence(); }
   const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
   void save(const std::string& path) override { client_->save(path); }
   std::string report() override { return client_->report(); }
@@ -110,7 +71,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   const ServerReplicaOptions options_;
   sync::TrainedModel model_;
   const kernels::Rule rule_;
-  const Sharing sharing_;
+  const sync::Sharing sharing_;
   std::vector<sync::NamedTensor> unshared_;
   sync::FlatSpace space_;
   std::unique_ptr<ps::Client> client_;
@@ -134,7 +95,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team tea
       options_(options),
       model_(module, optimizer),
       rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
-      sharing_(share(model_, options.local)),
+      sharing_(sync::share(model_, options.local)),
       collector_(workers, agreed(), sync::backwards(sharing_.shared.size()),
                  {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
                  /*notes=*/0, *this) {

@@ -79,6 +79,10 @@ class ServerReplica : public Replica {
   // after every fence.
   virtual void arrive() = 0;
 
+  // Where workers lease samples: all are to meet at a fence at the end of the step that is being
+  // dealt out.
+  virtual void ask_for_fence() = 0;
+
   // Buffers and local parameters, which average_buffers() makes equal as `evaluate_with` says.
   virtual const std::vector<sync::NamedTensor>& unshared() const = 0;
 

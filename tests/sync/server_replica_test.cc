@@ -206,7 +206,7 @@ TEST(ServerReplica, GradientsThatAreNoNumbersMayEndTheJob) {
 // Server 1 is gone before it has heard anything.
 TEST(ServerReplica, ALostServerIsNamed) {
   const auto play = [](Job& job) {
-    const ps::Team team{job.mesh(), job.roster().generation << 24 | 0xffffff, 1, 2};
+    const ps::Team team = ps::team_of(job);
     if (job.member() == 1) ps::Server(team, {.threads = 1, .patience = Seconds(20)}).run();
     if (job.is_server()) return;
     const auto alone = make_communicator(job);

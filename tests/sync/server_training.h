@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "asup/ps/server.h"
+#include "asup/ps/serve.h"
 #include "asup/sync/server_replica.h"
 #include "tests/sync/training.h"
 
@@ -25,7 +25,7 @@ inline void train_with_servers(int workers, int servers, net::LinkKind links,
                                const std::function<void(const ServerStage&)>& body) {
   torch::set_num_threads(1);
   const auto play = [&](Job& job) {
-    const ps::Team team{job.mesh(), job.roster().generation << 24 | 0xffffff, workers, servers};
+    const ps::Team team = ps::team_of(job);
     if (job.is_server()) {
       ps::Server(team, {.threads = 2, .patience = Seconds(20)}).run();
       return;
