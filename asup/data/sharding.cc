@@ -55,11 +55,18 @@ ShardedBatches::ShardedBatches(std::size_t size, std::uint64_t seed, int rank, i
       steps_(count_steps(size, global_batch, remainder)) {}
 
 std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step) const {
-  const Part part = part_of(global_count(epoch, step), rank_, ranks_);
+  return indices(epoch, step, part_of(global_count(epoch, step), rank_, ranks_));
+}
+
+std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step,
+                                                  Part samples) const {
+  check(samples.begin <= samples.end && samples.end <= global_count(epoch, step),
+        "samples {} to {} of a step that has {}", samples.begin, samples.end,
+        global_count(epoch, step));
   const Order order = this->order(epoch);
   std::vector<std::int64_t> indices;
-  indices.reserve(part.size());
-  for (std::size_t i = part.begin; i < part.end; ++i)
+  indices.reserve(samples.size());
+  for (std::size_t i = samples.begin; i < samples.end; ++i)
     indices.push_back((*order)[(step * global_batch_ + i) % order->size()]);  // %: pad
   return indices;
 }

@@ -72,6 +72,10 @@ class ShardedBatches {
   // This rank's samples of a step. needs: step < steps_per_epoch().
   std::vector<std::int64_t> indices(std::uint64_t epoch, std::size_t step) const;
 
+  // Samples [begin, end) of a step's global batch, for ranks that are told which ones to work on.
+  // needs: end <= global_count().
+  std::vector<std::int64_t> indices(std::uint64_t epoch, std::size_t step, Part samples) const;
+
   // Samples of a step on all ranks together. A rank that averages its loss over its own samples
   // weighs it by indices().size() / global_count() for the average over the global batch.
   std::size_t global_count(std::uint64_t epoch, std::size_t step) const;

@@ -42,10 +42,8 @@ class Mail::Letterbox : public Receiver {
     got_ += bytes.size();
   }
   void end() override {
-    const auto head = head_;
-    auto collected = std::move(collected_);
-    collected_.clear();
-    mail_.handler_.arrived(member_, head, collects_ ? Bytes(collected) : room_);
+    mail_.handler_.arrived(member_, head_, collects_ ? Bytes(collected_) : room_);
+    collected_ = {};
     wait();
   }
 
@@ -117,8 +115,15 @@ void Mail::post(int member, std::unique_ptr<Letter> letter) {
   mesh_.link(member).send(channel_, outgoing);
 }
 
+// Messages may have come before this mail was made; its handler gets them when it is.
+void Mail::open() {
+  open_ = true;
+  for (const auto& box : boxes_) box->wait();
+}
+
 bool Mail::progress() {
-  bool moved = false;
+  bool moved = !open_;
+  if (!open_) open();
   // `sent` may send.
   for (std::size_t i = 0; i < letters_.size();) {
     if (!letters_[i]->outgoing.done) {

@@ -137,6 +137,11 @@ Release Client::wait() {
   return *release_;
 }
 
+void Client::ask_for_fence() {
+  const net::Loop::Turn turn(team_.mesh.loop());
+  mail_->send(team_.head(), head_of(AskFence{}));
+}
+
 void Client::save(const std::string& path) {
   const net::Loop::Turn turn(team_.mesh.loop());
   answer_.reset();

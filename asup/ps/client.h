@@ -53,6 +53,9 @@ class Client : private net::Mail::Handler {
   // The answer to arrive() or commit(): what to do next, with these parameters.
   Release wait();
 
+  // Where workers lease samples: all are to meet at a fence at the end of the step that is being
+  // dealt out. Any worker, at any time.
+  void ask_for_fence();
   // At a fence, one worker: all servers keep what they have in files that begin with this path.
   void save(const std::string& path);
   // What the head can tell of the pace, as JSON. One worker, at a fence or after the end.

@@ -57,7 +57,7 @@ json to_json(const pace::Choice& choice) {
           {"bounds", pace::describe(choice.bounds)},
           {"workers", choice.workers},
           {"lengths", choice.lengths},
-          {"lease_seconds", choice.seconds},
+          {"worker_seconds", choice.seconds},
           {"sensitivity", choice.sensitivity},
           {"weight", choice.weight},
           {"speed", choice.speed},
@@ -118,6 +118,8 @@ void HeadOffice::left(int worker) {
   }
   carry_out(head_.left(worker, now()));
 }
+
+void HeadOffice::ask_fence() { carry_out(head_.fence_soon(now())); }
 
 Deadline HeadOffice::wake() const {
   const auto at = head_.wake();

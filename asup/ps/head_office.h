@@ -34,6 +34,7 @@ class HeadOffice {
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
+  void ask_fence();
 
   void save(int worker, const std::string& path);
   void saved(const std::string& complaint);  // by one more server

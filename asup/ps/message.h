@@ -2,7 +2,7 @@
 // only. docs/parameter_server.md tells the whole conversation.
 //
 //   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
-//   worker -> head     arrive, save, report                                     parameters
+//   worker -> head     arrive, ask_fence, save, report                          parameters
 //   server -> head     staged, saved                          head -> worker    release, saved,
 //   head -> servers    order                                                    report
 #pragma once
@@ -35,7 +35,8 @@ enum class Kind : std::uint32_t {
   save,
   saved,
   report,
-  leave
+  leave,
+  ask_fence
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -99,6 +100,11 @@ struct Commit {
 // Wants parameters and work: at the start, and after every fence.
 struct Arrive {
   static constexpr Kind kKind = Kind::arrive;
+};
+
+// All are to meet as soon as may be: at the end of the step that is being dealt out.
+struct AskFence {
+  static constexpr Kind kKind = Kind::ask_fence;
 };
 
 // A server has all of a push.

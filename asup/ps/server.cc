@@ -106,6 +106,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
     if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
     if (is_head() && kind == Kind::arrive) return office_->arrived(member);
+    if (is_head() && kind == Kind::ask_fence) return office_->ask_fence();
     if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)
       return send_text(member, head_of(Report{}), office_->report());

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 
 #include "asup/base/error.h"
@@ -15,11 +14,7 @@
 namespace asup {
 namespace {
 
-std::vector<std::size_t> backwards(std::size_t count) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
+using sync::backwards;
 
 // From learned(): "order 3 2 1 0".
 std::vector<std::size_t> parse_order(const std::string& learned, std::size_t count) {

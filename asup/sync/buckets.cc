@@ -15,7 +15,7 @@ std::vector<GradientShape> shapes_of(const std::vector<NamedTensor>& parameters)
 }  // namespace
 
 Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-                 std::span<const std::size_t> order, const BucketSizes& sizes)
+                 std::span<const std::size_t> order, const BucketSizes& sizes, std::size_t notes)
     : alone_bytes_(sizes.alone_bytes),
       layout_(lay_out(shapes_of(parameters), order, sizes)),
       bucket_of_(parameters.size()),
@@ -24,15 +24,15 @@ Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& par
         order.size(), parameters.size());
   for (std::size_t b = 0; b < layout_.size(); ++b)
     for (const auto& slot : layout_[b].slots) bucket_of_[slot.gradient] = b;
-  if (alone(layout_.back().slots.front().gradient)) layout_.emplace_back();
-  const std::size_t notes = append(layout_.back(), kNotes);
+  if (notes > 0 && alone(layout_.back().slots.front().gradient)) layout_.emplace_back();
+  const std::size_t first_note = notes > 0 ? append(layout_.back(), notes) : 0;
 
   memory_ = communicator.allocate(place(layout_));
   for (const BucketLayout& bucket : layout_)
     for (const auto& slot : bucket.slots)
       views_[slot.gradient] =
           view_at(address(bucket, slot.offset), parameters[slot.gradient].tensor);
-  notes_ = torch::from_blob(address(layout_.back(), notes), {kNotes},
+  notes_ = torch::from_blob(address(layout_.back(), first_note), {static_cast<long>(notes)},
                             scalar_type_of(layout_.back().dtype));
 }
 

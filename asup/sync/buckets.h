@@ -16,8 +16,10 @@ namespace asup::sync {
 class Buckets {
  public:
   // Collective. `order` is the order in which gradients are expected (indices of parameters).
+  // `notes`: elements at the end of the last bucket, for what ranks tell each other in passing. A
+  // large gradient that comes last is then followed by a bucket of notes only.
   Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-          std::span<const std::size_t> order, const BucketSizes& sizes);
+          std::span<const std::size_t> order, const BucketSizes& sizes, std::size_t notes);
 
   std::size_t size() const { return layout_.size(); }
   const BucketLayout& layout(std::size_t bucket) const { return layout_[bucket]; }
@@ -30,9 +32,6 @@ class Buckets {
   // Whether the parameter's gradient is the whole bucket, and may travel from where it is instead.
   bool alone(std::size_t parameter) const;
 
-  // A few elements at the end of the last bucket, for what ranks tell each other in passing. A
-  // large gradient that comes last is followed by a bucket of notes only.
-  static constexpr std::size_t kNotes = 2;
   void write_note(std::size_t note, double value) { notes_[static_cast<long>(note)] = value; }
   double note(std::size_t note) const { return notes_[static_cast<long>(note)].item<double>(); }
 

@@ -59,10 +59,9 @@ Totals totals_from(const Json& json) {
 
 at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
 
-// Buffers, and the random generator's state under a name that no module can give.
-std::vector<sync::NamedTensor> rank_state(const torch::nn::Module& module,
-                                          const torch::Tensor& random) {
-  auto tensors = sync::buffers_of(module);
+// A rank's own, and the random generator's state under a name that no module can give.
+std::vector<sync::NamedTensor> rank_state(const Trained& trained, const torch::Tensor& random) {
+  auto tensors = trained.own;
   tensors.push_back({"(random generator)", random});
   return tensors;
 }
@@ -89,6 +88,7 @@ void unpack_optimizer(const std::string& bytes, torch::optim::Optimizer& optimiz
 }
 
 std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
+std::string optimizer_of(const std::string& section) { return "optimizer of " + section; }
 
 // Runs `action`, and makes its complaint every rank's.
 template <typename Action>
@@ -149,43 +149,58 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
 }
 
 void save_checkpoint(Communicator& communicator, const std::string& path,
-                     const CheckpointInfo& info, const torch::nn::Module& module,
-                     const torch::optim::Optimizer& optimizer) {
-  const auto ranks =
-      gather_texts(communicator, pack_tensors(rank_state(module, generator().get_state())));
+                     const CheckpointInfo& info, const Trained& trained) {
+  const std::string optimizer = pack_optimizer(trained.optimizer);
+  const auto names = gather_texts(communicator, section_of_rank(trained.rank));
+  const auto states =
+      gather_texts(communicator, pack_tensors(rank_state(trained, generator().get_state())));
+  const auto optimizers = gather_texts(communicator, trained.own_optimizer ? optimizer : "");
   together(communicator, [&] {
     if (communicator.rank() != 0) return;
     CheckpointFile file;
     file.header = header_of(info);
-    file.sections.push_back({"parameters", pack_tensors(sync::parameters_of(module))});
-    file.sections.push_back({"optimizer", pack_optimizer(optimizer)});
-    for (int rank = 0; rank < communicator.size(); ++rank) {
-      file.sections.push_back({section_of_rank(rank), ranks[static_cast<std::size_t>(rank)]});
+    file.sections.push_back({"parameters", pack_tensors(sync::parameters_of(trained.module))});
+    file.sections.push_back({"optimizer", optimizer});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      file.sections.push_back({names[i], states[i]});
+      if (trained.own_optimizer) file.sections.push_back({optimizer_of(names[i]), optimizers[i]});
     }
     write_checkpoint_file(path, std::move(file));
   });
 }
 
 void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
-                        torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
+                        const Trained& trained) {
   const bool reads = communicator.rank() == 0;
-  const auto share = [&](const std::string& name) {
-    return broadcast_text(communicator, reads ? file.section(name) : "");
+  // The first of these sections that is there.
+  const auto share = [&](const std::string& name, const std::string& or_else) {
+    return broadcast_text(communicator,
+                          reads ? file.section(file.has_section(name) ? name : or_else) : "");
   };
-  const std::string parameters = share("parameters");
-  const std::string state = share("optimizer");
-  std::string own;
+  const std::string parameters = share("parameters", "parameters");
+  std::string own, optimizer;
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    std::string section = share(section_of_rank(rank));
-    if (rank == communicator.rank()) own = std::move(section);
+    const std::string name = section_of_rank(rank);
+    std::string state = share(name, section_of_rank(0));
+    std::string of_rank = share(optimizer_of(name), "optimizer");
+    if (rank != communicator.rank()) continue;
+    own = std::move(state);
+    optimizer = std::move(of_rank);
   }
   together(communicator, [&] {
     torch::Tensor random = generator().get_state();
-    unpack_tensors(parameters, sync::parameters_of(module));
-    unpack_optimizer(state, optimizer);
-    unpack_tensors(own, rank_state(module, random));
+    unpack_tensors(parameters, sync::parameters_of(trained.module));
+    unpack_optimizer(optimizer, trained.optimizer);
+    unpack_tensors(own, rank_state(trained, random));
     generator().set_state(random);
   });
+}
+
+void restore_parameters(Communicator& communicator, const CheckpointFile& file,
+                        torch::nn::Module& module) {
+  const std::string parameters =
+      broadcast_text(communicator, communicator.rank() == 0 ? file.section("parameters") : "");
+  together(communicator, [&] { unpack_tensors(parameters, sync::parameters_of(module)); });
 }
 
 }  // namespace asup::train

@@ -7,8 +7,10 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 #include "asup/collective/communicator.h"
+#include "asup/sync/tensors.h"
 #include "asup/train/checkpoint_file.h"
 #include "asup/train/choices.h"
 #include "asup/train/config.h"
@@ -33,6 +35,17 @@ struct CheckpointInfo {
   Totals totals;
 };
 
+// What is trained, as this rank has it.
+struct Trained {
+  torch::nn::Module& module;
+  torch::optim::Optimizer& optimizer;
+  // Tensors that differ between ranks: buffers, and parameters that each trains for itself; then
+  // the optimizer's state is each one's own too.
+  std::vector<sync::NamedTensor> own;
+  bool own_optimizer = false;
+  int rank = 0;  // in the job, of which some may have been lost
+};
+
 // Throws BadInput for a header of another form, naming `path`.
 CheckpointInfo info_of(const CheckpointFile& file, const std::string& path);
 
@@ -46,12 +59,15 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
 
 // Throws JobFailed on all ranks when rank 0 cannot write `path`; what was there is untouched.
 void save_checkpoint(Communicator& communicator, const std::string& path,
-                     const CheckpointInfo& info, const torch::nn::Module& module,
-                     const torch::optim::Optimizer& optimizer);
+                     const CheckpointInfo& info, const Trained& trained);
 
-// `file` is rank 0's; other ranks' is not looked at. Throws JobFailed on all ranks where it is of
+// `file` is rank 0's; other ranks' is not looked at. A rank that was lost when it was written gets
+// what was rank 0's own. Throws JobFailed on all ranks where it is of
 // another model or optimizer.
 void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
-                        torch::nn::Module& module, torch::optim::Optimizer& optimizer);
+                        const Trained& trained);
+// The parameters alone.
+void restore_parameters(Communicator& communicator, const CheckpointFile& file,
+                        torch::nn::Module& module);
 
 }  // namespace asup::train

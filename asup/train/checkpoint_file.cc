@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/train/sha256.h"
@@ -74,6 +76,11 @@ Json read_header(Reader& reader, const std::string& path) {
 }
 
 }  // namespace
+
+bool CheckpointFile::has_section(const std::string& name) const {
+  return std::any_of(sections.begin(), sections.end(),
+                     [&](const Section& section) { return section.name == name; });
+}
 
 const std::string& CheckpointFile::section(const std::string& name) const {
   for (const auto& section : sections) {

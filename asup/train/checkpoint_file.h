@@ -25,6 +25,7 @@ struct CheckpointFile {
   nlohmann::ordered_json header;  // "sections" in it belongs to these functions
   std::vector<Section> sections;
 
+  bool has_section(const std::string& name) const;
   // Throws BadInput where there is no section of this name.
   const std::string& section(const std::string& name) const;
 };

@@ -63,6 +63,12 @@ struct TrainConfig {
   std::string pace = "auto";
   std::int64_t staleness = 0;
   std::int64_t backup = 0;
+  double compensation = 0;
+  bool stale_lr = false;
+  std::string non_finite = "skip";
+  bool freeze_pace = false;
+  std::string local_parameters;
+  std::string evaluate_with = "average";
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

@@ -8,6 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/suggest.h"
+#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -44,21 +45,28 @@ void ConfigDraft::read_toml(const std::string& path) {
       throw BadInput(fmt::format("{}: there is no such setting{}", where,
                                  did_you_mean(name, setting_names())));
     }
+    const TrainConfig before = config_;
     assign(config_, *setting, value_of(node, where), where);
-    note(*setting, files_, where);
+    note(*setting, before, files_, where);
   }
 }
 
 void ConfigDraft::set_flag(const Setting& setting, const std::string& text) {
   const auto where = fmt::format("--{}", setting.name);
+  const TrainConfig before = config_;
   assign_text(config_, setting, text, where);
-  note(setting, kFlags, where);
+  note(setting, before, kFlags, where);
+}
+
+void ConfigDraft::note(const Setting& setting, const TrainConfig& before, int source,
+                       const std::string& where) {
+  given_[std::string(setting.name)] = source;
+  if (setting.name == "epochs" || setting.name == "steps") settle_length(setting, source, where);
+  if (config_.sync != before.sync) forget_pace(before, source);
 }
 
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
-void ConfigDraft::note(const Setting& setting, int source, const std::string& where) {
-  given_[std::string(setting.name)] = source;
-  if (setting.name != "epochs" && setting.name != "steps") return;
+void ConfigDraft::settle_length(const Setting& setting, int source, const std::string& where) {
   const bool is_epochs = setting.name == "epochs";
   const std::int64_t mine = is_epochs ? config_.epochs : config_.steps;
   std::int64_t& other = is_epochs ? config_.steps : config_.epochs;
@@ -66,6 +74,25 @@ void ConfigDraft::note(const Setting& setting, int source, const std::string& wh
   require(given_[is_epochs ? "steps" : "epochs"] != source,
           "{}: epochs and steps are two ways to say how long the run is: give one of them", where);
   other = 0;
+}
+
+// What earlier sources said of the pace, or of servers where there are none any more, belongs to
+// the way of staying in step that they chose.
+void ConfigDraft::forget_pace(const TrainConfig& before, int source) {
+  const bool had_servers = Strategy{.sync = before.sync}.needs_servers();
+  const bool has_servers = Strategy{.sync = config_.sync}.needs_servers();
+  std::vector<std::string_view> names{"pace",         "staleness", "backup",
+                                      "compensation", "stale-lr",  "freeze-pace"};
+  if (had_servers != has_servers)
+    names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
+                               "buffers", "algorithm"});
+  for (const std::string_view name : names) {
+    const auto found = given_.find(name);
+    if (found == given_.end() || found->second >= source) continue;
+    const Setting& setting = *find_setting(name);
+    assign_text(config_, setting, text_of(TrainConfig{}, setting), name);
+    given_.erase(found);
+  }
 }
 
 }  // namespace asup::train

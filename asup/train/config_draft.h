@@ -25,7 +25,10 @@ class ConfigDraft {
   const TrainConfig& config() const { return config_; }
 
  private:
-  void note(const Setting& setting, int source, const std::string& where);
+  void note(const Setting& setting, const TrainConfig& before, int source,
+            const std::string& where);
+  void settle_length(const Setting& setting, int source, const std::string& where);
+  void forget_pace(const TrainConfig& before, int source);
 
   TrainConfig config_;
   int files_ = 0;

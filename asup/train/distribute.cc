@@ -4,7 +4,9 @@
 #include "asup/base/log.h"
 #include "asup/collective/mesh_communicator.h"
 #include "asup/collective/tuning/start.h"
+#include "asup/ps/serve.h"
 #include "asup/sync/all_reduce_replica.h"
+#include "asup/sync/sharing.h"
 
 namespace asup {
 namespace {
@@ -16,25 +18,17 @@ BufferSync buffer_sync(const std::string& name) {
   return BufferSync::average;
 }
 
-void check_roles(const Job& job, const Strategy& strategy) {
-  require(
-      !strategy.needs_servers() || job.servers() > 0,
-      "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
-      "--servers 1",
-      strategy.sync);
-  require(strategy.needs_servers() || job.servers() == 0,
-          "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
-          "it without servers",
-          job.servers(), strategy.sync);
+std::size_t bucket_bytes(const Strategy& strategy) {
+  require(strategy.bucket_mb > 0, "bucket-mb = {} is out of range (allowed: above 0)",
+          strategy.bucket_mb);
+  return static_cast<std::size_t>(strategy.bucket_mb * (1 << 20));
 }
 
 // Hands everything on to a replica whose communicator it owns.
 class DistributedReplica final : public Replica {
  public:
-  DistributedReplica(std::unique_ptr<Communicator> communicator, torch::nn::Module& model,
-                     torch::optim::Optimizer& optimizer, const Strategy& strategy)
-      : communicator_(std::move(communicator)),
-        replica_(train::make_replica(*communicator_, model, optimizer, strategy)) {}
+  DistributedReplica(std::unique_ptr<Communicator> communicator, std::unique_ptr<Replica> replica)
+      : communicator_(std::move(communicator)), replica_(std::move(replica)) {}
 
   StepResult step() override { return replica_->step(); }
   void finish_exchange() override { replica_->finish_exchange(); }
@@ -59,14 +53,35 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer, const Strategy& chosen) {
   const Strategy strategy = chosen.settled();
-  check_roles(job, strategy);
+  require(strategy.sync == "allreduce" || strategy.sync == "server",
+          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
+          strategy.sync);
+  train::check_roles(job, strategy);
   auto control = train::make_communicator(job, strategy);
+  if (strategy.needs_servers()) {
+    auto replica = train::make_server_replica(job, *control, model, optimizer,
+                                              train::server_options(strategy));
+    return std::make_unique<DistributedReplica>(std::move(control), std::move(replica));
+  }
   auto communicator =
       train::make_communicator(job, strategy, train::find_rates(job, *control, strategy));
-  return std::make_unique<DistributedReplica>(std::move(communicator), model, optimizer, strategy);
+  auto replica = train::make_replica(*communicator, model, optimizer, strategy);
+  return std::make_unique<DistributedReplica>(std::move(communicator), std::move(replica));
 }
 
 namespace train {
+
+void check_roles(const Job& job, const Strategy& strategy) {
+  require(
+      !strategy.needs_servers() || job.servers() > 0,
+      "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
+      "--servers 1",
+      strategy.sync);
+  require(strategy.needs_servers() || job.servers() == 0,
+          "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
+          "it without servers",
+          job.servers(), strategy.sync);
+}
 
 std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
                                                 std::optional<collective::Rates> rates) {
@@ -89,17 +104,38 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
                                       const std::string& learned) {
-  require(strategy.sync == "allreduce",
-          "sync = {} is not available in this version of asup; sync = allreduce is.",
-          strategy.sync);
-  require(strategy.bucket_mb > 0, "bucket-mb = {} is out of range (allowed: above 0)",
-          strategy.bucket_mb);
   AllReduceOptions options;
-  options.bucket_bytes = static_cast<std::size_t>(strategy.bucket_mb * (1 << 20));
+  options.bucket_bytes = bucket_bytes(strategy);
   options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);
   options.buffers = buffer_sync(strategy.buffers);
   options.learned = learned;
   return make_all_reduce_replica(communicator, model, optimizer, options);
+}
+
+ServerReplicaOptions server_options(const Strategy& strategy) {
+  ServerReplicaOptions options;
+  options.bucket_bytes = bucket_bytes(strategy);
+  options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);
+  options.pace.kind = ps::pace::kind_of(strategy.pace);
+  if (strategy.staleness > 0) options.pace.staleness = static_cast<double>(strategy.staleness);
+  options.pace.backup = static_cast<int>(strategy.backup);
+  options.pace.stale_lr = strategy.stale_lr;
+  options.pace.non_finite = ps::pace::non_finite_of(strategy.non_finite);
+  options.pace.freeze = strategy.freeze_pace;
+  options.compensation = strategy.compensation;
+  options.local = sync::split_names(strategy.local_parameters);
+  options.evaluate_with = strategy.evaluate_with == "first" ? Unshared::first
+                          : strategy.evaluate_with == "own" ? Unshared::own
+                                                            : Unshared::average;
+  options.timeout = strategy.timeout;
+  return options;
+}
+
+std::unique_ptr<ServerReplica> make_server_replica(Job& job, Communicator& workers,
+                                                   torch::nn::Module& model,
+                                                   torch::optim::Optimizer& optimizer,
+                                                   const ServerReplicaOptions& options) {
+  return asup::make_server_replica(workers, ps::team_of(job), model, optimizer, options);
 }
 
 }  // namespace train

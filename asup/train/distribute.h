@@ -14,6 +14,7 @@
 #include "asup/collective/rates.h"
 #include "asup/net/job.h"
 #include "asup/sync/replica.h"
+#include "asup/sync/server_replica.h"
 #include "asup/train/strategy.h"
 
 namespace asup {
@@ -35,14 +36,24 @@ auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, con
 namespace train {
 
 // The parts of it, for a caller that keeps them apart. `learned`: see Replica::learned().
+
+// Throws BadInput where the job has no servers and needs some, or has some and needs none.
+void check_roles(const Job& job, const Strategy& strategy);
 std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
                                                 std::optional<collective::Rates> rates = {});
 // What algorithms are chosen by where the strategy names none; nothing where it does. Collective.
 std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
                                             const Strategy& strategy);
+// By all-reduce. needs: !strategy.needs_servers()
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
                                       const std::string& learned = "");
+// Through the job's servers, of which there is one model at a time. needs: a settled strategy
+ServerReplicaOptions server_options(const Strategy& strategy);
+std::unique_ptr<ServerReplica> make_server_replica(Job& job, Communicator& workers,
+                                                   torch::nn::Module& model,
+                                                   torch::optim::Optimizer& optimizer,
+                                                   const ServerReplicaOptions& options);
 
 }  // namespace train
 }  // namespace asup

@@ -1,10 +1,12 @@
 #include "asup/train/inputs.h"
 
 #include "asup/base/error.h"
+#include "asup/sync/sharing.h"
 #include "asup/train/check.h"
 #include "asup/train/checkpoint.h"
 #include "asup/train/config_draft.h"
 #include "asup/train/schedule.h"
+#include "asup/train/stepper.h"
 
 namespace asup::train {
 namespace {
@@ -64,7 +66,10 @@ void check_inputs(const TrainConfig& config) {
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
   const auto dataset = open_data(config, data::Split::train);
   open_data(config, data::Split::test);
-  make_model(config, *dataset);
+  const auto model = make_model(config, *dataset);
+  if (!config.local_parameters.empty())
+    sync::share(sync::TrainedModel(*model, *make_optimizer(config, *model)),
+                sync::split_names(config.local_parameters));
   const auto batches = make_batches(config, *dataset, 0);
   if (config.resume.empty()) return;
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));

@@ -2,12 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "asup/train/words.h"
 
 namespace asup::train {
 namespace {
 
 class Silence : public Observer {};
+
+std::string describe_servers(const Summary& summary) {
+  const auto server = nlohmann::json::parse(summary.server);
+  std::string text = fmt::format(
+      "{} at pace {}, {}, gradients {:.2g} steps late on average and {:.2g} at most",
+      summary.facts.servers, summary.facts.pace,
+      counted(server.value("updates", std::int64_t{0}), "update"),
+      server.value("mean_staleness_steps", 0.0), server.value("worst_staleness_steps", 0.0));
+  if (const auto dropped = server.value("samples_dropped", std::int64_t{0}); dropped > 0)
+    text += fmt::format(", {} dropped", counted(dropped, "sample"));
+  return text;
+}
 
 }  // namespace
 
@@ -24,7 +38,11 @@ std::string headline(const RunFacts& facts) {
 std::string describe_work(const RunFacts& facts) {
   const std::string workers = facts.workers == 1 ? "1 worker" : counted(facts.workers, "worker");
   std::string text = fmt::format("{} × {}", workers, counted(facts.threads, "thread"));
-  if (facts.workers > 1) text += fmt::format(" · {} over {}", facts.sync, facts.links);
+  if (facts.servers > 0)
+    text += fmt::format(" · {}, {} at pace {} over {}", facts.sync,
+                        counted(facts.servers, "server"), facts.pace, facts.links);
+  else if (facts.workers > 1)
+    text += fmt::format(" · {} over {}", facts.sync, facts.links);
   return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
 }
 
@@ -50,6 +68,7 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
     line("communication", fmt::format("{} of the time, {} sent", percent(summary.comm_share(), 1),
                                       byte_size(summary.bytes_sent)));
   }
+  if (!summary.server.empty()) line("servers", describe_servers(summary));
   line("peak memory", byte_size(summary.peak_memory_bytes));
   line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
   return out;

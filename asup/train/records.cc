@@ -63,9 +63,11 @@ json to_json(const Summary& summary) {
               {"data", facts.data},
               {"optimizer", facts.optimizer},
               {"sync", facts.sync},
+              {"pace", facts.pace},
               {"links", facts.links},
               {"convolution_path", facts.convolution_path},
               {"workers", facts.workers},
+              {"servers", facts.servers},
               {"threads", facts.threads},
               {"batch", facts.batch},
               {"parameters", facts.parameters},
@@ -78,6 +80,7 @@ json to_json(const Summary& summary) {
     out["test_accuracy"] = summary.test->test_accuracy;
     out["test_loss"] = summary.test->test_loss;
   }
+  if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
 }
 
@@ -94,6 +97,8 @@ RunFacts facts_from(const json& in) {
   in.at("data").get_to(facts.data);
   in.at("optimizer").get_to(facts.optimizer);
   in.at("sync").get_to(facts.sync);
+  facts.pace = in.value("pace", "");
+  facts.servers = in.value("servers", std::int64_t{0});
   in.at("links").get_to(facts.links);
   in.at("convolution_path").get_to(facts.convolution_path);
   in.at("workers").get_to(facts.workers);
@@ -125,6 +130,7 @@ Summary summary_from(const json& in) {
   in.at("peak_memory_bytes_max").get_to(summary.peak_memory_bytes_max);
   in.at("weights_sha256").get_to(summary.weights_sha256);
   in.at("checkpoint").get_to(summary.checkpoint);
+  if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) {
     summary.test.emplace();
     in.at("test_accuracy").get_to(summary.test->test_accuracy);

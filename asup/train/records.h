@@ -16,10 +16,12 @@ struct RunFacts {
   std::string data;
   std::string optimizer;
   std::string sync;
+  std::string pace;              // where there are servers
   std::string links;             // how the ranks reach each other, in words
   std::string convolution_path;  // its name; conv_note says how it was chosen
   std::string conv_note;
   std::int64_t workers = 1;
+  std::int64_t servers = 0;
   std::int64_t threads = 1;  // of a worker
   std::int64_t batch = 0;
   std::int64_t parameters = 0;  // numbers that are trained
@@ -74,6 +76,7 @@ struct Summary {
   std::uint64_t peak_memory_bytes_max = 0;  // of the largest rank
   std::string weights_sha256;               // over parameters and buffers, by name
   std::string checkpoint;                   // the last one's file name, or ""
+  std::string server;  // JSON: what the servers tell of the pace of this call, or ""
 
   double samples_per_s() const { return train_seconds > 0 ? samples / train_seconds : 0; }
   double comm_share() const { return train_seconds > 0 ? comm_s / train_seconds : 0; }

@@ -70,6 +70,7 @@ Json collect(const RunFolder& folder) {
   if (std::filesystem::exists(folder.evaluation_file())) {
     run["evaluation"] = read_json(folder.evaluation_file());
   }
+  if (run["summary"].contains("server")) run["server"] = run["summary"]["server"];
   return run;
 }
 

@@ -49,6 +49,15 @@ std::string tame(const std::string& name) {
   return out;
 }
 
+std::vector<fs::path> shards_of(const std::string& checkpoint) {
+  const std::string prefix = fs::path(checkpoint).filename().string() + ".shard-";
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(checkpoint).parent_path(), error))
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  return found;
+}
+
 }  // namespace
 
 std::string RunFolder::checkpoint_file(std::int64_t step) const {
@@ -104,12 +113,20 @@ std::vector<std::string> RunFolder::list_checkpoints() const try {
   throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
 }
 
+bool RunFolder::has_shards(const std::string& checkpoint) { return !shards_of(checkpoint).empty(); }
+
+void RunFolder::remove_shards(const std::string& checkpoint) {
+  std::error_code ignored;  // servers overwrite what they can, and say what they cannot
+  for (const fs::path& shard : shards_of(checkpoint)) fs::remove(shard, ignored);
+}
+
 void RunFolder::keep_checkpoints(std::int64_t count) const {
   const auto found = list_checkpoints();
   const auto all = static_cast<std::int64_t>(found.size());
   std::error_code ignored;  // one too many does no harm
   for (std::int64_t i = 0; i + count < all; ++i) {
     fs::remove(found[static_cast<std::size_t>(i)], ignored);
+    remove_shards(found[static_cast<std::size_t>(i)]);
   }
 }
 

@@ -4,6 +4,7 @@
 //   summary.json    the run in figures            report.html      the run to look at
 //   choices.json    what was chosen by measurement
 //   evaluation.json the last test in detail       checkpoints/     to resume from
+//   server.json     what the servers tell of the pace, as of the last fence
 #pragma once
 
 #include <optional>
@@ -25,6 +26,7 @@ class RunFolder {
   std::string report_file() const { return path_ + "/report.html"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
+  std::string server_file() const { return path_ + "/server.json"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string checkpoint_file(std::int64_t step) const;
 
@@ -41,8 +43,12 @@ class RunFolder {
 
   // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
   std::vector<std::string> list_checkpoints() const;
-  // Deletes all but the last `count`.
+  // Deletes all but the last `count`, and the servers' files beside them.
   void keep_checkpoints(std::int64_t count) const;
+
+  // Whether servers left files beside this checkpoint (CHECKPOINT.shard-0-of-2, …).
+  static bool has_shards(const std::string& checkpoint);
+  static void remove_shards(const std::string& checkpoint);
 
  private:
   std::string path_;

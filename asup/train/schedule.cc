@@ -35,4 +35,20 @@ double learning_rate(const TrainConfig& config, const RunLength& length, std::in
   return config.lr;
 }
 
+std::vector<std::int64_t> fences(const TrainConfig& config, const RunLength& length) {
+  const std::int64_t last =
+      config.stop_at > 0 ? std::min(config.stop_at, length.steps) : length.steps;
+  std::vector<std::int64_t> steps;
+  const auto add_multiples = [&](std::int64_t every) {
+    for (std::int64_t step = every; step < last; step += every) steps.push_back(step);
+  };
+  add_multiples(length.steps_per_epoch);
+  for (const Every& every : {config.eval_every, config.checkpoint_every})
+    if (every.kind == Every::Kind::steps) add_multiples(every.steps);
+  steps.push_back(last);
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
 }  // namespace asup::train

@@ -1,7 +1,8 @@
-// The learning rate of a step. Pure; safe from any thread.
+// What happens at which step. Pure; safe from any thread.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "asup/train/config.h"
 
@@ -21,5 +22,9 @@ RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch);
 // one; cosine then falls to near 0 (Loshchilov and Hutter, "SGDR", 2017, equation 5, without
 // restarts).
 double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step);
+
+// Steps after which all workers meet, ascending, up to the last one of this call: ends of epochs,
+// tests, checkpoints, stop_at and the end.
+std::vector<std::int64_t> fences(const TrainConfig& config, const RunLength& length);
 
 }  // namespace asup::train

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/base/thread.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
@@ -15,6 +17,7 @@
 #include "asup/sync/agreement.h"
 #include "asup/train/distribute.h"
 #include "asup/train/inputs.h"
+#include "asup/train/run_folder.h"
 #include "asup/train/settings.h"
 #include "asup/train/stepper.h"
 #include "asup/train/strings_exchange.h"
@@ -131,7 +134,9 @@ RunFacts facts_of(const Setup& setup, Job& job, const TrainConfig& config) {
   facts.data = config.data;
   facts.optimizer = config.optimizer;
   facts.sync = config.sync;
-  facts.links = job.size() > 1 ? links_in_words(job) : "none";
+  facts.servers = job.servers();
+  if (setup.server) facts.pace = config.pace;
+  facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
   facts.convolution_path = setup.choices.convolution_path;
   facts.workers = config.workers;
   facts.threads = setup.choices.threads;
@@ -166,19 +171,76 @@ void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   setup.gradients = make_communicator(job, strategy, rates);
 }
 
-void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config) {
+// Where the servers begin: with their files beside the checkpoint, or, where there are none, with
+// nothing but the parameters, which rank 0 provides.
+std::string servers_resume_from(Communicator& control, const TrainConfig& config,
+                                const CheckpointInfo& resumed) {
+  std::string path;
+  if (control.rank() == 0) {
+    path = RunFolder(config.resume).checkpoint_file(resumed.step);
+    if (RunFolder::has_shards(path)) {
+      path = std::filesystem::absolute(path).string();
+    } else {
+      log().warn("{} has no files of servers beside it: the optimizer's state begins anew", path);
+      path.clear();
+    }
+  }
+  return broadcast_text(control, path);
+}
+
+ps::pace::Work work_of(const Setup& setup, const TrainConfig& config) {
+  const auto per_epoch = static_cast<std::uint64_t>(setup.length.steps_per_epoch);
+  ps::pace::Work work;
+  work.steps = static_cast<std::uint64_t>(setup.length.steps);
+  work.first_step = setup.resumed ? static_cast<std::uint64_t>(setup.resumed->step) : 0;
+  work.batch = static_cast<std::uint64_t>(config.batch);
+  work.steps_per_epoch = per_epoch;
+  const std::uint64_t last = setup.batches->global_count(0, per_epoch - 1);
+  work.last_batch = last == work.batch ? 0 : last;
+  for (const std::int64_t step : fences(config, setup.length))
+    work.fences.push_back(static_cast<std::uint64_t>(step));
+  return work;
+}
+
+void make_replica_of_servers(Setup& setup, Job& job, const TrainConfig& config,
+                             const CheckpointFile& file) {
+  ServerReplicaOptions options = server_options(strategy_of(config));
+  options.work = work_of(setup, config);
+  if (setup.resumed) {
+    options.resume = servers_resume_from(*setup.control, config, *setup.resumed);
+    restore_parameters(*setup.control, file, *setup.model);
+  }
+  auto replica = make_server_replica(job, *setup.control, *setup.model, *setup.optimizer, options);
+  setup.server = replica.get();
+  setup.replica = std::move(replica);
+}
+
+void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
+                        const CheckpointFile& file) {
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
   setup.model = make_model(config, *setup.train);
   setup.optimizer = make_optimizer(config, *setup.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
+  const Strategy strategy = strategy_of(config);
+  check_roles(job, strategy);
+  if (strategy.needs_servers()) return make_replica_of_servers(setup, job, config, file);
+  make_gradients(setup, job, config);
   if (setup.resumed) setup.choices.learned = setup.resumed->choices.learned;
-  setup.replica = make_replica(*setup.gradients, *setup.model, *setup.optimizer,
-                               strategy_of(config), setup.choices.learned);
+  setup.replica = make_replica(*setup.gradients, *setup.model, *setup.optimizer, strategy,
+                               setup.choices.learned);
 }
 
 }  // namespace
+
+Trained trained_of(const Setup& setup, int rank) {
+  Trained trained{*setup.model, *setup.optimizer, sync::buffers_of(*setup.model), false, rank};
+  if (!setup.server) return trained;
+  trained.own_optimizer = setup.server->unshared().size() > trained.own.size();
+  trained.own = setup.server->unshared();
+  return trained;
+}
 
 Setup set_up(Job& job, const TrainConfig& config) {
   Setup setup;
@@ -192,8 +254,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
   const Resumed resumed = read_checkpoint(*setup.control, config, setup.length.steps);
   setup.resumed = resumed.info;
   set_threads(setup, job, config);
-  make_gradients(setup, job, config);
-  make_trained_parts(setup, job, config);
+  make_trained_parts(setup, job, config, resumed.file);
 
   const auto shape = fmt::format("{}", fmt::join(setup.train->input_shape(), "x"));
   const PathChoice path = choose_path(
@@ -202,7 +263,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
   setup.choices.convolution_path = path.name;
   setup.path = models::convolution_path_from(path.name);
   if (setup.resumed) {
-    restore_checkpoint(*setup.control, resumed.file, *setup.model, *setup.optimizer);
+    restore_checkpoint(*setup.control, resumed.file, trained_of(setup, job.rank()));
   }
   setup.facts = facts_of(setup, job, config);
   setup.facts.conv_note = path.note;

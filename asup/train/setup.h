@@ -11,6 +11,7 @@
 #include "asup/models/model.h"
 #include "asup/net/job.h"
 #include "asup/sync/replica.h"
+#include "asup/sync/server_replica.h"
 #include "asup/train/checkpoint.h"
 #include "asup/train/choices.h"
 #include "asup/train/config.h"
@@ -21,18 +22,22 @@ namespace asup::train {
 
 struct Setup {
   std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
-  std::unique_ptr<Communicator> gradients;  // the replica's own
+  std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
   std::unique_ptr<data::Dataset> train, test;
   std::unique_ptr<data::ShardedBatches> batches;
   std::shared_ptr<models::Model> model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
+  ServerReplica* server = nullptr;   // the same, where there are servers
   models::ConvolutionPath path = models::ConvolutionPath::onednn;
   Choices choices;
   RunLength length;
   RunFacts facts;
   std::optional<CheckpointInfo> resumed;
 };
+
+// What of it a checkpoint holds; `rank` is this one's in the job.
+Trained trained_of(const Setup& setup, int rank);
 
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.

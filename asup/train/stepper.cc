@@ -41,11 +41,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& confi
       torch::optim::RMSpropOptions(config.lr).momentum(config.momentum).weight_decay(decay));
 }
 
-double Stepper::step(const data::Batch& batch, std::size_t samples, double lr) {
+double Stepper::gradients(const data::Batch& batch, double weight, double lr) {
   for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
   optimizer_.zero_grad();
-  // The exchange takes the mean over ranks, the update wants the mean over samples.
-  const double weight = static_cast<double>(ranks_) / static_cast<double>(samples);
   const auto own = static_cast<std::size_t>(batch.input.size(0));
   const auto portions = std::min(own, static_cast<std::size_t>(portions_));
   double loss = 0;
@@ -58,7 +56,6 @@ double Stepper::step(const data::Batch& batch, std::size_t samples, double lr) {
     loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
                     weight);
   }
-  replica_.step();
   return loss;
 }
 

@@ -1,4 +1,4 @@
-// One step of training on this rank: forward, backward, exchange, update. Used from one thread.
+// What a rank computes in a step: forward and backward. Used from one thread.
 #pragma once
 
 #include "asup/data/dataset.h"
@@ -17,17 +17,12 @@ class Stepper {
  public:
   // What it refers to must outlive it. `portions`: see `--accumulate`.
   Stepper(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-          models::ConvolutionPath path, int ranks, std::int64_t portions)
-      : model_(model),
-        optimizer_(optimizer),
-        replica_(replica),
-        path_(path),
-        ranks_(ranks),
-        portions_(portions) {}
+          models::ConvolutionPath path, std::int64_t portions)
+      : model_(model), optimizer_(optimizer), replica_(replica), path_(path), portions_(portions) {}
 
-  // `batch` is this rank's part, maybe empty, of a global batch of `samples`: the update is that of
-  // the mean loss over the global batch. Returns the sum of the losses of this rank's samples.
-  double step(const data::Batch& batch, std::size_t samples, double lr);
+  // Gradients of the sum of the losses of the samples of `batch`, which may be empty, times
+  // `weight`; they are on their way when this returns. Returns the sum of the losses.
+  double gradients(const data::Batch& batch, double weight, double lr);
 
  private:
   double portion(const data::Batch& batch, double weight);
@@ -36,7 +31,6 @@ class Stepper {
   torch::optim::Optimizer& optimizer_;
   Replica& replica_;
   const models::ConvolutionPath path_;
-  const int ranks_;
   const std::int64_t portions_;
 };
 

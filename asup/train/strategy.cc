@@ -13,31 +13,69 @@
 namespace asup {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKeys{"sync",    "pace",      "staleness", "backup",
-                                                "buffers", "bucket-mb", "algorithm", "timeout"};
+constexpr std::array<std::string_view, 14> kKeys{
+    "sync",     "pace",       "staleness",   "backup",           "compensation",
+    "stale-lr", "non-finite", "freeze-pace", "local-parameters", "evaluate-with",
+    "buffers",  "bucket-mb",  "algorithm",   "timeout"};
 
 constexpr std::int64_t kUsualStaleness = 4;
 
 // A choice that would do nothing is a mistake that somebody should hear of.
 template <typename T>
-void unused(std::string_view name, const T& value, const T& usual, const std::string& because) {
-  require(value == usual, "{} = {} has no effect: {}. Leave it out.", name, value, because);
+void unused(std::string_view name, T Strategy::*member, const Strategy& strategy,
+            const std::string& because) {
+  require(strategy.*member == Strategy{}.*member, "{} = {} has no effect: {}. Leave it out.", name,
+          strategy.*member, because);
+}
+
+template <std::size_t count>
+void require_one_of(std::string_view name, const std::string& value,
+                    const std::array<const char*, count>& values) {
+  require(std::find(values.begin(), values.end(), value) != values.end(), "{} = '{}' is none of {}",
+          name, value, fmt::join(values, ", "));
 }
 
 void settle_pace(Strategy& strategy) {
   if (strategy.pace == "auto") strategy.pace = "bsp";
-  constexpr std::array kPaces{"bsp", "ssp", "asp", "adaptive"};
-  require(std::find(kPaces.begin(), kPaces.end(), strategy.pace) != kPaces.end(),
-          "pace = '{}' is none of {}", strategy.pace, fmt::join(kPaces, ", "));
+  require_one_of("pace", strategy.pace, std::array{"bsp", "ssp", "asp", "adaptive"});
   require(strategy.staleness >= 0 && strategy.backup >= 0,
           "staleness = {} and backup = {} cannot be below 0", strategy.staleness, strategy.backup);
   const auto because = fmt::format("the pace is {}", strategy.pace);
   if (strategy.pace != "ssp")
-    unused<std::int64_t>("staleness", strategy.staleness, 0, because + ", not ssp");
+    unused("staleness", &Strategy::staleness, strategy, because + ", not ssp");
   else if (strategy.staleness == 0)
     strategy.staleness = kUsualStaleness;
-  if (strategy.pace != "bsp")
-    unused<std::int64_t>("backup", strategy.backup, 0, because + ", not bsp");
+  if (strategy.pace != "bsp") unused("backup", &Strategy::backup, strategy, because + ", not bsp");
+  if (strategy.pace != "adaptive")
+    unused("freeze-pace", &Strategy::freeze_pace, strategy, because + ", not adaptive");
+  if (strategy.pace == "bsp") {
+    unused("compensation", &Strategy::compensation, strategy, because + ": no gradient is late");
+    unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradient is late");
+  }
+}
+
+// What servers do, and what others do that there is no need for with servers.
+void settle_server(Strategy& strategy) {
+  settle_pace(strategy);
+  require(strategy.compensation >= 0, "compensation = {} cannot be below 0", strategy.compensation);
+  require_one_of("non-finite", strategy.non_finite, std::array{"skip", "fatal", "apply"});
+  require_one_of("evaluate-with", strategy.evaluate_with, std::array{"average", "first", "own"});
+  unused("buffers", &Strategy::buffers, strategy,
+         "with servers, statistics stay on their worker; evaluate-with says whose a test takes");
+  unused("algorithm", &Strategy::algorithm, strategy, "with servers there is no all-reduce");
+}
+
+void refuse_server_choices(const Strategy& strategy) {
+  const auto because = fmt::format("sync = {} has no servers, whose it is", strategy.sync);
+  unused("pace", &Strategy::pace, strategy, because);
+  unused("staleness", &Strategy::staleness, strategy, because);
+  unused("backup", &Strategy::backup, strategy, because);
+  unused("compensation", &Strategy::compensation, strategy, because);
+  unused("stale-lr", &Strategy::stale_lr, strategy, because);
+  unused("non-finite", &Strategy::non_finite, strategy, because);
+  unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
+  unused("local-parameters", &Strategy::local_parameters, strategy, because);
+  unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
 }
 
 // "bucket-mb" is ASUP_BUCKET_MB.
@@ -86,26 +124,35 @@ Strategy Strategy::settled() const {
     strategy.sync = "server";
     strategy.pace = "adaptive";
   }
-  if (strategy.needs_servers()) {
-    settle_pace(strategy);
-    return strategy;
-  }
-  const auto because = fmt::format("sync = {} has no servers, whose pace it is", sync);
-  unused<std::string>("pace", pace, "auto", because);
-  unused<std::int64_t>("staleness", staleness, 0, because);
-  unused<std::int64_t>("backup", backup, 0, because);
+  if (strategy.needs_servers())
+    settle_server(strategy);
+  else
+    refuse_server_choices(strategy);
   return strategy;
 }
 
 namespace train {
 
 Strategy strategy_of(const TrainConfig& config) {
-  const Strategy strategy =
-      Strategy{config.sync,    config.pace,      config.staleness, config.backup,
-               config.buffers, config.bucket_mb, config.algorithm, Seconds(config.timeout)}
-          .settled();
-  require(strategy.sync == "allreduce",
-          "sync = {} is not available in this version of asup; sync = allreduce is.", config.sync);
+  Strategy strategy;
+  strategy.sync = config.sync;
+  strategy.pace = config.pace;
+  strategy.staleness = config.staleness;
+  strategy.backup = config.backup;
+  strategy.compensation = config.compensation;
+  strategy.stale_lr = config.stale_lr;
+  strategy.non_finite = config.non_finite;
+  strategy.freeze_pace = config.freeze_pace;
+  strategy.local_parameters = config.local_parameters;
+  strategy.evaluate_with = config.evaluate_with;
+  strategy.buffers = config.buffers;
+  strategy.bucket_mb = config.bucket_mb;
+  strategy.algorithm = config.algorithm;
+  strategy.timeout = Seconds(config.timeout);
+  strategy = strategy.settled();
+  require(strategy.sync == "allreduce" || strategy.sync == "server",
+          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
+          config.sync);
   return strategy;
 }
 

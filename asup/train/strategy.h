@@ -13,18 +13,23 @@ namespace asup {
 // Members are named as flags and TOML keys are; train/settings.h says what each means.
 struct Strategy {
   std::string sync = "allreduce";
-  std::string pace = "auto";      // of sync server: bsp, ssp, asp or adaptive
-  std::int64_t staleness = 0;     // of pace ssp; 0: 4
-  std::int64_t backup = 0;        // workers that pace bsp does not wait for
-  std::string buffers = "local";  // local, broadcast or average
+  std::string pace = "auto";   // of sync server: bsp, ssp, asp or adaptive
+  std::int64_t staleness = 0;  // of pace ssp; 0: 4
+  std::int64_t backup = 0;     // workers that pace bsp does not wait for
+  double compensation = 0;     // of sync server, as are the following
+  bool stale_lr = false;
+  std::string non_finite = "skip";  // skip, fatal or apply
+  bool freeze_pace = false;
+  std::string local_parameters{};         // a,b
+  std::string evaluate_with = "average";  // average, first or own
+  std::string buffers = "local";          // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
 
   // What `asup run`'s flags said, through the environment: ASUP_STRATEGY names a TOML file with
-  // some of the keys sync, pace, staleness, backup, buffers, bucket-mb, algorithm and timeout;
-  // ASUP_SYNC, ASUP_PACE, …, ASUP_BUCKET_MB, ASUP_ALGORITHM and ASUP_TIMEOUT go before it. Throws
-  // BadInput that says which variable or line is wrong.
+  // some of the members as keys; ASUP_SYNC, ASUP_PACE, …, ASUP_BUCKET_MB and so on go before it.
+  // Throws BadInput that says which variable or line is wrong.
   static Strategy from(const net::Environment& environment);
 
   // With what was left open filled in: sync asup is the server at an adaptive pace. Throws BadInput
@@ -32,8 +37,8 @@ struct Strategy {
   Strategy settled() const;
 
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
-  // The others go on when a worker is lost. Needs: settled().
-  bool survives_loss() const { return needs_servers() && pace != "bsp"; }
+  // The others go on when a worker is lost.
+  bool survives_loss() const { return needs_servers(); }
 };
 
 namespace train {

@@ -102,6 +102,16 @@ Indices whole_epoch(std::size_t size, int ranks, std::size_t batch, Remainder re
   return all;
 }
 
+TEST(ShardedBatches, AnyRunOfAStepCanBeAskedFor) {
+  const ShardedBatches batches(100, 5, 0, 3, 32, Remainder::keep);
+  const Indices whole = global_step(100, 3, 32, Remainder::keep, 1, 3);
+  ASSERT_EQ(whole.size(), 4u);
+  EXPECT_EQ(batches.indices(1, 3, {0, 4}), whole);
+  EXPECT_EQ(batches.indices(1, 3, {1, 3}), (Indices{whole[1], whole[2]}));
+  EXPECT_EQ(batches.indices(1, 3, {2, 2}), Indices{});
+  EXPECT_THROW(batches.indices(1, 3, {0, 5}), Error);
+}
+
 TEST(ShardedBatches, KeepSeesEverySampleOnce) {
   for (const int ranks : {1, 2, 3, 8})
     EXPECT_EQ(sorted(whole_epoch(101, ranks, 10, Remainder::keep)), counting(101));

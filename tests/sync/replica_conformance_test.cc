@@ -6,13 +6,16 @@ namespace asup::testing {
 namespace {
 
 // Several buckets even for a small model.
-const ReplicaWay kAllReduce{.name = "all_reduce",
-                            .make = [](Communicator& communicator, torch::nn::Module& module,
-                                       torch::optim::Optimizer& optimizer) {
-                              return make_all_reduce_replica(
-                                  communicator, module, optimizer,
-                                  {.bucket_bytes = 600, .first_bucket_bytes = 100});
-                            }};
+const ReplicaWay kAllReduce{
+    .name = "all_reduce",
+    .run = [](int ranks, net::LinkKind links, const std::function<void(const Trainee&)>& body) {
+      train_ranks(ranks, links, [&](Communicator& communicator) {
+        body({communicator.rank(), [&](auto& module, auto& optimizer) {
+                return make_all_reduce_replica(communicator, module, optimizer,
+                                               {.bucket_bytes = 600, .first_bucket_bytes = 100});
+              }});
+      });
+    }};
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, ReplicaConformance,
                          ::testing::ValuesIn(replica_cases(kAllReduce)), name_of_case);

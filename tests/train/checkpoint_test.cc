@@ -89,6 +89,10 @@ TEST(StringsExchange, TextsOfAnyLength) {
   });
 }
 
+Trained as_trained(Net& net, torch::optim::Optimizer& optimizer, Job& job) {
+  return {net, optimizer, sync::buffers_of(net), false, job.rank()};
+}
+
 class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointInfo info(int ranks) {
@@ -112,7 +116,7 @@ TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
     Net net;
     torch::optim::Adam optimizer(net.parameters(), 0.01);
     train_a_little(net, optimizer);
-    save_checkpoint(*communicator, path_, info(1), net, optimizer);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
     const auto random = torch::randn({4});
     train_a_little(net, optimizer);
     const auto expected = weights_sha256(net);
@@ -120,7 +124,7 @@ TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
     Net other;
     torch::optim::Adam others(other.parameters(), 0.01);
     const CheckpointFile file = read_checkpoint_file(path_);
-    restore_checkpoint(*communicator, file, other, others);
+    restore_checkpoint(*communicator, file, as_trained(other, others, job));
     EXPECT_TRUE(torch::equal(torch::randn({4}), random));
     train_a_little(other, others);
     EXPECT_EQ(weights_sha256(other), expected);
@@ -133,11 +137,39 @@ TEST_F(CheckpointTest, EachRankGetsItsOwnStatistics) {
     Net net, other;
     torch::optim::SGD optimizer(net.parameters(), 0.1), others(other.parameters(), 0.1);
     net.norm->running_mean.fill_(job.rank() + 1);
-    save_checkpoint(*communicator, path_, info(3), net, optimizer);
+    save_checkpoint(*communicator, path_, info(3), as_trained(net, optimizer, job));
     CheckpointFile file;
     if (job.rank() == 0) file = read_checkpoint_file(path_);
-    restore_checkpoint(*communicator, file, other, others);
+    restore_checkpoint(*communicator, file, as_trained(other, others, job));
     EXPECT_EQ(other.norm->running_mean[0].item<float>(), static_cast<float>(job.rank() + 1));
+  });
+}
+
+// A rank trains a parameter for itself, and is gone when the checkpoint is made.
+TEST_F(CheckpointTest, OwnParametersAndTheirMomentaComeBackToTheirRank) {
+  run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    const auto left = communicator->split(job.rank() == 1 ? -1 : 0, job.rank());
+    Net net, other;
+    const auto sgd = torch::optim::SGDOptions(0.1).momentum(0.5);
+    torch::optim::SGD optimizer(net.parameters(), sgd), others(other.parameters(), sgd);
+    Trained trained = as_trained(net, optimizer, job), restored = as_trained(other, others, job);
+    for (Trained* one : {&trained, &restored}) {
+      one->own.push_back({"linear.bias", sync::parameters_of(one->module).back().tensor});
+      one->own_optimizer = true;
+    }
+    train_a_little(net, optimizer);
+    {
+      torch::NoGradGuard no_grad;
+      trained.own.back().tensor.fill_(job.rank() + 5);
+    }
+    if (left) save_checkpoint(*left, path_, info(3), trained);
+    CheckpointFile file;
+    if (job.rank() == 0) file = read_checkpoint_file(path_);
+    restore_checkpoint(*communicator, file, restored);
+    const float expected = static_cast<float>(job.rank() == 1 ? 5 : job.rank() + 5);
+    EXPECT_EQ(restored.own.back().tensor.flatten()[0].item<float>(), expected);
+    EXPECT_EQ(others.state().size(), optimizer.state().size());
   });
 }
 
@@ -147,9 +179,9 @@ TEST_F(CheckpointTest, KeepsTheOptimizersOptions) {
     const auto communicator = make_communicator(job);
     Net net;
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
-    save_checkpoint(*communicator, path_, info(1), net, optimizer);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
     torch::optim::SGD other(net.parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
-    restore_checkpoint(*communicator, read_checkpoint_file(path_), net, other);
+    restore_checkpoint(*communicator, read_checkpoint_file(path_), as_trained(net, other, job));
     const auto& options =
         static_cast<const torch::optim::SGDOptions&>(other.param_groups()[0].options());
     EXPECT_EQ(options.lr(), 0.2);
@@ -163,8 +195,9 @@ TEST_F(CheckpointTest, AllRanksSayWhyItCannotBeWritten) {
     const auto communicator = make_communicator(job);
     Net net;
     torch::optim::SGD optimizer(net.parameters(), 0.1);
-    EXPECT_THAT(message_of<JobFailed>(
-                    [&] { save_checkpoint(*communicator, path, info(2), net, optimizer); }),
+    EXPECT_THAT(message_of<JobFailed>([&] {
+                  save_checkpoint(*communicator, path, info(2), as_trained(net, optimizer, job));
+                }),
                 HasSubstr(path + ": cannot be written (No such file or directory)"));
   });
 }
@@ -174,7 +207,7 @@ TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
     const auto communicator = make_communicator(job);
     Net net;
     torch::optim::SGD optimizer(net.parameters(), 0.1);
-    save_checkpoint(*communicator, path_, info(1), net, optimizer);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
   });
   const CheckpointInfo back = info_of(read_checkpoint_file(path_), path_);
   EXPECT_EQ(back.step, 12);

@@ -106,8 +106,9 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 }
 
 TEST(Resolve, RefusesWhatCannotWork) {
-  EXPECT_EQ(complaint([](auto& c) { c.sync = "gossip"; }),
-            "sync = gossip is not available in this version of asup; sync = allreduce is.");
+  EXPECT_EQ(
+      complaint([](auto& c) { c.sync = "gossip"; }),
+      "sync = gossip is not available in this version of asup; allreduce, server and asup are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -121,12 +122,23 @@ TEST(Resolve, RefusesWhatCannotWork) {
 TEST(Resolve, RefusesPacesAndServersThatDoNotGoTogether) {
   EXPECT_EQ(complaint([](auto& c) { c.servers = 2; }),
             "servers = 2 has no effect: sync = allreduce has none. Leave it out.");
-  EXPECT_EQ(complaint([](auto& c) { c.pace = "asp"; }),
-            "pace = asp has no effect: sync = allreduce has no servers, whose pace it is. Leave it "
-            "out.");
+  EXPECT_EQ(
+      complaint([](auto& c) { c.pace = "asp"; }),
+      "pace = asp has no effect: sync = allreduce has no servers, whose it is. Leave it out.");
   EXPECT_THAT(complaint([](auto& c) { c.staleness = 4; }),
               StartsWith("staleness = 4 has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.backup = 1; }), StartsWith("backup = 1 has no effect"));
+  EXPECT_THAT(
+      complaint([](auto& c) { c.local_parameters = "head."; }),
+      StartsWith("local-parameters = head. has no effect: sync = allreduce has no servers"));
+  EXPECT_THAT(complaint([](auto& c) { c.non_finite = "fatal"; }),
+              StartsWith("non-finite = fatal has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "server", c.compensation = 0.1; }),
+              StartsWith("compensation = 0.1 has no effect: the pace is bsp: no gradient is late"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "server", c.freeze_pace = true; }),
+              StartsWith("freeze-pace = true has no effect: the pace is bsp, not adaptive"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "server", c.buffers = "average"; }),
+              StartsWith("buffers = average has no effect: with servers"));
   EXPECT_EQ(complaint([](auto& c) { c.sync = "server", c.pace = "asp", c.staleness = 4; }),
             "staleness = 4 has no effect: the pace is asp, not ssp. Leave it out.");
   EXPECT_EQ(complaint([](auto& c) { c.sync = "server", c.pace = "ssp", c.backup = 1; }),

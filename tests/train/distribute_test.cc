@@ -7,6 +7,7 @@
 
 #include "asup/asup.h"
 #include "asup/base/error.h"
+#include "asup/ps/serve.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -52,10 +53,9 @@ TEST(Strategy, MistakesAreNamed) {
 TEST(Strategy, IsSettled) {
   const Strategy usual = Strategy{.sync = "server"}.settled();
   EXPECT_EQ(usual.pace, "bsp");
-  EXPECT_FALSE(usual.survives_loss());
+  EXPECT_TRUE(usual.survives_loss());
   const Strategy bounded = Strategy{.sync = "server", .pace = "ssp"}.settled();
   EXPECT_EQ(bounded.staleness, 4);
-  EXPECT_TRUE(bounded.survives_loss());
   const Strategy adaptive = Strategy{.sync = "asup"}.settled();
   EXPECT_EQ(adaptive.sync, "server");
   EXPECT_EQ(adaptive.pace, "adaptive");
@@ -107,6 +107,26 @@ TEST(Distribute, TakesReferencesHoldersAndSharedPointers) {
       return distribute(job, shared, optimizer, Strategy{.buffers = "average"});
     });
   });
+}
+
+TEST(Distribute, ThroughServers) {
+  const auto data = torch::arange(24, torch::kFloat32).view({8, 3}) / 24;
+  const auto first = torch::tensor({{0.5F, -1.0F, 2.0F}});
+  auto alone = row(first);
+  torch::optim::SGD optimizer(alone->parameters(), 0.1);
+  alone->forward(data).square().mean().backward();
+  optimizer.step();
+  const auto body = [&](Job& job) {
+    if (job.is_server()) return ps::serve(job, {.threads = 1});
+    auto model = row(job.rank() == 0 ? first : torch::zeros({1, 3}));
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    const auto replica = distribute(job, model, optimizer, Strategy{.sync = "server"});
+    model->forward(data.narrow(0, job.rank() * 4, 4)).square().mean().backward();
+    EXPECT_EQ(replica->step(), StepResult::applied);
+    EXPECT_TRUE(torch::allclose(model->weight, alone->weight, 1e-6, 1e-7));
+    replica->check_equal();
+  };
+  run_ranks(3, net::LinkKind::shm, body, 1);
 }
 
 TEST(Distribute, RefusesAStrategyThatCannotWork) {

@@ -114,6 +114,13 @@ class Case(unittest.TestCase):
             time.sleep(0.02)
         self.fail(f"step {step} did not come")
 
+    def wait_for_file(self, path, process):
+        deadline = time.monotonic() + 60
+        while not os.path.exists(path):
+            self.assertIsNone(process.poll(), "the run ended too early")
+            self.assertLess(time.monotonic(), deadline, f"{path} did not come")
+            time.sleep(0.02)
+
     def processes(self):
         """Processes of this test that still run: all name its folder on their command line."""
         found = []

@@ -63,6 +63,24 @@ TEST(RunFolder, KeepsTheLastCheckpoints) {
               ElementsAre(folder.checkpoint_file(900), folder.checkpoint_file(1000)));
 }
 
+TEST(RunFolder, ServersFilesGoWithTheirCheckpoint) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  for (const int step : {10, 20}) {
+    std::ofstream(folder.checkpoint_file(step)) << step;
+    for (const char* shard : {".shard-0-of-2", ".shard-1-of-2"})
+      std::ofstream(folder.checkpoint_file(step) + shard) << step;
+  }
+  EXPECT_THAT(folder.list_checkpoints(),
+              ElementsAre(folder.checkpoint_file(10), folder.checkpoint_file(20)));
+  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(10)));
+  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(1)));
+  folder.keep_checkpoints(1);
+  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(10)));
+  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(20)));
+}
+
 TEST(RunFolder, OnlyARunIsARun) {
   const TemporaryFolder place;
   EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).check_is_run(); }),

@@ -1,5 +1,6 @@
 #include "asup/train/schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace asup::train {
@@ -49,6 +50,21 @@ TEST(Schedule, StepFallsAfterSoManyEpochs) {
   EXPECT_NEAR(learning_rate(config, length, 59), 0.01, 1e-12);
   config.decay_every = 0;  // a third of the six epochs
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 20), 0.1);
+}
+
+TEST(Schedule, AllMeetWhereThereIsSomethingToDoTogether) {
+  using ::testing::ElementsAre;
+  TrainConfig config;  // tests and checkpoints every epoch
+  const RunLength length{25, 10};
+  EXPECT_THAT(fences(config, length), ElementsAre(10, 20, 25));
+  config.eval_every = {Every::Kind::steps, 6};
+  config.checkpoint_every = {Every::Kind::steps, 5};
+  EXPECT_THAT(fences(config, length), ElementsAre(5, 6, 10, 12, 15, 18, 20, 24, 25));
+  config.stop_at = 11;
+  EXPECT_THAT(fences(config, length), ElementsAre(5, 6, 10, 11));
+  config.stop_at = 30;
+  config.eval_every.kind = config.checkpoint_every.kind = Every::Kind::never;
+  EXPECT_THAT(fences(config, length), ElementsAre(10, 20, 25));
 }
 
 }  // namespace

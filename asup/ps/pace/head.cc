@@ -89,6 +89,12 @@ Decisions Head::left(int worker, double now) {
   return finish();
 }
 
+Decisions Head::fence_soon(double now) {
+  now_ = now;
+  if (ledger_) ledger_->fence_soon();
+  return finish();
+}
+
 Decisions Head::tick(double now) {
   now_ = now;
   post(pacer_.tick(now));

@@ -97,6 +97,9 @@ class Head {
   Decisions pushed(const Push& push, double now);
   Decisions passed_fence(int worker, double now);
   Decisions left(int worker, double now);
+  // All are to meet at the end of the step that samples are leased from now. Without leases,
+  // nothing.
+  Decisions fence_soon(double now);
   Decisions tick(double now);
 
   // When to call tick() if no event comes first. Only an adaptive pace needs it.

@@ -176,6 +176,12 @@ void Ledger::pass() {
     ++fences_passed_;
 }
 
+void Ledger::fence_soon() {
+  const std::uint64_t step = is_dealt_ || offset_ > 0 ? step_ + 1 : step_;
+  if (step >= fence()) return;
+  work_.fences.insert(work_.fences.begin() + static_cast<std::ptrdiff_t>(fences_passed_), step);
+}
+
 bool Ledger::at_end() const {
   return fences_passed_ == work_.fences.size() && step_ == work_.steps && !is_dealt_ && !is_out() &&
          returned_.empty();

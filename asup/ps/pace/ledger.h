@@ -82,6 +82,8 @@ class Ledger {
   bool at_fence() const;
   std::uint64_t fence() const;  // the next one, or Work::steps
   void pass();                  // needs: at_fence()
+  // One more fence, where none comes before: at the end of the step that is dealt out now.
+  void fence_soon();
   bool at_end() const;
 
   std::uint64_t step() const { return step_; }  // that is dealt out now
@@ -111,8 +113,9 @@ class Ledger {
   std::uint64_t fair_length(int worker, std::uint64_t full, const Speeds& speeds) const;
   std::uint64_t samples_between(std::uint64_t step, std::uint64_t end) const;
 
+  Work work_;  // constant, but for fences that are asked for
+
   // Constant after construction.
-  const Work work_;
   const Dealing dealing_;
   const std::uint64_t workers_;
   std::uint64_t total_ = 0;

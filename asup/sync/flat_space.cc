@@ -1,0 +1,41 @@
+#include "asup/sync/flat_space.h"
+
+namespace asup::sync {
+namespace {
+
+constexpr std::uint64_t kLine = kGradientAlignment / sizeof(float);
+
+std::uint64_t round_up(std::uint64_t elements) { return (elements + kLine - 1) / kLine * kLine; }
+
+// A gradient that is alone may leave from memory of its own, which ends with it; the memory of
+// others goes on, with zeros, to the end of a page.
+std::uint64_t length_of(const Buckets& buckets, std::size_t bucket) {
+  const BucketLayout& layout = buckets.layout(bucket);
+  return buckets.alone(layout.slots.front().gradient) ? layout.count : round_up(layout.count);
+}
+
+}  // namespace
+
+FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
+  FlatSpace space;
+  space.parameters.resize(parameters.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const std::uint64_t begin = round_up(space.layout.elements);
+    const ps::Range bucket{begin, begin + length_of(buckets, b)};
+    for (const auto& slot : buckets.layout(b).slots) {
+      const auto elements = static_cast<std::uint64_t>(parameters[slot.gradient].tensor.numel());
+      const ps::Range range{begin + slot.offset, begin + slot.offset + elements};
+      space.parameters[slot.gradient] = range;
+      if (!range.empty()) space.layout.tensors.push_back({parameters[slot.gradient].name, range});
+    }
+    space.layout.elements = bucket.end;
+    space.buckets.push_back(bucket);
+    if (!space.ranges.empty() && space.ranges.back().end == bucket.begin)
+      space.ranges.back().end = bucket.end;
+    else if (!bucket.empty())
+      space.ranges.push_back(bucket);
+  }
+  return space;
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,23 @@
+// Where parameters lie in the flat space that servers keep (ps/shard_map.h): bucket after bucket,
+// each on a cache line, and in a bucket as their gradients do. Elements between them are always
+// zero. Values only; safe from any thread.
+#pragma once
+
+#include <vector>
+
+#include "asup/ps/shard_map.h"
+#include "asup/sync/buckets.h"
+
+namespace asup::sync {
+
+struct FlatSpace {
+  ps::Layout layout;
+  std::vector<ps::Range> buckets;     // what of the space a bucket's memory is the gradient of
+  std::vector<ps::Range> parameters;  // by index
+  std::vector<ps::Range> ranges;      // the buckets, those that touch as one
+};
+
+// `parameters`: as the buckets were made of them.
+FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& parameters);
+
+}  // namespace asup::sync

@@ -1,0 +1,279 @@
+#include "asup/sync/server_replica.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/kernels/finite.h"
+#include "asup/ps/client.h"
+#include "asup/sync/agreement.h"
+#include "asup/sync/buffer_exchange.h"
+#include "asup/sync/flat_space.h"
+#include "asup/sync/gradient_collector.h"
+#include "asup/sync/rule_of.h"
+#include "asup/sync/sharing.h"
+#include "asup/sync/trained_model.h"
+
+namespace asup {
+namespace {
+
+std::string_view name_of(Unshared values) {
+  switch (values) {
+    case Unshared::average:
+      return "average";
+    case Unshared::first:
+      return "first";
+    case Unshared::own:
+      return "own";
+  }
+  return "?";
+}
+
+class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
+ public:
+  ServerReplicaOfClient(Communicator& workers, ps::Team team, torch::nn::Module& module,
+                        torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options);
+
+  StepResult step() override;
+  void finish_exchange() override;
+  void set_sync(bool sync) override { collector_.set_sync(sync); }
+  void average_buffers() override;
+  void check_equal() override;
+  std::string learned() const override { return ""; }
+  ReplicaStats stats() const override;
+
+  void describe_batch(std::uint64_t samples, double loss) override;
+  const ps::Release& release() const override { return release_; }
+  void arrive() override;
+  void ask_for_fence() override { client_->ask_for_fence(); }
+  const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
+  void save(const std::string& path) override { client_->save(path); }
+  std::string report() override { return client_->report(); }
+
+ private:
+  // From the collector.
+  void carry(std::size_t bucket, Buffer buffer) override;
+  void finish_round() override;
+  void second_backward() override;
+
+  const std::vector<sync::NamedTensor>& agreed();
+  ps::Setup setup() const;
+  void move_parameters();
+  void check_unchanged();
+  double weight_of_step() const;
+  void step_local();
+  void wait();
+
+  // Constant after construction.
+  Communicator& workers_;
+  const ServerReplicaOptions options_;
+  sync::TrainedModel model_;
+  const kernels::Rule rule_;
+  const sync::Sharing sharing_;
+  std::vector<sync::NamedTensor> unshared_;
+  sync::FlatSpace space_;
+  std::unique_ptr<ps::Client> client_;
+
+  ps::Release release_;
+  ps::Figures figures_;  // of the batch under way
+  Clock::time_point released_at_;
+  Clock::time_point leaving_since_;  // the round's first bucket
+  double waited_ = 0;                // for the parameters that it computes with
+  std::uint64_t steps_ = 0;
+  double exchange_seconds_ = 0;
+
+  sync::GradientCollector collector_;  // last: its hooks use all above
+};
+
+ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team team,
+                                             torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const ServerReplicaOptions& options)
+    : workers_(workers),
+      options_(options),
+      model_(module, optimizer),
+      rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
+      sharing_(sync::share(model_, options.local)),
+      collector_(workers, agreed(), sync::backwards(sharing_.shared.size()),
+                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
+                 /*notes=*/0, *this) {
+  unshared_ = model_.buffers();
+  unshared_.insert(unshared_.end(), sharing_.local.begin(), sharing_.local.end());
+  sync::broadcast_tensors(workers, model_.parameters());
+  sync::broadcast_tensors(workers, model_.buffers());
+  space_ = sync::flat_space(collector_.buckets(), sharing_.shared);
+  client_ = std::make_unique<ps::Client>(team, setup(), space_.ranges, options.timeout);
+  move_parameters();
+  client_->begin(workers.rank() == 0);
+  if (!options.work) arrive();
+}
+
+// The shared parameters, once it is sure that all workers have the same.
+const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
+  auto facts = sync::facts_of("parameter", model_.parameters());
+  for (auto& fact : sync::facts_of("buffer", model_.buffers())) facts.push_back(std::move(fact));
+  facts.push_back({"setting bucket_bytes", std::to_string(options_.bucket_bytes)});
+  facts.push_back({"setting first_bucket_bytes", std::to_string(options_.first_bucket_bytes)});
+  facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
+  facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
+  facts.push_back({"setting evaluate_with", std::string(name_of(options_.evaluate_with))});
+  facts.push_back({"the optimizer", kernels::describe(rule_)});
+  facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
+  sync::check_same_facts(workers_, facts);
+  return sharing_.shared;
+}
+
+ps::Setup ServerReplicaOfClient::setup() const {
+  ps::Setup setup;
+  setup.layout = space_.layout;
+  setup.rule = rule_;
+  setup.pace = options_.pace;
+  setup.work = options_.work;
+  setup.compensation = options_.compensation;
+  setup.resume = options_.resume;
+  return setup;
+}
+
+// Parameters come to lie where servers write them; the memory they had goes.
+void ServerReplicaOfClient::move_parameters() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
+    torch::Tensor tensor = sharing_.shared[i].tensor;
+    float* place = client_->parameters().data() + space_.parameters[i].begin;
+    const auto keep = [memory = client_->memory()](void*) {};
+    const torch::Tensor view =
+        tensor.is_non_overlapping_and_dense()
+            ? torch::from_blob(place, tensor.sizes(), tensor.strides(), keep, torch::kFloat32)
+            : torch::from_blob(place, tensor.sizes(), keep, torch::kFloat32);
+    view.copy_(tensor);
+    tensor.set_data(view);
+  }
+}
+
+void ServerReplicaOfClient::arrive() {
+  client_->arrive();
+  wait();
+}
+
+void ServerReplicaOfClient::wait() {
+  const auto start = Clock::now();
+  release_ = client_->wait();
+  waited_ = seconds_since(start);
+  released_at_ = Clock::now();
+  figures_ = {};
+  figures_.samples = options_.work ? release_.end - release_.begin : 1;
+}
+
+void ServerReplicaOfClient::describe_batch(std::uint64_t samples, double loss) {
+  figures_.samples = samples;
+  figures_.loss = loss;
+}
+
+void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
+  check(release_.next == ps::Release::Next::lease,
+        "gradients leave before the servers gave this worker anything to do: call arrive() first, "
+        "and after every fence");
+  if (bucket == 0) leaving_since_ = Clock::now();
+  const ps::Range range = space_.buckets[bucket];
+  const auto* data = static_cast<const float*>(buffer.data);
+  figures_.not_finite += kernels::count_not_finite(data, range.size());
+  client_->push(range, data);
+}
+
+void ServerReplicaOfClient::second_backward() {
+  throw Error(
+      "a second backward before step(): the first one's gradients are on their way to the servers. "
+      "Put all but the last backward of a step into a NoSync scope.");
+}
+
+void ServerReplicaOfClient::finish_round() {
+  figures_.version = release_.version;
+  figures_.lease = release_.lease;
+  figures_.lr = sync::learning_rate_of(model_.optimizer()) * weight_of_step();
+  figures_.compute_seconds = seconds_since(released_at_);
+  figures_.wait_seconds = waited_;
+  client_->commit(figures_);
+  wait();
+  exchange_seconds_ += seconds_since(leaving_since_);
+}
+
+StepResult ServerReplicaOfClient::step() {
+  check(collector_.sync(),
+        "there can be no step while synchronization is off: end the NoSync scope before step()");
+  check_unchanged();
+  const std::uint64_t version = release_.version;
+  collector_.finish();
+  if (!sharing_.local.empty()) step_local();
+  collector_.next_round();
+  ++steps_;
+  return release_.version == version ? StepResult::skipped : StepResult::applied;
+}
+
+void ServerReplicaOfClient::finish_exchange() {
+  throw Error(
+      "gradients cannot be read or clipped together before step(): servers apply them as they "
+      "come. "
+      "To clip each worker's own, run backward in a NoSync scope, clip, and then call step().");
+}
+
+void ServerReplicaOfClient::check_unchanged() {
+  for (const auto& [name, tensor] : sharing_.shared)
+    check(tensor.requires_grad(),
+          "parameter {} was frozen after the replica was made, and servers would go on moving it: "
+          "make the replica after freezing",
+          name);
+  model_.check_unchanged();
+}
+
+// Servers take a push for as much of a step as it has samples of a whole batch. All of an epoch's
+// shorter last batch is a step too.
+double ServerReplicaOfClient::weight_of_step() const {
+  if (!options_.work || options_.work->last_batch == 0) return 1;
+  const ps::pace::Work& work = *options_.work;
+  const bool is_last = release_.step % work.steps_per_epoch == work.steps_per_epoch - 1;
+  return is_last ? static_cast<double>(work.batch) / static_cast<double>(work.last_batch) : 1;
+}
+
+// The user's optimizer moves the parameters that stay here; it skips those without a gradient.
+void ServerReplicaOfClient::step_local() {
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, tensor] : sharing_.shared)
+    gradients.push_back(std::exchange(tensor.mutable_grad(), torch::Tensor()));
+  model_.optimizer().step();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    sharing_.shared[i].tensor.mutable_grad() = gradients[i];
+}
+
+void ServerReplicaOfClient::average_buffers() {
+  if (unshared_.empty() || options_.evaluate_with == Unshared::own) return;
+  if (options_.evaluate_with == Unshared::first)
+    sync::broadcast_packed(workers_, unshared_);
+  else
+    sync::average_packed(workers_, unshared_);
+}
+
+void ServerReplicaOfClient::check_equal() {
+  std::vector<sync::NamedTensor> equal;
+  for (const auto& parameter : model_.parameters())
+    if (std::none_of(sharing_.local.begin(), sharing_.local.end(),
+                     [&](const auto& own) { return own.tensor.is_same(parameter.tensor); }))
+      equal.push_back(parameter);
+  sync::check_equal_tensors(workers_, "parameter", equal);
+}
+
+ReplicaStats ServerReplicaOfClient::stats() const {
+  return {steps_, client_->wait_seconds(), exchange_seconds_, client_->bytes_moved()};
+}
+
+}  // namespace
+
+std::unique_ptr<ServerReplica> make_server_replica(Communicator& workers, ps::Team team,
+                                                   torch::nn::Module& module,
+                                                   torch::optim::Optimizer& optimizer,
+                                                   const ServerReplicaOptions& options) {
+  return std::make_unique<ServerReplicaOfClient>(workers, team, module, optimizer, options);
+}
+
+}  // namespace asup

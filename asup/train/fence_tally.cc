@@ -1,0 +1,64 @@
+#include "asup/train/fence_tally.h"
+
+#include <algorithm>
+
+namespace asup::train {
+
+void FenceTally::begin(std::int64_t first, double now) {
+  first_ = first;
+  began_ = now;
+  rows_.clear();
+}
+
+std::size_t FenceTally::row_of(std::int64_t step) const {
+  return static_cast<std::size_t>(step / log_every_ - first_ / log_every_);
+}
+
+void FenceTally::add(std::int64_t step, double loss, double samples, double waited, double now) {
+  const std::size_t row = row_of(step);
+  if (rows_.size() <= row) rows_.resize(row + 1);
+  rows_[row].loss += loss;
+  rows_[row].samples += samples;
+  rows_[row].waited += waited;
+  rows_[row].ended = std::max(rows_[row].ended, now);
+}
+
+std::vector<std::int64_t> FenceTally::last_steps(std::int64_t step) const {
+  std::vector<std::int64_t> last;
+  for (std::int64_t at = first_; at < step;) {
+    at = std::min((at / log_every_ + 1) * log_every_, step);
+    last.push_back(at);
+  }
+  return last;
+}
+
+std::vector<double> FenceTally::sums(std::int64_t step) const {
+  std::vector<double> sums;
+  const std::size_t count = last_steps(step).size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Row row = i < rows_.size() ? rows_[i] : Row{};
+    sums.insert(sums.end(), {row.loss, row.samples, row.waited});
+  }
+  return sums;
+}
+
+std::vector<double> FenceTally::ends(std::int64_t step, double now) const {
+  const std::size_t count = last_steps(step).size();
+  std::vector<double> ends(count, 0);
+  for (std::size_t i = 0; i < std::min(count, rows_.size()); ++i) ends[i] = rows_[i].ended;
+  if (count > 0) ends.back() = now;
+  double before = began_;
+  for (std::size_t i = 0; i < count;) {
+    std::size_t known = i;
+    while (ends[known] == 0) ++known;
+    const double end = std::max(ends[known], before);
+    const auto rows = static_cast<double>(known - i + 1);
+    for (std::size_t k = i; k <= known; ++k)
+      ends[k] = before + (end - before) * static_cast<double>(k - i + 1) / rows;
+    before = end;
+    i = known + 1;
+  }
+  return ends;
+}
+
+}  // namespace asup::train

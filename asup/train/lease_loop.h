@@ -1,0 +1,23 @@
+// Training through servers: workers lease runs of samples and push gradients, at whatever pace.
+// Used from one thread.
+//
+// Between fences workers meet nobody but the servers; rank 0 shows its own progress. At a fence all
+// have the same parameters, and meet: figures are summed up, tests and checkpoints made. Fences are
+// ends of epochs, tests, checkpoints and the end; and a worker that is asked to stop asks the
+// servers for one at the end of the step that they are dealing out.
+//
+// A worker that is lost is missed at the next fence: the others go on without it, its leases are
+// done by them, and rank 0 says so. Rank 0 itself keeps the run folder: without it, the run ends.
+#pragma once
+
+#include <functional>
+
+#include "asup/train/run.h"
+
+namespace asup::train {
+
+// Trains to the run's last step, or to the first fence at which any worker's `stop_asked` says so.
+// needs: run.setup().server. Collective at fences.
+void train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked);
+
+}  // namespace asup::train

@@ -1,0 +1,195 @@
+#include "asup/train/run.h"
+
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/sync/agreement.h"
+#include "asup/train/evaluate.h"
+#include "asup/train/metrics_file.h"
+#include "asup/train/report.h"
+#include "asup/train/settings.h"
+#include "asup/train/tensor_pack.h"
+
+namespace asup::train {
+namespace {
+
+std::uint64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // ru_maxrss counts kilobytes
+}
+
+}  // namespace
+
+Run::Run(Job& job, const TrainConfig& config, Observer& display)
+    : config_(config),
+      rank_(job.rank()),
+      first_rank_(rank_ == 0),
+      folder_(config.out),
+      setup_(set_up(job, config)),
+      last_step_(config.stop_at > 0 ? std::min(config.stop_at, setup_.length.steps)
+                                    : setup_.length.steps) {
+  if (first_rank_) observers_.push_back(&display);
+  if (!setup_.resumed) return;
+  step_ = setup_.resumed->step;
+  totals_ = setup_.resumed->totals;
+  if (config.out != config.resume) return;  // the checkpoint is in the other folder
+  checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
+  checkpoint_step_ = step_;
+}
+
+// Rank 0's disk; the others have nothing to write.
+void Run::begin() {
+  if (!first_rank_) return;
+  const bool in_place = setup_.resumed && std::filesystem::exists(folder_.path()) &&
+                        std::filesystem::equivalent(config_.resume, folder_.path());
+  if (!in_place) folder_.create();
+  if (setup_.resumed) {
+    keep_metrics(RunFolder(config_.resume).metrics_file(), folder_.metrics_file(), step_);
+    for (const auto& row : read_metrics(folder_.metrics_file()))
+      last_loss_ = row.value("loss", last_loss_);
+  }
+  // What is there tells of the run as it was, until this call ends too.
+  std::filesystem::remove(folder_.summary_file());
+  std::filesystem::remove(folder_.report_file());
+  write_atomically(folder_.config_file(), to_toml(config_));
+  write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");
+  metrics_ = make_metrics_writer(folder_.metrics_file());
+  observers_.push_back(metrics_.get());
+  tell(&Observer::started, setup_.facts);
+}
+
+std::int64_t Run::epoch() const {
+  return (step_ + setup_.length.steps_per_epoch - 1) / setup_.length.steps_per_epoch;
+}
+
+bool Run::due(const Every& every) const {
+  if (every.kind == Every::Kind::epoch) return ends_epoch();
+  return every.kind == Every::Kind::steps && step_ % every.steps == 0;
+}
+
+void Run::log(const StepRecord& record) {
+  last_loss_ = record.loss;
+  tell(&Observer::logged, record);
+}
+
+// Testing changes nothing: statistics are averaged for it and then put back, so that how often a
+// run tests has no influence on its weights.
+void Run::test() {
+  const auto start = Clock::now();
+  const auto own = trained_of(setup_, rank_).own;
+  const std::string before = pack_tensors(own);
+  tell(&Observer::evaluating, static_cast<std::int64_t>(setup_.test->size()));
+  setup_.replica->average_buffers();
+  const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
+  const Evaluation evaluation =
+      evaluate(control(), *setup_.model, *setup_.test, setup_.path, at_once);
+  unpack_tensors(before, own);
+
+  test_ = EvalRecord{step_,
+                     epoch(),
+                     evaluation.loss,
+                     evaluation.accuracy,
+                     evaluation.samples,
+                     seconds_since(start),
+                     seconds()};
+  if (first_rank_) {
+    write_atomically(folder_.evaluation_file(),
+                     describe_evaluation(evaluation, *setup_.test).dump() + "\n");
+  }
+  tell(&Observer::evaluated, *test_);
+}
+
+CheckpointInfo Run::checkpoint_info() {
+  CheckpointInfo info;
+  info.step = step_;
+  info.ranks = config_.workers;
+  info.config = config_;
+  setup_.choices.learned = setup_.replica->learned();
+  info.choices = setup_.choices;
+  info.totals = totals_;
+  info.totals.seconds = seconds();
+  const std::uint64_t exchanged =
+      setup_.gradients ? setup_.gradients->bytes_moved() : setup_.replica->stats().bytes_moved;
+  info.totals.bytes_sent += sum_over_ranks(control().bytes_moved() + exchanged);
+  return info;
+}
+
+// The servers' files first: where the checkpoint is, all of it is.
+void Run::save_servers(const std::string& path) {
+  std::string complaint;
+  if (first_rank_) {
+    folder_.remove_shards(path);
+    try {
+      setup_.server->save(std::filesystem::absolute(path).string());
+    } catch (const JobFailed& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(control(), complaint);
+}
+
+void Run::save() {
+  const std::string path = folder_.checkpoint_file(step_);
+  if (setup_.server) save_servers(path);
+  save_checkpoint(control(), path, checkpoint_info(), trained_of(setup_, rank_));
+  checkpoint_ = std::filesystem::path(path).filename().string();
+  checkpoint_step_ = step_;
+  if (!first_rank_) return;
+  folder_.keep_checkpoints(config_.keep_checkpoints);
+  tell(&Observer::checkpointed, path);
+}
+
+// A run that was stopped is not tested: it goes on.
+TrainEnd Run::end() {
+  const bool finished = step_ >= setup_.length.steps;
+  if (finished && (!test_ || test_->step != step_)) test();
+  const bool wanted = config_.checkpoint_every.kind != Every::Kind::never;
+  if (wanted && checkpoint_step_ != step_) save();
+  TrainEnd result{summarise(), !finished};
+  if (first_rank_) {
+    write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");
+    write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
+    write_report(folder_.path());
+  }
+  tell(&Observer::ended, result.summary);
+  control().barrier().or_throw();
+  return result;
+}
+
+Summary Run::summarise() {
+  Summary summary;
+  summary.facts = setup_.facts;
+  summary.finished = step_ >= setup_.length.steps;
+  summary.step = step_;
+  summary.test = test_;
+  summary.final_loss = last_loss_;
+  const CheckpointInfo info = checkpoint_info();
+  summary.seconds = info.totals.seconds;
+  summary.train_seconds = info.totals.train_seconds;
+  summary.comm_s = info.totals.comm_s;
+  summary.samples = info.totals.samples;
+  summary.bytes_sent = info.totals.bytes_sent;
+  summary.peak_memory_bytes = sum_over_ranks(peak_memory());
+  summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
+  // The weights to use: with statistics that all ranks share.
+  setup_.replica->average_buffers();
+  summary.weights_sha256 = weights_sha256(*setup_.model);
+  summary.checkpoint = checkpoint_;
+  if (setup_.server && first_rank_) {
+    summary.server = setup_.server->report();
+    write_atomically(folder_.server_file(), summary.server + "\n");
+  }
+  return summary;
+}
+
+std::uint64_t Run::sum_over_ranks(std::uint64_t value, ReduceOp op) {
+  auto sum = static_cast<std::int64_t>(value);
+  control().all_reduce(buffer_of(std::span(&sum, 1)), op).or_throw();
+  return static_cast<std::uint64_t>(sum);
+}
+
+}  // namespace asup::train

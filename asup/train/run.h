@@ -1,0 +1,81 @@
+// The books of a run, whichever way its workers stay in step: what it works on, its folder, who is
+// told, tests, checkpoints and the end. Used from the thread that trains.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/net/job.h"
+#include "asup/train/observer.h"
+#include "asup/train/run_folder.h"
+#include "asup/train/setup.h"
+#include "asup/train/trainer.h"
+
+namespace asup::train {
+
+class Run {
+ public:
+  // Collective. `display` is told on rank 0 alone.
+  Run(Job& job, const TrainConfig& config, Observer& display);
+
+  const TrainConfig& config() const { return config_; }
+  const RunFolder& folder() const { return folder_; }
+  Setup& setup() { return setup_; }
+  Communicator& control() { return *setup_.control; }
+  bool is_first_rank() const { return first_rank_; }
+
+  std::int64_t step() const { return step_; }  // done
+  void set_step(std::int64_t step) { step_ = step; }
+  std::int64_t last_step() const { return last_step_; }  // of this call
+  std::int64_t epoch() const;                            // of the last step, counted from 1
+  bool ends_epoch() const { return step_ % setup_.length.steps_per_epoch == 0; }
+  bool due(const Every& every) const;
+  double seconds() const { return totals_.seconds + seconds_since(began_); }
+  Totals& totals() { return totals_; }  // what has been trained is added by whoever trains
+
+  // Makes the folder and tells that the run begins.
+  void begin();
+  template <typename... Parameters, typename... Args>
+  void tell(void (Observer::*event)(Parameters...), const Args&... args) {
+    for (Observer* observer : observers_) (observer->*event)(args...);
+  }
+  // A row of metrics.
+  void log(const StepRecord& record);
+
+  // Collective, as is what follows. All that was trained has been logged.
+  void test();
+  void save();
+  // The last test and checkpoint, where they are wanted and not done; then the summary and the
+  // report. Nobody leaves before the run is told.
+  TrainEnd end();
+
+ private:
+  void save_servers(const std::string& path);
+  Summary summarise();
+  std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
+  CheckpointInfo checkpoint_info();
+
+  // Constant after construction.
+  const TrainConfig config_;
+  const int rank_;
+  const bool first_rank_;
+  const RunFolder folder_;
+  Setup setup_;
+  const std::int64_t last_step_;
+
+  std::vector<Observer*> observers_;
+  std::unique_ptr<Observer> metrics_;
+
+  std::int64_t step_ = 0;
+  double last_loss_ = 0;            // in the last row
+  std::optional<EvalRecord> test_;  // the last one
+  std::string checkpoint_;          // the last one's name
+  std::int64_t checkpoint_step_ = -1;
+  Totals totals_;  // of earlier calls; train_seconds, comm_s and samples of this one too
+  const Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace asup::train

@@ -1,0 +1,14 @@
+// Training in step: every rank works on its part of every global batch. Used from one thread.
+#pragma once
+
+#include <functional>
+
+#include "asup/train/run.h"
+
+namespace asup::train {
+
+// Trains to the run's last step, or until any rank's `stop_asked`, which is looked at after every
+// step. Collective.
+void train_in_step(Run& run, const std::function<bool()>& stop_asked);
+
+}  // namespace asup::train

@@ -1,0 +1,41 @@
+// Workers and servers as threads of a test, for replicas that train through a parameter server.
+#pragma once
+
+#include <functional>
+
+#include "asup/ps/serve.h"
+#include "asup/sync/server_replica.h"
+#include "tests/sync/training.h"
+
+namespace asup::testing {
+
+struct ServerStage {
+  int rank;
+  Communicator& workers;
+  ps::Team team;
+
+  std::unique_ptr<ServerReplica> make(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                                      const ServerReplicaOptions& options = {}) const {
+    return make_server_replica(workers, team, module, optimizer, options);
+  }
+};
+
+// Runs `body` on each worker; servers serve until all of them are gone.
+inline void train_with_servers(int workers, int servers, net::LinkKind links,
+                               const std::function<void(const ServerStage&)>& body) {
+  torch::set_num_threads(1);
+  const auto play = [&](Job& job) {
+    const ps::Team team = ps::team_of(job);
+    if (job.is_server()) {
+      ps::Server(team, {.threads = 2, .patience = Seconds(20)}).run();
+      return;
+    }
+    CommunicatorOptions options;
+    options.timeout = Seconds(20);
+    const auto communicator = make_communicator(job, options);
+    body({job.rank(), *communicator, team});
+  };
+  run_ranks(workers + servers, links, play, servers);
+}
+
+}  // namespace asup::testing

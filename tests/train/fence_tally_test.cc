@@ -1,0 +1,49 @@
+#include "asup/train/fence_tally.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace asup::train {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Rows end where logging intervals do, counted from the run's begin, and at the fence.
+TEST(FenceTally, RowsAreThoseOfARunInStep) {
+  FenceTally tally(5);
+  tally.begin(0, 0);
+  EXPECT_THAT(tally.last_steps(12), ElementsAre(5, 10, 12));
+  EXPECT_THAT(tally.last_steps(10), ElementsAre(5, 10));
+  tally.begin(12, 0);
+  EXPECT_THAT(tally.last_steps(21), ElementsAre(15, 20, 21));
+  EXPECT_THAT(tally.last_steps(12), IsEmpty());
+}
+
+TEST(FenceTally, LeasesCountWhereTheirStepIs) {
+  FenceTally tally(5);
+  tally.begin(12, 100);
+  tally.add(14, 3, 8, 0.5, 101);
+  tally.add(12, 1, 4, 0.25, 102);
+  tally.add(20, 7, 8, 1, 103);
+  EXPECT_THAT(tally.sums(21), ElementsAre(4, 12, 0.75, 0, 0, 0, 7, 8, 1));
+  tally.begin(21, 104);
+  EXPECT_THAT(tally.sums(23), ElementsAre(0, 0, 0));
+}
+
+TEST(FenceTally, TimesAreThisWorkersAndFilledInBetween) {
+  FenceTally tally(1);
+  tally.begin(0, 10);
+  tally.add(0, 1, 1, 0, 11);
+  tally.add(3, 1, 1, 0, 17);
+  EXPECT_THAT(tally.ends(5, 20), ElementsAre(11, 13, 15, 17, 20));
+  tally.begin(5, 20);
+  EXPECT_THAT(tally.ends(7, 24), ElementsAre(DoubleEq(22), DoubleEq(24))) << "it had nothing to do";
+  tally.add(6, 1, 1, 0, 21);
+  tally.add(5, 1, 1, 0, 23);  // another's lease, which was lost
+  EXPECT_THAT(tally.ends(7, 24), ElementsAre(23, 24));
+}
+
+}  // namespace
+}  // namespace asup::train

@@ -1,0 +1,161 @@
+"""Training through servers: every pace, the same bits, resuming, and what is lost."""
+
+import json
+import os
+import re
+import signal
+import unittest
+
+from harness import SMALL, Case, Run
+
+SERVER = ["--sync=server", "--workers=2", "--steps=40"]
+PACES = {
+    "bsp": ["--sync=server"],
+    "ssp": ["--sync=server", "--pace=ssp", "--staleness=2"],
+    "asp": ["--sync=server", "--pace=asp", "--servers=2", "--stale-lr", "--compensation=0.04"],
+    "adaptive": ["--sync=asup"],
+}
+
+
+class Server(Case):
+    def members(self):
+        """Pids of the test's workers and servers: {"rank 0": …, "server 0": …}."""
+        found = {}
+        for pid, _ in self.processes():
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                text = b"\0" + file.read() + b"\0"
+            server = re.search(rb"\0ASUP_SERVER_RANK=(\d+)\0", text)
+            rank = re.search(rb"\0ASUP_RANK=(\d+)\0", text)
+            if server:
+                name = f"server {int(server[1])}"
+            elif rank:
+                name = f"rank {int(rank[1])}"
+            else:
+                continue
+            found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
+        return found
+
+    # An epoch has 17 steps, the last of them with 16 samples.
+    def test_every_pace_trains_on_all_samples(self):
+        for pace, flags in PACES.items():
+            with self.subTest(pace=pace):
+                run = self.train(pace, "--workers=2", "--epochs=3", *flags)
+                summary = run.summary
+                self.assertTrue(summary["finished"])
+                self.assertEqual((summary["step"], summary["samples"]), (51, 1200))
+                self.assertEqual((summary["pace"], summary["servers"]),
+                                 (pace, 2 if pace == "asp" else 1))
+                server = summary["server"]
+                self.assertEqual(server["samples"], 1200)
+                self.assertEqual(server["samples_dropped"], 0)
+                self.assertEqual(sum(worker["samples"] for worker in server["workers"]), 1200)
+                self.assertEqual([worker["worker"] for worker in server["workers"]], [0, 1])
+                self.assertGreaterEqual(server["updates"], 51)
+                if pace == "bsp":
+                    self.assertEqual(server["updates"], 51)
+                    self.assertEqual(server["worst_staleness"], 0)
+                self.assertEqual(bool(server["choices"]), pace == "adaptive")
+                self.assertEqual(len(run.losses), 51)
+                self.assertLess(sum(run.losses[-10:]), sum(run.losses[:10]))
+                self.assertIn("test_accuracy", summary)
+                with open(run.path("server.json")) as file:
+                    self.assertEqual(json.load(file)["samples"], 1200)
+                with open(run.path("report.html")) as file:
+                    self.assertIn('"mean_staleness_steps"', file.read())
+                self.assertIn(f"at pace {pace}", self.call("report", run.folder).stdout)
+
+    def test_in_step_it_follows_all_reduce_to_the_same_bits_every_time(self):
+        reduced = self.train("reduced", "--workers=2", "--steps=40")
+        one = self.train("one", *SERVER)
+        two = self.train("two", *SERVER, "--servers=2", "--links=tcp")
+        for a, b in zip(reduced.losses, one.losses):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+        self.assertEqual(one.sha, two.sha)
+        self.assertEqual(one.losses, two.losses)
+
+    def test_a_stopped_run_ends_as_one_that_was_not(self):
+        flags = [*SERVER, "--optimizer=adam", "--checkpoint-every=10", "--keep-checkpoints=1"]
+        whole = self.train("whole", *flags)
+        parts = self.train("parts", *flags, "--stop-at=25")
+        self.assertFalse(parts.summary["finished"])
+        self.assertEqual(sorted(os.listdir(parts.path("checkpoints"))),
+                         ["step-00000025.asup", "step-00000025.asup.shard-0-of-1"])
+        self.call("train", f"--resume={parts.folder}", "--servers=2")
+        self.assertTrue(parts.summary["finished"])
+        self.assertEqual(parts.sha, whole.sha)
+        self.assertEqual(parts.losses, whole.losses)
+        self.assertEqual(sorted(os.listdir(parts.path("checkpoints"))),
+                         ["step-00000040.asup"] +
+                         [f"step-00000040.asup.shard-{i}-of-2" for i in range(2)])
+
+    def test_a_run_may_change_to_servers_and_back(self):
+        run = self.train("run", "--workers=2", "--steps=20")
+        done = self.call("train", f"--resume={run.folder}", "--steps=30", "--sync=server")
+        self.assertIn("the optimizer's state begins anew", done.stderr)
+        self.call("train", f"--resume={run.folder}", "--steps=40", "--sync=allreduce")
+        self.assertEqual(run.summary["step"], 40)
+        self.assertEqual(len(run.losses), 40)
+
+    def test_a_lost_worker_is_done_without(self):
+        for pace in ("asp", "bsp"):
+            with self.subTest(pace=pace):
+                run = Run(self.path(pace))
+                process = self.start("train", *SMALL, "--sync=server", f"--pace={pace}",
+                                     "--workers=3", "--steps=680", f"--out={run.folder}")
+                self.wait_for_step(run, 17, process)
+                os.kill(self.members()["rank 1"], signal.SIGKILL)
+                _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertIn("rank 1 was lost", err)
+                self.assertTrue(run.summary["finished"])
+                server = run.summary["server"]
+                self.assertEqual([worker["here"] for worker in server["workers"]],
+                                 [True, False, True])
+                self.assertEqual(server["samples"], 16000)
+
+    def test_a_lost_server_ends_the_job(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, "--sync=asup", "--servers=2", "--workers=2",
+                             "--steps=1000000", "--eval-every=never", f"--out={run.folder}")
+        self.wait_for_step(run, 17, process)
+        pid = self.members()["server 1"]
+        os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err.strip().splitlines()[-1],
+                         rf"server 1 \(pid {pid} on .*\) was killed by signal 9")
+
+    # The next fence that was planned is far away.
+    def test_ctrl_c_stops_soon_and_can_be_resumed(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, "--sync=server", "--pace=asp", "--workers=2",
+                             "--synthetic-samples=2400000", "--steps=100000", "--eval-every=never",
+                             "--checkpoint-every=100000", f"--out={run.folder}")
+        self.wait_for_file(run.path("metrics.jsonl"), process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertLess(run.summary["step"], 100000)
+        self.assertEqual(len(run.checkpoints), 1)
+        self.call("train", f"--resume={run.folder}", f"--steps={run.summary['step'] + 5}")
+        self.assertTrue(run.summary["finished"])
+
+    def test_a_diverged_run_says_so(self):
+        done = self.call("train", *SMALL, *SERVER, "--lr=1000", f"--out={self.path('run')}",
+                         status=1)
+        self.assertIn("training has diverged", done.stderr.strip().splitlines()[-1])
+
+    def test_parameters_may_stay_on_their_worker(self):
+        flags = [*SERVER, "--model=cnn", "--width=4", "--checkpoint-every=20"]
+        shared = self.train("shared", *flags)
+        local = self.train("local", *flags, "--local-parameters=output.")
+        again = self.train("again", *flags, "--local-parameters=output.", "--stop-at=20")
+        self.assertNotEqual(shared.sha, local.sha)
+        self.call("train", f"--resume={again.folder}")
+        self.assertEqual(again.sha, local.sha)
+        done = self.call("train", *SMALL, *SERVER, "--local-parameters=tail.", status=2)
+        self.assertIn("the model trains no parameter 'tail.'", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
