@@ -5,6 +5,7 @@
 
 #include "asup/cli/bench_collective.h"
 #include "asup/cli/bench_server.h"
+#include "asup/cli/bench_stragglers.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
 #include "asup/cli/sizes.h"
@@ -66,12 +67,45 @@ Benchmark add_server(CLI::App& bench) {
           }};
 }
 
+Benchmark add_stragglers(CLI::App& bench) {
+  CLI::App* stragglers = bench.add_subcommand(
+      "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
+  auto options = std::make_shared<StragglersBench>();
+  stragglers
+      ->add_option("--scenes", options->scenes,
+                   "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
+                   "times slower for a third of the run); default: all")
+      ->delimiter(',');
+  stragglers
+      ->add_option("--ways", options->ways,
+                   "allreduce, bsp, ssp, asp, asup, frozen (asup that keeps its first choice); "
+                   "default: all")
+      ->delimiter(',');
+  stragglers->add_option("--workers", options->workers, "How many workers (default: 4)");
+  stragglers->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
+  stragglers->add_option("--steps", options->steps, "Steps of a run (default: 400)");
+  stragglers->add_option("--batch", options->batch, "Global batch (default: 128)");
+  stragglers->add_option("--sample-ms", options->sample_ms,
+                         "Milliseconds that a sample takes, by a sleep (default: 1.5)");
+  stragglers->add_option("--target", options->target, "Test accuracy to reach (default: 0.8)");
+  stragglers->add_option("--model", options->model, "Model (default: cnn)");
+  stragglers->add_option("--data", options->data, "Data (default: fashion-mnist)");
+  stragglers->add_option("--lr", options->lr, "Learning rate (default: 0.05)");
+  stragglers->add_option("--out", options->folder, "Folder of the runs (default: runs/stragglers)");
+  stragglers->add_option("--json", options->json, "Write the rows to this file too");
+  stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
+  return {stragglers, [options](const Words& command) {
+            return run_stragglers_bench(*options, command.front());
+          }};
+}
+
 }  // namespace
 
 Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure collectives and servers on this machine");
+  CLI::App* bench = app.add_subcommand("bench", "Measure what this machine gets out of asup");
   bench->require_subcommand(1);
-  const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench)};
+  const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench),
+                                      add_stragglers(*bench)};
   return {bench, [all, arguments] {
             Words command{"/proc/self/exe"};
             command.insert(command.end(), arguments.begin(), arguments.end());

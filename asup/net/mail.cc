@@ -115,15 +115,8 @@ void Mail::post(int member, std::unique_ptr<Letter> letter) {
   mesh_.link(member).send(channel_, outgoing);
 }
 
-// Messages may have come before this mail was made; its handler gets them when it is.
-void Mail::open() {
-  open_ = true;
-  for (const auto& box : boxes_) box->wait();
-}
-
 bool Mail::progress() {
-  bool moved = !open_;
-  if (!open_) open();
+  bool moved = false;
   // `sent` may send.
   for (std::size_t i = 0; i < letters_.size();) {
     if (!letters_[i]->outgoing.done) {

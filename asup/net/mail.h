@@ -60,7 +60,6 @@ class Mail : private Mesh::Mover {
   bool progress() override;
   bool busy() override { return false; }
   void on_note(int, std::uint32_t, std::string_view) override {}
-  void open();
   void look_for_the_gone();
   void post(int member, std::unique_ptr<Letter> letter);
 
@@ -70,7 +69,6 @@ class Mail : private Mesh::Mover {
   const std::vector<int> members_;
   Handler& handler_;
   std::vector<std::unique_ptr<Letterbox>> boxes_;  // one a member
-  bool open_ = false;                              // messages are taken in
   std::deque<std::unique_ptr<Letter>> letters_;    // on their way out
   std::uint64_t endings_ = 0;                      // of links, as last looked
 };

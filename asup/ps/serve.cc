@@ -1,7 +1,5 @@
 #include "asup/ps/serve.h"
 
-#include "asup/ps/server.h"
-
 namespace asup::ps {
 namespace {
 
@@ -15,9 +13,8 @@ bool workers_are_here(Job& job) {
 }  // namespace
 
 // A program may train several models, one after the other.
-void serve(Job& job) {
-  while (workers_are_here(job))
-    Server(team_of(job), {.threads = 0, .patience = job.options().call_timeout}).run();
+void serve(Job& job, const ServerOptions& options) {
+  while (workers_are_here(job)) Server(team_of(job), options).run();
 }
 
 }  // namespace asup::ps

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "asup/net/job.h"
+#include "asup/ps/server.h"
+#include "asup/ps/team.h"
 
 namespace asup::ps {
 
-// Serves the workers of the job until they have all left. Throws JobFailed where it cannot go on.
-void serve(Job& job);
+// Serves the workers of the job, one model after the other, until they have all left. Throws
+// JobFailed as Server::run() does. needs: job.is_server()
+void serve(Job& job, const ServerOptions& options = {});
 
 }  // namespace asup::ps

@@ -7,6 +7,7 @@
 #include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/train/fence_tally.h"
+#include "asup/train/handicap.h"
 #include "asup/train/stepper.h"
 
 namespace asup::train {
@@ -35,6 +36,7 @@ class LeaseLoop {
   const std::function<bool()>& stop_asked_;
   const int rank_;
   Stepper stepper_;
+  Handicap handicap_;
   const std::vector<std::int64_t> fences_;
 
   std::vector<int> workers_;  // that are left, by their ranks in the job
@@ -55,6 +57,7 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       stop_asked_(stop_asked),
       rank_(job.rank()),
       stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
+      handicap_(Handicap::from(net::process_environment(), rank_, run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
       workers_(present()),
       tally_(run.config().log_every),
@@ -87,8 +90,11 @@ void LeaseLoop::work() {
       setup_.batches->indices(epoch, lease.step % per_epoch, {lease.begin, lease.end});
   const double lr =
       learning_rate(run_.config(), setup_.length, static_cast<std::int64_t>(lease.step));
+  handicap_.before_batch(
+      indices.size(), static_cast<double>(lease.step) / static_cast<double>(setup_.length.steps));
   const double loss = stepper_.gradients(setup_.train->get(indices, epoch),
                                          1 / static_cast<double>(indices.size()), lr);
+  handicap_.after_batch(indices.size());
   check(std::isfinite(loss) || run_.config().non_finite != "apply",
         "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
         "or a warm-up may help.",

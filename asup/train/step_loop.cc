@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/data/prefetch.h"
+#include "asup/train/handicap.h"
 #include "asup/train/stepper.h"
 #include "asup/train/tally.h"
 
@@ -26,6 +27,7 @@ class StepLoop {
   Setup& setup_;
   const std::function<bool()>& stop_asked_;
   Stepper stepper_;
+  Handicap handicap_;
   Tally tally_;
   bool stopping_ = false;
   double waited_ = 0;    // of the replica's wait_seconds, told so far
@@ -39,6 +41,8 @@ StepLoop::StepLoop(Run& run, const std::function<bool()>& stop_asked)
       stop_asked_(stop_asked),
       stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path,
                run.config().accumulate),
+      handicap_(
+          Handicap::from(net::process_environment(), run.control().rank(), run.config().seed)),
       tally_(run.control()) {}
 
 void StepLoop::train() {
@@ -73,7 +77,10 @@ void StepLoop::run_step(const data::Batch& batch) {
   const double lr = learning_rate(run_.config(), setup_.length, step);
   // The exchange takes the mean over ranks, the update wants the mean over samples.
   const double weight = static_cast<double>(run_.control().size()) / static_cast<double>(samples);
+  const auto own = static_cast<std::size_t>(batch.input.size(0));
+  handicap_.before_batch(own, static_cast<double>(step) / static_cast<double>(setup_.length.steps));
   const double loss = stepper_.gradients(batch, weight, lr);
+  handicap_.after_batch(own);
   setup_.replica->step();
   collect();  // the step before; it travelled beside this one
   run_.set_step(step + 1);

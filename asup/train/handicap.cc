@@ -1,0 +1,87 @@
+#include "asup/train/handicap.h"
+
+#include <sstream>
+#include <thread>
+
+#include "asup/base/error.h"
+
+namespace asup::train {
+namespace {
+
+constexpr const char* kVariable = "ASUP_HANDICAP";
+
+// "3:4:0.3" as numbers, between `least` and `most` of them.
+std::vector<double> numbers_of(const std::string& word, const std::string& text, std::size_t least,
+                               std::size_t most) {
+  std::vector<double> numbers;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ':');) {
+    std::size_t used = 0;
+    try {
+      numbers.push_back(std::stod(part, &used));
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    require(used == part.size() && used > 0 && numbers.back() >= 0, "{}: '{}' is no number in '{}'",
+            kVariable, part, word);
+  }
+  require(numbers.size() >= least && numbers.size() <= most, "{}: '{}' needs {} to {} numbers",
+          kVariable, word, least, most);
+  return numbers;
+}
+
+}  // namespace
+
+Handicap Handicap::from(const net::Environment& environment, int rank, std::uint64_t seed) {
+  Handicap handicap;
+  handicap.random_.seed(seed * 1000 + static_cast<std::uint64_t>(rank));
+  std::istringstream words(environment(kVariable).value_or(""));
+  for (std::string word; words >> word;) handicap.parse(word, rank);
+  return handicap;
+}
+
+void Handicap::parse(const std::string& word, int rank) {
+  const std::size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals);
+  const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
+  if (key == "sample_ms") {
+    sample_seconds_ = numbers_of(word, text, 1, 1)[0] / 1000;
+  } else if (key == "slow") {
+    const auto numbers = numbers_of(word, text, 2, 4);
+    require(numbers.size() != 3, "{}: '{}' has a begin and no end", kVariable, word);
+    Slow slow{numbers[1], 0, 1};
+    if (numbers.size() == 4) slow = {numbers[1], numbers[2], numbers[3]};
+    if (static_cast<int>(numbers[0]) == rank) slow_.push_back(slow);
+  } else if (key == "pause") {
+    const auto numbers = numbers_of(word, text, 3, 3);
+    require(numbers[1] >= 1, "{}: '{}': once in 1 batch or more", kVariable, word);
+    if (static_cast<int>(numbers[0]) != rank) return;
+    pause_chance_ = 1 / numbers[1];
+    pause_batches_ = numbers[2];
+  } else {
+    throw BadInput(
+        fmt::format("{}: what is '{}'? There is sample_ms, slow and pause", kVariable, word));
+  }
+}
+
+double Handicap::seconds(std::size_t samples, double progress) const {
+  double seconds = sample_seconds_ * static_cast<double>(samples);
+  for (const Slow& slow : slow_)
+    if (progress >= slow.from && progress < slow.to) seconds *= slow.factor;
+  return seconds;
+}
+
+void Handicap::before_batch(std::size_t samples, double progress) {
+  double batch = seconds(samples, progress);
+  if (pause_chance_ > 0 && std::uniform_real_distribution<>(0, 1)(random_) < pause_chance_)
+    batch *= 1 + pause_batches_;
+  const double rest = batch - compute_seconds_ * static_cast<double>(samples);
+  if (rest > 0) std::this_thread::sleep_for(Seconds(rest));
+  computes_since_ = Clock::now();
+}
+
+void Handicap::after_batch(std::size_t samples) {
+  if (samples > 0) compute_seconds_ = seconds_since(computes_since_) / static_cast<double>(samples);
+}
+
+}  // namespace asup::train
