@@ -7,7 +7,6 @@
 
 #include "asup/base/error.h"
 #include "asup/collective/build.h"
-#include "asup/collective/choose.h"
 #include "tests/collective/cases.h"
 
 namespace asup::collective {
@@ -155,52 +154,6 @@ TEST(Algorithms, AnUnknownNameListsTheKnown) {
               ThrowsMessage<BadInput>("broadcast has no algorithm 'rnig'; choose from: direct, "
                                       "binomial, chain"));
   EXPECT_THROW(find_algorithm(Collective::barrier, "ring"), BadInput);
-}
-
-TEST(Choose, TakesSharedMemoryWhereThereIsSome) {
-  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
-                                      Collective::all_gather, Collective::broadcast}) {
-    Spec spec = {.collective = collective, .ranks = 4, .count = 1 << 20};
-    EXPECT_FALSE(choose(spec).needs_shared);
-    spec.shared = true;
-    EXPECT_EQ(choose(spec).name, "direct");
-  }
-}
-
-TEST(Choose, AllReduceGoesBySizeAndReach) {
-  Spec spec = {.ranks = 4, .count = 100};
-  EXPECT_EQ(choose(spec).name, "recursive_doubling");
-  spec.count = 1 << 20;
-  EXPECT_EQ(choose(spec).name, "ring");
-  spec.stage = true;
-  EXPECT_EQ(choose(spec).name, "staged");
-  spec.shared = true;
-  EXPECT_EQ(choose(spec).name, "direct");
-  spec.count = 100;
-  EXPECT_EQ(choose(spec).name, "recursive_doubling");
-}
-
-TEST(Choose, BroadcastGoesBySize) {
-  Spec spec = {.collective = Collective::broadcast, .ranks = 8, .slice = 1000};
-  spec.count = 3000;  // the chain saves 2 sends of the whole, and waits for 6 slices more
-  EXPECT_EQ(choose(spec).name, "binomial");
-  spec.count = 3001;
-  EXPECT_EQ(choose(spec).name, "chain");
-  spec.ranks = 2;
-  EXPECT_EQ(choose(spec).name, "binomial");
-  spec.ranks = 1;
-  EXPECT_EQ(choose(spec).name, "binomial");
-}
-
-TEST(Choose, ANameDecides) {
-  Spec spec = {.collective = Collective::all_reduce, .ranks = 4, .count = 10};
-  EXPECT_EQ(choose(spec, "ring").name, "ring");
-  EXPECT_THAT([&] { choose(spec, "direct"); },
-              ThrowsMessage<BadInput>(HasSubstr("needs buffers that all ranks share")));
-  EXPECT_THROW(choose(spec, "chain"), BadInput);
-  spec.shared = true;
-  EXPECT_EQ(choose(spec, "ring").name, "ring");
-  EXPECT_EQ(choose(spec, "direct").name, "direct");
 }
 
 TEST(Describe, APlanReadsLikeOne) {
