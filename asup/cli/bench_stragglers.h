@@ -24,7 +24,7 @@ struct StragglersBench {
   bool quick = false;
 };
 
-// `program`: asup. The exit status.
-int run_stragglers_bench(StragglersBench bench, const std::string& program);
+// Starts `asup train` for every run, and prints the table. The exit status.
+int run_stragglers_bench(StragglersBench bench);
 
 }  // namespace asup::cli
