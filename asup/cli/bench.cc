@@ -1,17 +1,26 @@
 // asup bench: measures what this machine gets out of asup. Each benchmark checks its results first.
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "asup/cli/bench_collective.h"
+#include "asup/cli/bench_server.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
 #include "asup/cli/sizes.h"
 
 namespace asup::cli {
+namespace {
 
-Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure collectives on this machine");
-  bench->require_subcommand(1);
-  CLI::App* collective = bench->add_subcommand(
+using Words = std::vector<std::string>;
+
+struct Benchmark {
+  CLI::App* command;
+  std::function<int(const Words& command)> run;  // `command` starts another member of it
+};
+
+Benchmark add_collective(CLI::App& bench) {
+  CLI::App* collective = bench.add_subcommand(
       "collective", "Time a collective between processes of this host, results checked first");
   auto options = std::make_shared<CollectiveBench>();
   auto op = std::make_shared<std::string>("allreduce");
@@ -31,12 +40,44 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
                          "under mpirun, whose -n counts instead of --ranks");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {bench, [options, op, sizes, arguments] {
+  return {collective, [options, op, sizes](const Words& command) {
             options->collective = collective_of(*op);
             options->sizes = parse_sizes(*sizes);
-            std::vector<std::string> command{"/proc/self/exe"};
-            command.insert(command.end(), arguments.begin(), arguments.end());
             return run_collective_bench(*options, command);
+          }};
+}
+
+Benchmark add_server(CLI::App& bench) {
+  CLI::App* server = bench.add_subcommand(
+      "server", "Time push-pulls between workers and parameter servers of this host");
+  auto options = std::make_shared<ServerBench>();
+  auto sizes = std::make_shared<std::string>("1K,256K,4M,25M,100M");
+  server->add_option("--workers", options->workers, "How many workers (default: 2)");
+  server->add_option("--servers", options->servers, "How many servers (default: 1)");
+  server->add_option("--sizes", *sizes, "Bytes of the model: 1K,4M,100M");
+  server->add_option("--link", options->link, "shm (default) or tcp");
+  server->add_option("--pace", options->pace,
+                     "asp (default): each worker by itself; bsp: all in step; ssp or adaptive");
+  server->add_option("--json", options->json, "Write the rows to this file too");
+  server->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
+  return {server, [options, sizes](const Words& command) {
+            options->sizes = parse_sizes(*sizes);
+            return run_server_bench(*options, command);
+          }};
+}
+
+}  // namespace
+
+Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure collectives and servers on this machine");
+  bench->require_subcommand(1);
+  const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench)};
+  return {bench, [all, arguments] {
+            Words command{"/proc/self/exe"};
+            command.insert(command.end(), arguments.begin(), arguments.end());
+            const auto chosen = std::find_if(
+                all.begin(), all.end(), [](const Benchmark& one) { return one.command->parsed(); });
+            return chosen->run(command);
           }};
 }
 

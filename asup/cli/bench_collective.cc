@@ -193,8 +193,10 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
   const bool has_limit =
       bench.collective == Collective::all_reduce && bench.ranks > 1 && bench.link != "tcp";
   if (has_limit && !net::process_environment()(kLimitsVariable))
-    setenv(kLimitsVariable,
-           measure_limits(bench.ranks, bench.sizes, bench.buffers, bench.quick).c_str(), 1);
+    setenv(
+        kLimitsVariable,
+        measure_limits("bench_limit", bench.ranks, bench.sizes, bench.buffers, bench.quick).c_str(),
+        1);
   if (bench.link == "inproc") return run_as_threads(bench);
   launch::LaunchOptions launch;
   launch.program = command;

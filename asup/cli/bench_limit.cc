@@ -26,11 +26,12 @@ std::string output_of(const std::string& command) {
 
 }  // namespace
 
-std::string measure_limits(int ranks, const std::vector<std::size_t>& sizes,
-                           const std::string& buffers, bool quick) {
+std::string measure_limits(const std::string& reference, int ranks,
+                           const std::vector<std::size_t>& sizes, const std::string& buffers,
+                           bool quick) {
   std::error_code none;
   const auto program =
-      std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "bench/bench_limit";
+      std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "bench" / reference;
   if (!std::filesystem::exists(program, none)) return "";
   std::string command = fmt::format("'{}' {} {}", program.string(), ranks, quick ? 0.1 : 0.5);
   for (const std::size_t bytes : sizes) command += fmt::format(" {}", bytes);

@@ -1,5 +1,5 @@
-// What the memory traffic of an all-reduce alone costs here, by the reference in bench/limit.cc:
-// the limit that `asup bench collective` holds its figures against.
+// What the memory traffic of a benchmark alone costs here, by the references bench/limit.cc and
+// bench/server_limit.cc: the limits that `asup bench` holds its figures against.
 #pragma once
 
 #include <map>
@@ -12,10 +12,11 @@ namespace asup::cli {
 // Passes them from the command to the ranks it starts; set beforehand, they are not measured.
 inline constexpr const char* kLimitsVariable = "ASUP_BENCH_LIMITS";
 
-// Runs the reference, where it was built beside this program; "" where it was not. Bytes to
-// microseconds: "1024=0.5 4096=0.8".
-std::string measure_limits(int ranks, const std::vector<std::size_t>& sizes,
-                           const std::string& buffers, bool quick);
+// Runs the reference, a program of bench/, where it was built beside this one; "" where it was not.
+// Bytes to microseconds: "1024=0.5 4096=0.8".
+std::string measure_limits(const std::string& reference, int ranks,
+                           const std::vector<std::size_t>& sizes, const std::string& buffers,
+                           bool quick);
 
 // What does not read so is left out.
 std::map<std::size_t, double> limits_from(const std::optional<std::string>& text);

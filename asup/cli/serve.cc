@@ -13,7 +13,7 @@ int serve(const net::JoinOptions& identity) {
   // Workers that are asked to end need the servers until they have: those end with the last worker.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
   Job job = Job::join(identity);
-  ps::serve(job, {.patience = identity.call_timeout});
+  ps::serve(job);
   return 0;
 }
 

@@ -98,6 +98,7 @@ class Launcher {
   JobResult run() {
     loop_.watch(signals_.fd(), POLLIN, [this] { take_signals(); });
     loop_.watch(mailbox_.fd(), POLLIN, [this] { mailbox_.run_all(); });
+    supervisor_.before_rank_ends([this] { mailbox_.run_all(); });
     supervisor_.when_rank_ends([this](const RankEnd& end) {
       coordinator_.process_ended(end.rank, end.who() + " " + end.how() + " before it joined");
     });
@@ -190,8 +191,6 @@ class Launcher {
   }
 
   void take_signals() {
-    // What the coordinator said before a rank ended explains why it did.
-    mailbox_.run_all();
     for (const int number : signals_.take()) {
       if (number == SIGCHLD)
         loop_.reap();

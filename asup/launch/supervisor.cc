@@ -83,6 +83,7 @@ void Supervisor::on_output(int rank, Stream stream, std::string_view bytes) {
 }
 
 void Supervisor::on_ended(const RankEnd& end) {
+  if (before_rank_end_) before_rank_end_();
   ends_.push_back(end);
   ends_.back().stopped = stop_sent_ || interrupted_.has_value();
   count_ended(end.rank);

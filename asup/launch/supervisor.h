@@ -21,6 +21,8 @@ class Supervisor : public RankObserver {
   Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output);
 
   void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
+  // Called before a rank's end is judged: what the coordinator has said by then may explain it.
+  void before_rank_ends(std::function<void()> action) { before_rank_end_ = std::move(action); }
   // Called with each rank that has ended and how; for the coordinator.
   void when_rank_ends(std::function<void(const RankEnd&)> action) {
     on_rank_end_ = std::move(action);
@@ -59,6 +61,7 @@ class Supervisor : public RankObserver {
   const net::Roles roles_;
   Output& output_;
   std::vector<std::unique_ptr<Ranks>> ranks_;
+  std::function<void()> before_rank_end_;
   std::function<void(const RankEnd&)> on_rank_end_;
 
   std::vector<RankEnd> ends_;

@@ -20,7 +20,7 @@ bool well_formed(const FrameHeader& frame) {
 void Inbox::receive(Channel channel, Receiver& receiver) {
   ChannelState& state = channels_.of(channel);
   state.receivers.push_back(&receiver);
-  if (!state.aside.empty()) give_aside(channel, state);
+  if (!state.aside.empty() && !state.giving) give_aside(channel, state);
 }
 
 void Inbox::forget(Channel channel) {
@@ -32,8 +32,10 @@ void Inbox::forget(Channel channel) {
   state.closed = true;
 }
 
-// Feeds messages that came early to the receivers that now wait for them.
+// Feeds messages that came early to the receivers that now wait for them. A receiver that waits
+// again as it ends gets the next one from here, not from within.
 void Inbox::give_aside(Channel channel, ChannelState& state) {
+  state.giving = true;
   while (!state.receivers.empty() && !state.aside.empty() && !state.receiving) {
     Aside message = std::move(state.aside.front());
     state.aside.pop_front();
@@ -45,12 +47,13 @@ void Inbox::give_aside(Channel channel, ChannelState& state) {
     if (wanted && !message.payload.empty()) receiver.take(message.payload);
     if (wanted && !complete) {
       state.receiving = true;
-      return;
+      break;
     }
     state.receivers.pop_front();
-    if (wanted) receiver.end();
     if (!complete) state.dropping = true;
+    if (wanted) receiver.end();
   }
+  state.giving = false;
 }
 
 Inbox::Progress Inbox::progress() {

@@ -51,6 +51,7 @@ class Inbox {
     bool receiving = false;       // the front receiver has begun
     std::uint64_t remaining = 0;  // payload of the message under way that is still to come
     std::deque<Aside> aside;      // only the last may be incomplete
+    bool giving = false;          // messages aside are on their way to receivers
     bool dropping = false;        // the message under way is wanted by nobody
     bool closed = false;
     std::uint64_t consumed = 0;  // bytes as framed, since credit was last given

@@ -21,6 +21,7 @@ struct Job::State {
   std::unique_ptr<net::Membership> membership;  // null where there is nobody to meet
   std::unique_ptr<net::Mesh> mesh;
   std::uint64_t communicators = 0;
+  std::uint64_t services = 0;
 
   ~State() {
     mesh.reset();
@@ -137,6 +138,9 @@ void Job::wait_for_workers_to_leave() {
 
 std::uint64_t Job::next_communicator_id() {
   return roster().generation << 24 | ++state_->communicators;
+}
+std::uint64_t Job::next_service_id() {
+  return roster().generation << 24 | std::uint64_t{1} << 23 | ++state_->services;
 }
 
 }  // namespace asup

@@ -43,6 +43,9 @@ class Job {
 
   // Ids of communicators, the same on all ranks as long as they make them in the same order.
   std::uint64_t next_communicator_id();
+  // The same for what workers and servers do together, counted apart: servers make no
+  // communicators.
+  std::uint64_t next_service_id();
 
  private:
   struct State;

@@ -14,6 +14,7 @@ class Mail::Letterbox : public Receiver {
  public:
   Letterbox(Mail& mail, int member) : mail_(mail), member_(member) {}
 
+  void wait() { mail_.mesh_.link(member_).receive(mail_.channel_, *this); }
   int member() const { return member_; }
   bool gone() const { return gone_; }
   void set_gone() { gone_ = true; }
@@ -41,13 +42,12 @@ class Mail::Letterbox : public Receiver {
     got_ += bytes.size();
   }
   void end() override {
-    mail_.handler_.arrived(member_, head_, collects_ ? Bytes(collected_) : room_);
-    collected_ = {};
+    const auto head = head_;
+    auto collected = std::move(collected_);
+    collected_.clear();
+    mail_.handler_.arrived(member_, head, collects_ ? Bytes(collected) : room_);
     wait();
   }
-
-  // For the next message, which may be there already: then it arrives before this returns.
-  void wait() { mail_.mesh_.link(member_).receive(mail_.channel_, *this); }
 
  private:
   Mail& mail_;
@@ -69,10 +69,14 @@ struct Mail::Letter {
 };
 
 Mail::Mail(Mesh& mesh, std::uint64_t id, std::vector<int> members, Handler& handler)
-    : mesh_(mesh), id_(id), channel_(id << 16), handler_(handler) {
+    : mesh_(mesh), id_(id), channel_(id << 16), members_(std::move(members)), handler_(handler) {
   mesh_.add(id_, *this);
-  for (const int member : members)
+}
+
+void Mail::open() {
+  for (const int member : members_)
     if (member != mesh_.rank()) boxes_.push_back(std::make_unique<Letterbox>(*this, member));
+  for (std::size_t i = 0; i < boxes_.size(); ++i) boxes_[i]->wait();
 }
 
 Mail::~Mail() {
@@ -108,15 +112,8 @@ void Mail::post(int member, std::unique_ptr<Letter> letter) {
   mesh_.link(member).send(channel_, outgoing);
 }
 
-// Messages may have come before this mail was made; its handler gets them when it is.
-void Mail::open() {
-  open_ = true;
-  for (const auto& box : boxes_) box->wait();
-}
-
 bool Mail::progress() {
-  bool moved = !open_;
-  if (!open_) open();
+  bool moved = false;
   // `sent` may send.
   for (std::size_t i = 0; i < letters_.size();) {
     if (!letters_[i]->outgoing.done) {

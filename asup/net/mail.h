@@ -33,10 +33,13 @@ class Mail : private Mesh::Mover {
     virtual bool progress() { return false; }
   };
 
-  // With those members; `id` is the same on all of them, from Job::next_communicator_id(). The
+  // With those members; `id` is the same on all of them, from Job::next_service_id(). The
   // handler outlives it.
   Mail(Mesh& mesh, std::uint64_t id, std::vector<int> members, Handler& handler);
   ~Mail() override;
+
+  // From now on messages come; the first may come, and be answered, before this returns.
+  void open();
 
   // The head is copied; the payload stays until `sent` is called, which it is not where the member
   // is gone or the mail ends before. A gone member gets nothing.
@@ -54,16 +57,15 @@ class Mail : private Mesh::Mover {
   bool progress() override;
   bool busy() override { return false; }
   void on_note(int, std::uint32_t, std::string_view) override {}
-  void open();
   void look_for_the_gone();
   void post(int member, std::unique_ptr<Letter> letter);
 
   Mesh& mesh_;
   const std::uint64_t id_;
   const Channel channel_;
+  const std::vector<int> members_;
   Handler& handler_;
   std::vector<std::unique_ptr<Letterbox>> boxes_;  // one a member
-  bool open_ = false;                              // messages are taken in
   std::deque<std::unique_ptr<Letter>> letters_;    // on their way out
   std::uint64_t endings_ = 0;                      // of links, as last looked
 };

@@ -34,10 +34,14 @@ Client::Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds
   }
   const net::Loop::Turn turn(team_.mesh.loop());
   mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
+  mail_->open();
 }
 
 Client::~Client() {
   const net::Loop::Turn turn(team_.mesh.loop());
+  for (int server = 0; server < team_.servers; ++server)
+    mail_->send(team_.member_of_server(server), head_of(Leave{}));
+  team_.mesh.loop().drive([&] { return !mail_->has_unsent(); }, after(Seconds(1)));
   mail_.reset();
 }
 
@@ -46,9 +50,8 @@ std::span<float> Client::parameters() const {
 }
 
 std::string Client::name_of_server(int server) const {
-  const auto& member =
-      team_.mesh.roster().members[static_cast<std::size_t>(team_.member_of_server(server))];
-  return fmt::format("server {} (pid {} on {})", server, member.pid, member.hostname);
+  const auto member = static_cast<std::size_t>(team_.member_of_server(server));
+  return team_.mesh.roster().members[member].describe();
 }
 
 bool Client::reaches_us(int member) {

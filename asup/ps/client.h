@@ -30,7 +30,7 @@ class Client : private net::Mail::Handler {
   // `ranges`: the parameters that this worker trains; none: all. They are cut where shards are; the
   // setup is the same on all workers. Throws BadInput for a setup that cannot work.
   Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds timeout);
-  ~Client() override;
+  ~Client() override;  // leaves
 
   // The whole flat space, in memory that servers reach; what is not in the worker's ranges is never
   // read or written by them. Holding it keeps it alive.

@@ -21,35 +21,44 @@ Crew::~Crew() {
 
 void Crew::start(std::size_t parts, std::function<void(std::size_t)> work,
                  std::function<void()> done) {
+  check(!own_ || own_->ended == own_->parts, "a crew was given a job while it works on another");
+  check(parts > 0, "a job without parts");
+  own_ = std::make_shared<Job>();
+  own_->parts = parts;
+  own_->work = std::move(work);
+  own_->done = std::move(done);
+  if (threads_.empty() || parts == 1) return;
   {
     const std::lock_guard lock(mutex_);
-    check(working_ == 0, "a crew was given a job while it works on another");
-    parts_ = parts;
-    work_ = std::move(work);
-    done_ = std::move(done);
-    next_ = 0;
-    working_ = threads();
-    ++job_;
+    job_ = own_;
   }
   changed_.notify_all();
 }
 
+bool Crew::help() {
+  const auto job = own_;  // done() may start the next
+  return job && do_part(*job);
+}
+
+bool Crew::do_part(Job& job) {
+  const std::size_t part = job.begun++;
+  if (part >= job.parts) return false;
+  job.work(part);
+  if (++job.ended == job.parts) job.done();
+  return true;
+}
+
 void Crew::run() {
-  std::uint64_t seen = 0;
+  std::shared_ptr<Job> seen;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stopping_ || job_ != seen; });
-      if (job_ == seen) return;
+      if (stopping_) return;
       seen = job_;
     }
-    for (std::size_t part = next_++; part < parts_; part = next_++) work_(part);
-    std::function<void()> done;
-    {
-      const std::lock_guard lock(mutex_);
-      if (--working_ == 0) done = std::move(done_);
+    while (do_part(*seen)) {
     }
-    if (done) done();
   }
 }
 

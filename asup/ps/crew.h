@@ -1,11 +1,12 @@
-// Threads that work through the parts of one job at a time, for whoever may not do it himself: the
-// thread that serves the links.
+// Threads that help whoever has a job of many parts, one job at a time: the thread that serves the
+// links works on an update too, but looks at the links between two parts.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,29 +20,35 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Calls work(part) for each part in [0, parts), each once, on any of the threads, then done() on
-  // one of them. Returns at once. needs: the job before is done
+  // Has work(part) called for each part in [0, parts), once each, on any of the threads or in
+  // help(); then done() once, by whoever did the last. Returns at once. needs: a part or more, and
+  // the job before is done
   void start(std::size_t parts, std::function<void(std::size_t part)> work,
              std::function<void()> done);
 
-  int threads() const { return static_cast<int>(threads_.size()); }
+  // Does a part of the job under way; false where none is left to begin. For the thread that
+  // started it.
+  bool help();
 
  private:
+  struct Job {
+    std::size_t parts;
+    std::function<void(std::size_t)> work;
+    std::function<void()> done;
+    std::atomic<std::size_t> begun{0}, ended{0};
+  };
+
+  static bool do_part(Job& job);
   void run();
+
+  std::shared_ptr<Job> own_;  // the owner's: the job under way, or the last
 
   // Protected by mutex_.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t job_ = 0;  // the number of the one under way, or of the last
+  std::shared_ptr<Job> job_;
   bool stopping_ = false;
-  int working_ = 0;  // threads at the job
 
-  // Written while nobody works.
-  std::size_t parts_ = 0;
-  std::function<void(std::size_t)> work_;
-  std::function<void()> done_;
-
-  std::atomic<std::size_t> next_{0};
   std::vector<std::thread> threads_;
 };
 

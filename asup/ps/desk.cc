@@ -1,6 +1,7 @@
 #include "asup/ps/desk.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "asup/base/error.h"
 
@@ -24,10 +25,15 @@ std::string Desk::open(Range shard, std::vector<Range> ranges, const Place& para
       return fmt::format("its parameters should lie in region {} at {}, which is not theirs",
                          parameters.region, parameters.offset);
     window_ = reinterpret_cast<float*>(region->bytes().data() + parameters.offset) + shard.begin;
-    held_.push_back(region);
+    held_ = region;
   }
   open_ = true;
   return {};
+}
+
+void Desk::close() {
+  open_ = false;
+  if (under_way()) pushes_.pop_back();
 }
 
 Floats& Desk::stage() {
@@ -45,20 +51,26 @@ float* Desk::backup() {
 
 const float* Desk::seen() { return window_ ? window_ : backup(); }
 
+const Desk::Push* Desk::find(std::uint64_t number) const {
+  for (const Push& push : pushes_)
+    if (push.number == number && push.complete) return &push;
+  return nullptr;
+}
+
 std::string Desk::complaint_about(const Piece& piece) const {
   if (!open_) return "it has not said what it trains";
-  const std::uint64_t expected = committed_ || got_ == 0 ? push_ + 1 : push_;
-  if (committed_ || piece.push != expected)
-    return fmt::format("a piece of push {} came while push {} is {}", piece.push, push_,
-                       committed_ ? "complete and not yet applied" : "under way");
+  const bool goes_on = under_way() && piece.push == last_push_;
+  if (!goes_on && (under_way() || piece.push != last_push_ + 1))
+    return fmt::format("a piece of push {} came after push {}, which is {}", piece.push, last_push_,
+                       under_way() ? "under way" : "complete");
   if (std::none_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
         return !piece.range.empty() && range.contains(piece.range);
       }))
     return fmt::format(
-        "it pushes elements {} to {}, which it does not train here (the shard is {} "
-        "to {})",
+        "it pushes elements {} to {}, which it does not train here (the shard is {} to {})",
         piece.range.begin, piece.range.end, shard_.begin, shard_.end);
-  for (const Stretch& stretch : gradient_)
+  if (!goes_on) return {};
+  for (const Stretch& stretch : pushes_.back().gradient)
     if (!intersection(stretch.range, piece.range).empty())
       return fmt::format("it pushes elements {} to {} twice", piece.range.begin, piece.range.end);
   return {};
@@ -74,43 +86,62 @@ std::string Desk::add(const Piece& piece, net::ConstBytes payload) {
   if (auto complaint = complaint_about(piece); !complaint.empty()) return complaint;
   const std::uint64_t bytes = piece.range.size() * sizeof(float);
   const float* data = reinterpret_cast<const float*>(payload.data());
+  std::shared_ptr<const net::Region> region;
   if (piece.place.region == 0) {
     if (payload.size() != bytes)
       return fmt::format("it pushes {} elements in {} bytes", piece.range.size(), payload.size());
   } else {
-    const auto region = mesh_.hold(worker_, piece.place.region);
+    region = mesh_.hold(worker_, piece.place.region);
     if (!region || piece.place.offset > region->bytes().size() ||
         region->bytes().size() - piece.place.offset < bytes)
       return fmt::format("its gradient should lie in region {} at {}, which is not theirs",
                          piece.place.region, piece.place.offset);
     data = reinterpret_cast<const float*>(region->bytes().data() + piece.place.offset);
-    held_.push_back(region);
   }
-  push_ = piece.push;
-  got_ += piece.range.size();
+  if (!under_way()) {
+    pushes_.emplace_back().number = piece.push;
+    last_push_ = piece.push;
+  }
+  Push& push = pushes_.back();
+  push.got += piece.range.size();
+  if (region) push.held.push_back(region);
   const auto after = std::upper_bound(
-      gradient_.begin(), gradient_.end(), piece.range.begin,
+      push.gradient.begin(), push.gradient.end(), piece.range.begin,
       [](std::uint64_t at, const Stretch& stretch) { return at < stretch.range.begin; });
-  gradient_.insert(after, {piece.range, data});
+  push.gradient.insert(after, {piece.range, data});
   return {};
 }
 
 std::string Desk::commit(const Commit& commit) {
   if (!open_) return "it has not said what it trains";
-  if (committed_) return fmt::format("push {} came before push {} was applied", commit.push, push_);
-  if (got_ == 0 && elements_ == 0) push_ = commit.push;
-  if (commit.push != push_ || got_ != elements_)
-    return fmt::format("push {} has {} of {} elements", commit.push, got_, elements_);
-  committed_ = true;
-  figures_ = commit.figures;
+  if (!under_way() && elements_ == 0 && commit.push == last_push_ + 1) {
+    pushes_.emplace_back().number = commit.push;
+    last_push_ = commit.push;
+  }
+  const std::uint64_t got = under_way() ? pushes_.back().got : 0;
+  if (!under_way() || commit.push != last_push_ || got != elements_)
+    return fmt::format("push {} has {} of {} elements", commit.push, got, elements_);
+  pushes_.back().complete = true;
+  pushes_.back().figures = commit.figures;
   return {};
 }
 
-void Desk::forget_push() {
-  committed_ = false;
-  gradient_.clear();
-  got_ = 0;
-  held_.resize(window_ ? 1 : 0);
+void Desk::forget_push(std::uint64_t number) {
+  std::erase_if(pushes_, [&](const Push& push) { return push.complete && push.number == number; });
+}
+
+void Desk::set_pushes_aside(std::span<const std::uint64_t> but_for) {
+  for (Push& push : pushes_) {
+    if (!push.complete || push.own.size() > 0) continue;
+    if (std::find(but_for.begin(), but_for.end(), push.number) != but_for.end()) continue;
+    push.own = Floats(shard_.size());
+    for (Stretch& stretch : push.gradient) {
+      float* to = push.own.data() + (stretch.range.begin - shard_.begin);
+      std::memcpy(to, stretch.data, stretch.range.size() * sizeof(float));
+      stretch.data = to;
+    }
+    push.held.clear();
+  }
 }
 
 }  // namespace asup::ps

@@ -2,8 +2,9 @@
 //
 // In shared memory the gradient stays where the worker has it and the parameters are written where
 // the worker uses them. Over other links the gradient is staged here; when the push has been
-// applied, the same memory holds the parameters that leave for the worker. Runs under the mesh's
-// turn.
+// applied, the same memory holds the parameters that leave for the worker. Now and then a worker
+// goes on before its push is applied, to do the work of one that was lost: then the push moves to
+// memory of its own. Runs under the mesh's turn.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,7 @@ class Desk {
   bool is_open() const { return open_; }
   // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
   // or dropped.
-  void close() { open_ = false; }
+  void close();
 
   const std::vector<Range>& ranges() const { return ranges_; }
 
@@ -37,12 +38,15 @@ class Desk {
   std::string add(const Piece& piece, net::ConstBytes payload);
   std::string commit(const Commit& commit);
 
-  bool has_push(std::uint64_t number) const { return committed_ && push_ == number; }
-  std::uint64_t push() const { return push_; }
-  const Figures& figures() const { return figures_; }
-  std::span<const Stretch> gradient() const { return gradient_; }
-  // Applied or dropped.
-  void forget_push();
+  // Complete pushes that are not yet applied or dropped.
+  bool has_push(std::uint64_t number) const { return find(number) != nullptr; }
+  // needs: has_push()
+  const Figures& figures(std::uint64_t number) const { return find(number)->figures; }
+  std::span<const Stretch> gradient(std::uint64_t number) const { return find(number)->gradient; }
+  void forget_push(std::uint64_t number);
+  // The worker goes on and will overwrite its gradients: pushes that are still needed move, but for
+  // these.
+  void set_pushes_aside(std::span<const std::uint64_t> but_for);
 
   // Where the parameters of the shard's first element go; the worker's own memory or the stage.
   float* target();
@@ -56,7 +60,19 @@ class Desk {
   std::uint64_t bytes() const { return (stage_.size() + backup_.size()) * sizeof(float); }
 
  private:
+  struct Push {
+    std::uint64_t number = 0;
+    std::vector<Stretch> gradient;
+    std::uint64_t got = 0;  // elements of it
+    bool complete = false;
+    Figures figures;
+    std::vector<std::shared_ptr<const net::Region>> held;  // memory that it lies in
+    Floats own;                                            // where it was set aside
+  };
+
   std::string complaint_about(const Piece& piece) const;
+  bool under_way() const { return !pushes_.empty() && !pushes_.back().complete; }
+  const Push* find(std::uint64_t number) const;
   Floats& stage();
 
   net::Mesh& mesh_;
@@ -66,14 +82,10 @@ class Desk {
   std::vector<Range> ranges_;
   std::uint64_t elements_ = 0;
   float* window_ = nullptr;
-  std::vector<std::shared_ptr<const net::Region>> held_;  // the window's memory, the gradient's
+  std::shared_ptr<const net::Region> held_;  // the window's memory
   Floats stage_, backup_;
-
-  std::uint64_t push_ = 0;  // under way, or the last one
-  std::vector<Stretch> gradient_;
-  std::uint64_t got_ = 0;  // elements of it
-  bool committed_ = false;
-  Figures figures_;
+  std::uint64_t last_push_ = 0;  // begun
+  std::vector<Push> pushes_;     // the last may be under way
 };
 
 }  // namespace asup::ps

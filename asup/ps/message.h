@@ -1,7 +1,7 @@
 // What workers and servers say to each other: the heads of their messages (net/mail.h). Values
 // only. docs/parameter_server.md tells the whole conversation.
 //
-//   worker -> servers  hello, initial, piece, commit          server -> worker  welcome, refused,
+//   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
 //   worker -> head     arrive, ask_fence, save, report                          parameters
 //   server -> head     staged, saved                          head -> worker    release, saved,
 //   head -> servers    order                                                    report
@@ -35,6 +35,7 @@ enum class Kind : std::uint32_t {
   save,
   saved,
   report,
+  leave,
   ask_fence
 };
 
@@ -160,6 +161,11 @@ struct Saved {
 // Asks the head to tell of the pace, and is its answer (payload: JSON).
 struct Report {
   static constexpr Kind kKind = Kind::report;
+};
+
+// The worker has done what it came for; it may stay a member of the job.
+struct Leave {
+  static constexpr Kind kKind = Kind::leave;
 };
 
 // A kind, and what belongs to it.

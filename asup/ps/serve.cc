@@ -1,19 +1,23 @@
 #include "asup/ps/serve.h"
 
-#include "asup/base/error.h"
+#include "asup/ps/server.h"
 
 namespace asup::ps {
+namespace {
 
-Team team_of(Job& job) {
-  // Workers may have made any number of communicators before; those count from 1.
-  constexpr std::uint64_t kLast = (std::uint64_t{1} << 24) - 1;
-  return {job.mesh(), job.roster().generation << 24 | kLast, job.size(), job.servers()};
+bool workers_are_here(Job& job) {
+  const net::Loop::Turn turn(job.mesh().loop());
+  for (int worker = 0; worker < job.size(); ++worker)
+    if (job.mesh().end_of(worker) == net::LinkEnd::open) return true;
+  return false;
 }
 
-void serve(Job& job, const ServerOptions& options) {
-  check(job.is_server(), "{} is to serve, and is no server",
-        net::name_member(job.member(), std::nullopt));
-  Server(team_of(job), options).run();
+}  // namespace
+
+// A program may train several models, one after the other.
+void serve(Job& job) {
+  while (workers_are_here(job))
+    Server(team_of(job), {.threads = 0, .patience = job.options().call_timeout}).run();
 }
 
 }  // namespace asup::ps

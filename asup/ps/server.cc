@@ -15,10 +15,7 @@ std::string text_of(net::ConstBytes bytes) {
 }
 
 std::string name_of_member(const Team& team, int member) {
-  const auto& who = team.mesh.roster().members[static_cast<std::size_t>(member)];
-  const bool worker = team.is_worker(member);
-  return fmt::format("{} {} (pid {} on {})", worker ? "rank" : "server",
-                     worker ? member : team.server_of(member), who.pid, who.hostname);
+  return team.mesh.roster().members[static_cast<std::size_t>(member)].describe();
 }
 
 }  // namespace
@@ -27,11 +24,12 @@ Server::Server(Team team, const ServerOptions& options)
     : team_(team),
       options_(options),
       server_(team.server_of(team.mesh.rank())),
-      crew_(options.threads > 0 ? options.threads : usable_cores()) {
+      crew_((options.threads > 0 ? options.threads : usable_cores()) - 1) {
   for (int worker = 0; worker < team.workers; ++worker)
     desks_.push_back(std::make_unique<Desk>(team_.mesh, worker));
   const net::Loop::Turn turn(team_.mesh.loop());
   mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
+  mail_->open();
 }
 
 Server::~Server() {
@@ -42,8 +40,7 @@ Server::~Server() {
 }
 
 void Server::run() {
-  give_up_ = after(options_.patience);
-  const auto over = [&] { return gone_ == team_.workers || !failure_.empty(); };
+  const auto over = [&] { return std::ssize(gone_) == team_.workers || !failure_.empty(); };
   const net::Loop::Turn turn(team_.mesh.loop());
   while (!over()) {
     const Deadline until = next_wake();
@@ -80,14 +77,23 @@ void Server::send_text(int member, std::vector<std::byte> head, const std::strin
 }
 
 void Server::refuse(int worker, const std::string& why) {
-  log().warn("server {} refuses {}: {}", server_, name_of_member(team_, worker), why);
-  send_text(worker, head_of(Refused{}), why);
+  const std::string who = name_of_member(team_, worker);
+  log().warn("server {} refuses {}: {}", server_, who, why);
   desk(worker).close();
+  send_text(worker, head_of(Refused{}), why);
+  if (welcomed_) return;
+  // Nothing can begin without it.
+  for (int other = 0; other < team_.workers; ++other)
+    if (other != worker) send_text(other, head_of(Refused{}), fmt::format("{}: {}", who, why));
 }
 
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
   if (!team_.is_worker(member) || bytes == 0) return {};
   if (const auto piece = read<Piece>(head)) return desk(member).room_for(*piece, bytes);
+  if (const auto initial = read<Initial>(head); initial && may_begin_with(*initial, bytes)) {
+    first_ = Floats(initial->range.size());
+    return std::as_writable_bytes(std::span(first_.data(), first_.size()));
+  }
   return {};
 }
 
@@ -98,6 +104,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
+    if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
     if (is_head() && kind == Kind::arrive) return office_->arrived(member);
     if (is_head() && kind == Kind::ask_fence) return office_->ask_fence();
     if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
@@ -120,7 +127,7 @@ void Server::gone(int member, net::LinkEnd end) {
       failure_ = fmt::format("{} was lost", name_of_member(team_, member));
     return;
   }
-  ++gone_;
+  if (!gone_.insert(member).second) return;  // it left before it ended
   desk(member).close();
   if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(team_, member));
   if (office_) office_->left(member);
@@ -138,7 +145,10 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
   try {
     const Setup setup = parse_setup(text);
     require_sense(setup, team_.workers, team_.servers);
-    if (!setup_) setup_ = setup;
+    if (!setup_) {
+      setup_ = setup;
+      give_up_ = after(options_.patience);
+    }
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
@@ -171,28 +181,38 @@ void Server::make_shard_when_all_came() {
   welcome_when_ready();
 }
 
+// Parameters of this shard, from a worker that has said what it trains.
+bool Server::may_begin_with(const Initial& initial, std::uint64_t bytes) const {
+  if (!setup_ || first_.size() > 0) return false;
+  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
+  return initial.range == range && bytes == range.size() * sizeof(float);
+}
+
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!desk(worker).is_open()) return;  // refused
-  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
-  const std::uint64_t bytes = range.size() * sizeof(float);
-  const std::byte* data = payload.data();
-  if (initial.place.region != 0)
-    data = team_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
-  if (initial.range != range || !data || (initial.place.region == 0 && payload.size() != bytes))
-    return refuse(worker,
-                  fmt::format("the first parameters of elements {} to {} should be those "
-                              "of {} to {}",
-                              initial.range.begin, initial.range.end, range.begin, range.end));
-  first_ = Floats(range.size());
-  std::memcpy(first_.data(), data, bytes);
+  if (initial.place.region != 0) {
+    const std::uint64_t bytes = initial.range.size() * sizeof(float);
+    const std::byte* data =
+        team_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
+    if (data && may_begin_with(initial, bytes)) {
+      first_ = Floats(initial.range.size());
+      std::memcpy(first_.data(), data, bytes);
+      payload = std::as_bytes(std::span(first_.data(), first_.size()));
+    }
+  }
+  if (first_.size() == 0 || payload.data() != std::as_bytes(std::span(first_.data(), 1)).data())
+    return refuse(worker, fmt::format("its first parameters, elements {} to {}, are not those of "
+                                      "this shard, or came before",
+                                      initial.range.begin, initial.range.end));
+  first_came_ = true;
   welcome_when_ready();
 }
 
 void Server::welcome_when_ready() {
   if (!shard_ || welcomed_) return;
   if (setup_->resume.empty()) {
-    if (first_.size() == 0) return;
+    if (!first_came_) return;
     std::memcpy(shard_->parameters(), first_.data(), first_.size() * sizeof(float));
     first_ = Floats();
   }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@
 namespace asup::ps {
 
 struct ServerOptions {
-  int threads = 0;        // that update; 0: as many as there are cores
-  Seconds patience{300};  // to the first word of every worker
+  int threads = 0;        // that update, its own included; 0: as many as there are cores
+  Seconds patience{300};  // from the first worker that comes to the last
 };
 
 class Server : private net::Mail::Handler, private HeadOffice::Staff {
@@ -49,6 +50,7 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit);
   void on_order(const Order& order);
+  bool may_begin_with(const Initial& initial, std::uint64_t bytes) const;
   void make_shard_when_all_came();
   void welcome_when_ready();
   void refuse(int worker, const std::string& why);
@@ -85,10 +87,11 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
   std::vector<std::unique_ptr<Desk>> desks_;  // by worker
   std::optional<Setup> setup_;
   std::unique_ptr<Shard> shard_;
-  Floats first_;           // parameters that came before the shard was made
-  bool welcomed_ = false;  // all workers are
-  Deadline give_up_{};     // where they are not by then
-  int gone_ = 0;
+  Floats first_;  // parameters to begin with, while they come
+  bool first_came_ = false;
+  bool welcomed_ = false;               // all workers are
+  Deadline give_up_ = Deadline::max();  // where they are not by then
+  std::set<int> gone_;                  // workers
   std::string failure_;
 
   std::deque<Order> orders_;  // the first is under way

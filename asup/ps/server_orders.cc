@@ -36,6 +36,7 @@ void Server::start_next_order() {
 }
 
 void Server::make_job(const Order& order) {
+  for (const Order::Push& push : order.dropped) desk(push.worker).forget_push(push.number);
   job_ = {};
   job_.lr = order.lr;
   job_.compensation = setup_->compensation;
@@ -45,13 +46,18 @@ void Server::make_job(const Order& order) {
                              server_, part.number, part.worker);
       continue;
     }
-    const bool stale = desk(part.worker).figures().version + 1 != order.version;
+    Desk& from = desk(part.worker);
+    const bool stale = from.figures(part.number).version + 1 != order.version;
     const bool compensates = setup_->compensation > 0 && stale;
-    job_.sources.push_back({part.weight, desk(part.worker).gradient(),
-                            compensates ? desk(part.worker).seen() : nullptr});
+    job_.sources.push_back(
+        {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
   }
   for (const int worker : order.released) {
+    std::vector<std::uint64_t> parts;
+    for (const Order::Push& part : order.parts)
+      if (part.worker == worker) parts.push_back(part.number);
     Desk& to = desk(worker);
+    to.set_pushes_aside(parts);
     if (!to.is_open()) continue;
     job_.targets.push_back({to.ranges(), to.target()});
     if (setup_->compensation > 0 && !to.writes_in_place())
@@ -87,9 +93,7 @@ void Server::finish_order() {
   orders_.pop_front();
   working_ = false;
   version_ = order.version;
-  for (const Order::Push& push : order.parts) desk(push.worker).forget_push();
-  for (const Order::Push& push : order.dropped)
-    if (desk(push.worker).has_push(push.number)) desk(push.worker).forget_push();
+  for (const Order::Push& push : order.parts) desk(push.worker).forget_push(push.number);
   for (const int worker : order.released)
     if (desk(worker).is_open()) hand_out(worker);
   if (!order.save_as.empty()) start_saving(order.save_as);
@@ -122,8 +126,9 @@ void Server::start_saving(const std::string& path) {
   }
 }
 
-// Sees whether a snapshot is done.
+// Beside the links: does a part of the update under way, sees whether a snapshot is done.
 bool Server::progress() {
+  if (working_ && crew_.help()) return true;
   if (!snapshot_) return false;
   const auto end = snapshot_->look();
   if (!end) return false;

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "asup/net/job.h"
 #include "asup/net/mesh.h"
 
 namespace asup::ps {
 
 struct Team {
   net::Mesh& mesh;
-  std::uint64_t id = 0;  // of their mail, the same on all: from Job::next_communicator_id()
+  std::uint64_t id = 0;  // of their mail, the same on all: from Job::next_service_id()
   int workers = 1;
   int servers = 1;
 
@@ -25,5 +26,11 @@ struct Team {
     return all;
   }
 };
+
+// All of a job. Every member calls it as often as the others: the first calls belong together, the
+// second ones, and so on.
+inline Team team_of(Job& job) {
+  return {job.mesh(), job.next_service_id(), job.size(), job.servers()};
+}
 
 }  // namespace asup::ps

@@ -19,8 +19,12 @@ TEST(IntervalMap, AgreesWithAnArray) {
     const std::size_t a = random() % (size + 1), b = random() % (size + 1);
     const std::size_t begin = std::min(a, b), end = std::max(a, b);
     if (random() % 2) {
-      map.assign(begin, end, i);
-      std::fill(array.begin() + begin, array.begin() + end, i);
+      std::vector<IntervalMap<int>::Run> runs;
+      for (std::size_t at = begin; at < end; at += 1 + random() % 20) {
+        runs.push_back({at, i + static_cast<int>(random() % 3)});
+        std::fill(array.begin() + at, array.begin() + end, runs.back().value);
+      }
+      map.assign(begin, end, runs);
     } else {
       map.change(begin, end, [](std::size_t, std::size_t, int& value) { value += 1; });
       for (std::size_t at = begin; at < end; ++at) array[at] += 1;
@@ -36,7 +40,7 @@ TEST(IntervalMap, AgreesWithAnArray) {
 
 TEST(IntervalMap, MayBeEmpty) {
   IntervalMap<int> map(0, 7);
-  map.assign(0, 0, 1);
+  map.assign(0, 0, {});
   map.visit(0, 0, [](std::size_t, std::size_t, int) { FAIL(); });
 }
 

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <random>
 #include <string>
@@ -104,7 +105,8 @@ void run(const Table& table, const Rule& rule, const UpdateStep& step, Memory& m
 }
 
 bool same_bits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  return std::ranges::equal(a, b, {}, bits, bits);
 }
 
 // A schedule of learning rates, so that rates in and outside the momentum are told apart.

@@ -136,6 +136,13 @@ done
 namespaces=$(grep -o 'net:.*' out | sort | uniq -c | awk '{print $1}' | sort -n | xargs)
 [ "$namespaces" = "1 1 2" ] || fail "ranks per namespace: $namespaces instead of 1 1 2"
 
+echo "servers join beside the ranks on both hosts, and end with them"
+run 0 --hosts alpha,beta --servers 2 -v -- "$member" work
+expect '^\[1\] worker 1 of 2, servers: 2$' out
+expect '^asup run: server 0 \(pid [0-9]+ on .*\) exited with status 0$' err
+expect '^asup run: server 1 \(pid [0-9]+ on .*\) exited with status 0$' err
+nothing_left
+
 echo "output is whole, and each stream its own"
 run 0 --hosts alpha,beta -- sh -c 'seq 1 20000; echo error $ASUP_RANK >&2'
 [ "$(grep -c '^\[0\] [0-9]*$' out)" = 20000 ] || fail "lines of rank 0 are missing"

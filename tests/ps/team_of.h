@@ -1,6 +1,8 @@
 // A job's first members as workers, the others as servers, on threads of the test or as processes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 
 #include "asup/ps/client.h"
@@ -22,30 +24,24 @@ inline Setup setup_of(const std::vector<std::uint64_t>& tensors, pace::Options p
   for (const std::uint64_t elements : tensors) {
     const std::uint64_t begin = setup.layout.elements;
     setup.layout.tensors.push_back(
-        {"tensor" + std::to_string(setup.layout.tensors.size()), {begin, begin + elements}});
+        {fmt::format("tensor{}", setup.layout.tensors.size()), {begin, begin + elements}});
     setup.layout.elements += elements;
   }
   setup.pace = pace;
   return setup;
 }
 
-inline Team team_of(Job& job, const Cast& cast) {
-  return {job.mesh(), job.next_communicator_id(), cast.workers, cast.servers};
-}
-
 // What a member of the cast does: a worker `work(rank, team)`, a server serves until they are gone.
-inline std::function<void(Job&)> play(const Cast& cast,
-                                      const std::function<void(int rank, Team team)>& work) {
-  return [cast, work](Job& job) {
-    const Team team = team_of(job, cast);
-    const int member = job.mesh().rank();
-    if (team.is_worker(member)) return work(member, team);
+inline std::function<void(Job&)> play(const std::function<void(int rank, Team team)>& work) {
+  return [work](Job& job) {
+    const Team team = team_of(job);
+    if (!job.is_server()) return work(job.rank(), team);
     Server(team, {.threads = 2, .patience = Seconds(20)}).run();
   };
 }
 
 inline void run_threads(const Cast& cast, const std::function<void(int rank, Team team)>& work) {
-  asup::testing::run_ranks(cast.workers + cast.servers, cast.links, play(cast, work));
+  asup::testing::run_ranks(cast.workers + cast.servers, cast.links, play(work), cast.servers);
 }
 
 }  // namespace asup::ps::testing

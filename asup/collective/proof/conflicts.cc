@@ -40,12 +40,18 @@ bool same_memory(const Touch& a, const Touch& b) {
 
 // needs: sorted
 void check_round(const std::vector<Touch>& touches, bool messages) {
-  for (auto a = touches.begin(); a != touches.end(); ++a) {
-    for (auto b = a + 1; b != touches.end() && same_memory(*a, *b); ++b) {
-      if (b->access.range.begin >= a->access.range.end) break;
-      if (!a->access.write && !b->access.write) continue;
-      const bool ordered = a->site.step == b->site.step || !messages;
-      if (!ordered || a->access.range.begin != b->access.range.begin) refute_round(*a, *b);
+  std::vector<std::size_t> next_write(touches.size() + 1, touches.size());  // from each place on
+  for (std::size_t i = touches.size(); i-- > 0;) {
+    next_write[i] = touches[i].access.write ? i : next_write[i + 1];
+  }
+  for (std::size_t i = 0; i < touches.size(); ++i) {
+    const Touch& a = touches[i];
+    const auto after = [&](std::size_t j) { return a.access.write ? j + 1 : next_write[j + 1]; };
+    for (std::size_t j = after(i); j < touches.size(); j = after(j)) {
+      const Touch& b = touches[j];
+      if (!same_memory(a, b) || b.access.range.begin >= a.access.range.end) break;
+      const bool ordered = a.site.step == b.site.step || !messages;
+      if (!ordered || a.access.range.begin != b.access.range.begin) refute_round(a, b);
     }
   }
 }

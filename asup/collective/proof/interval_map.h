@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace asup::collective::proof {
@@ -36,19 +37,22 @@ class IntervalMap {
     for (std::size_t i = first; i < last; ++i) visit(runs_[i].begin, end_of(i), runs_[i].value);
   }
 
-  void assign(std::size_t begin, std::size_t end, T value) {
-    if (begin >= end) return;
-    const std::size_t first = split(begin), last = split(end);
-    runs_[first].value = std::move(value);
-    runs_.erase(runs_.begin() + first + 1, runs_.begin() + last);
-  }
-
- private:
   struct Run {
     std::size_t begin;
     T value;
   };
 
+  // [begin, end) is made up of `runs` from now on. needs: they are in order, from begin on
+  void assign(std::size_t begin, std::size_t end, std::span<const Run> runs) {
+    if (begin >= end) return;
+    const std::size_t first = split(begin), last = split(end);
+    const std::size_t kept = std::min(runs.size(), last - first);  // room that is there already
+    const auto at = std::copy_n(runs.begin(), kept, runs_.begin() + first);
+    runs_.erase(at, runs_.begin() + last);
+    runs_.insert(runs_.begin() + first + kept, runs.begin() + kept, runs.end());
+  }
+
+ private:
   std::size_t end_of(std::size_t i) const {
     return i + 1 < runs_.size() ? runs_[i + 1].begin : size_;
   }

@@ -20,6 +20,11 @@ void Machine::run() {
 }
 
 void Machine::pass(const Message& message) {
+  if (message.size > 0) carry(message);
+  if (order_) order_->pass(message.send.rank, message.recv.rank);
+}
+
+void Machine::carry(const Message& message) {
   const Step& sent = step_at(plans_, message.send);
   const Step& received = step_at(plans_, message.recv);
   const int from = message.send.rank, to = message.recv.rank;
@@ -27,7 +32,6 @@ void Machine::pass(const Message& message) {
     for_each_access(spec_, from, sent, [&](const Access& a) { order_->access(message.send, a); });
     for_each_access(spec_, to, received,
                     [&](const Access& a) { order_->access(message.recv, a, a.write ? from : -1); });
-    order_->pass(from, to);
   }
   memory_.load(message.send, from, sent.src, values_);
   if (received.op == Step::Op::recv_reduce) {

@@ -26,6 +26,8 @@ class Machine : public Effects {
   void work(const Site& site, const Round& round) override;
   void end_round(int rank) override;
 
+  // The elements of a message that is no signal.
+  void carry(const Message& message);
   void work_step(const Site& site, const Step& step);
   // values_ = values_ (+) operand_, element by element
   void add(const Site& site, const Step& step, Terms::Id (Terms::*how)(Terms::Id, Terms::Id));

@@ -39,11 +39,13 @@ void Memory::load(const Site& site, int owner, const Range& range, Pieces& piece
 void Memory::store(const Site& site, int owner, const Range& range, const Pieces& pieces) {
   const Range real = resolve(spec_, owner, range);
   IntervalMap<Value>& map = areas_[owner * kAreas + static_cast<int>(real.area)];
+  stored_.clear();
   for (const Piece& piece : pieces) {
-    map.assign(real.begin + piece.begin, real.begin + piece.end,
-               {piece.term, piece.element - static_cast<std::ptrdiff_t>(real.begin), site.lane,
-                site.round, site.step});
+    stored_.push_back({real.begin + piece.begin,
+                       {piece.term, piece.element - static_cast<std::ptrdiff_t>(real.begin),
+                        site.lane, site.round, site.step}});
   }
+  map.assign(real.begin, real.end, stored_);
 }
 
 }  // namespace asup::collective::proof

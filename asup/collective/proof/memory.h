@@ -43,7 +43,8 @@ class Memory {
 
   static constexpr int kAreas = 4;
   const Spec& spec_;
-  std::vector<IntervalMap<Value>> areas_;  // kAreas for each rank, in the order of Area
+  std::vector<IntervalMap<Value>> areas_;        // kAreas for each rank, in the order of Area
+  std::vector<IntervalMap<Value>::Run> stored_;  // by the step under way
 };
 
 }  // namespace asup::collective::proof

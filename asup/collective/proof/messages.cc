@@ -86,7 +86,7 @@ Messages pair_messages(const Spec& spec, const std::vector<Plan>& plans, int lan
     if (send->size != recv->size) refute_length(*recv, step_at(plans, recv->site), *send);
     note(send->from, send->place);
     note(recv->to, recv->place);
-    messages.all.push_back({send->site, recv->site});
+    messages.all.push_back({send->site, recv->site, send->size});
     ++send, ++recv;
   }
   return messages;

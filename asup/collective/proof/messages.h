@@ -1,6 +1,7 @@
 // Which send meets which receive. Throws Refuted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace asup::collective::proof {
 
 struct Message {
   Site send, recv;
+  std::size_t size;  // elements; 0: a signal
 };
 
 // All messages of one lane.

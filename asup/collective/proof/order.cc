@@ -20,10 +20,11 @@ void Order::begin_lane() {
   joined_.assign(ranks_, latest_);
   arriving_.assign(ranks_, *latest_);
   met_.assign(heard_.size(), false);
+  reads_.clear();
   memory_.clear();
   memory_.reserve(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
-    const History start = {{rank, 0, -1, true}, {}};  // the caller filled it
+    const History start = {{rank, 0, -1, true}};  // the caller filled it
     const std::size_t input = spec_.aliased(rank) ? 0 : spec_.elements(Area::input, rank);
     memory_.push_back({IntervalMap<History>(input, start),
                        IntervalMap<History>(spec_.elements(Area::output, rank), start),
@@ -50,8 +51,30 @@ void Order::check_met(const Site& site, const Access& access) const {
          access.write ? "writes" : "reads", describe(access.range), access.owner);
 }
 
+template <typename Known>
+const Order::Event* Order::unknown_read(const History& history, Known known) const {
+  const Event* earliest = nullptr;
+  std::uint32_t at = history.last_read;
+  for (std::uint32_t i = 0; i < history.reads; ++i, at = reads_[at].before) {
+    if (!known(reads_[at].event)) earliest = &reads_[at].event;
+  }
+  return earliest;
+}
+
+template <typename Known>
+void Order::forget_reads(History& history, Known known) {
+  std::vector<Event> kept;  // the last first
+  std::uint32_t at = history.last_read;
+  for (std::uint32_t i = 0; i < history.reads; ++i, at = reads_[at].before) {
+    if (!known(reads_[at].event)) kept.push_back(reads_[at].event);
+  }
+  if (kept.size() == history.reads) return;
+  history.reads = 0;
+  for (auto event = kept.rbegin(); event != kept.rend(); ++event) add_read(history, *event);
+}
+
 void Order::note(const Site& site, const Access& access, const Event& event, int sender,
-                 History& history) const {
+                 History& history) {
   auto known = [&](const Event& past) {
     return knows(site.rank, past) || (sender >= 0 && knows(sender, past));
   };
@@ -65,14 +88,13 @@ void Order::note(const Site& site, const Access& access, const Event& event, int
   };
   require_known(history.write);
   if (access.write) {
-    for (const Event& read : history.reads) require_known(read);
-    history.reads.clear();
-    history.write = event;
+    if (const Event* read = unknown_read(history, known)) require_known(*read);
+    history = {event};
   } else {
     // Whoever waits for this read waits for those it knows of. To look for them only when the list
     // has doubled keeps it short, and the looking too where many ranks read and know of nobody.
-    if (std::has_single_bit(history.reads.size())) std::erase_if(history.reads, known);
-    history.reads.push_back(event);
+    if (std::has_single_bit(history.reads)) forget_reads(history, known);
+    add_read(history, event);
   }
 }
 
@@ -117,7 +139,8 @@ void Order::check_end(int lane, int owner, Area area, const IntervalMap<History>
              describe(range), owner);
     };
     require_known(history.write);
-    for (const Event& read : history.reads) require_known(read);
+    const auto known = [&](const Event& event) { return knows(owner, event); };
+    if (const Event* read = unknown_read(history, known)) require_known(*read);
   });
 }
 

@@ -49,9 +49,16 @@ class Order {
     int step;
     bool write;
   };
+  struct Read {
+    Event event;
+    std::uint32_t before;  // the index in reads_ of the one before
+  };
   struct History {
     Event write;
-    std::vector<Event> reads;  // since that write, by ranks of which none knew of another's
+    // Since that write: how many, and the index in reads_ of the last. Runs that were one share
+    // what they had in common.
+    std::uint32_t reads = 0;
+    std::uint32_t last_read = 0;
   };
   struct Owned {
     IntervalMap<History> input, output, stage;
@@ -68,7 +75,17 @@ class Order {
   }
   void check_met(const Site& site, const Access& access) const;
   void note(const Site& site, const Access& access, const Event& event, int sender,
-            History& history) const;
+            History& history);
+  // The earliest read of the history that is not `known`; null: there is none.
+  template <typename Known>
+  const Event* unknown_read(const History& history, Known known) const;
+  template <typename Known>
+  void forget_reads(History& history, Known known);
+  void add_read(History& history, const Event& event) {
+    reads_.push_back({event, history.last_read});
+    history.last_read = static_cast<std::uint32_t>(reads_.size() - 1);
+    ++history.reads;
+  }
   void check_end(int lane, int owner, Area area, const IntervalMap<History>& map) const;
 
   const Spec& spec_;
@@ -83,6 +100,7 @@ class Order {
   std::shared_ptr<const Clock> latest_;               // the last that was made
   std::vector<bool> met_;      // by (rank, other): `rank` received a message from `other`
   std::vector<Owned> memory_;  // by rank
+  std::vector<Read> reads_;    // of all histories
   std::vector<bool> heard_;
 };
 

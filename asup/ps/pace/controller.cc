@@ -53,6 +53,9 @@ constexpr double kOtherUnit = 1.25;     // and of times
 constexpr double kEnd = 0.2;        // share of the work in which staleness counts more and more,
 constexpr double kWeightAtEnd = 5;  // up to this
 
+constexpr double kNews = 1.05;  // a change of times at which candidates are compared again
+constexpr int kLooks = 8;       // and how often nothing is done where there is none
+
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -113,6 +116,8 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   for (auto& [id, timing] : known.workers)
     if (!timing->is_known()) timing = example, ++unknown;
 
+  if (unknown == 0 && !has_news(known)) return std::nullopt;
+
   double rate = 0;
   for (const auto& [id, timing] : known.workers) rate += 1 / timing->typical();
   const double unit = static_cast<double>(known.workers.size()) / rate;
@@ -151,6 +156,25 @@ Bounds without_clock(const Bounds& bounds, const std::map<int, const Timing*>& w
                           bounds.patience))
     ++here;
   return {.gather = kAll, .spare = static_cast<int>(times.size() - here), .keep = bounds.keep};
+}
+
+// Whether anything is clearly other than when candidates were last compared. That takes a while
+// with many workers, and mostly nothing is.
+bool Controller::has_news(const Situation& situation) {
+  std::map<int, Seen> now;
+  for (const auto& [id, timing] : situation.workers)
+    now[id] = {timing->typical(), timing->overdue(), mean(timing->seconds())};
+  const auto is_same = [](double a, double b) { return a < b * kNews && b < a * kNews; };
+  const auto is_same_worker = [&](const auto& a, const auto& b) {
+    return a.first == b.first && is_same(a.second.typical, b.second.typical) &&
+           is_same(a.second.overdue, b.second.overdue) && is_same(a.second.mean, b.second.mean);
+  };
+  const bool is_all_the_same = now.size() == seen_.size() &&
+                               std::equal(now.begin(), now.end(), seen_.begin(), is_same_worker);
+  if (is_all_the_same && times_ == 0 && ++looks_ < kLooks) return false;
+  seen_ = std::move(now);
+  looks_ = 0;
+  return true;
 }
 
 std::vector<Controller::Scored> Controller::score(const Situation& situation, double unit,

@@ -50,8 +50,12 @@ class Controller {
  private:
   struct Candidate;
   struct Scored;
+  struct Seen {
+    double typical = 0, overdue = 0, mean = 0;
+  };
   static const Candidate kCandidates[];
 
+  bool has_news(const Situation& situation);
   std::vector<Scored> score(const Situation& situation, double unit, double gamma) const;
   bool is_better(const Scored& best, const Scored& current);
   Choice make_choice(const Situation& situation, const Scored& taken, const Scored& before) const;
@@ -61,6 +65,8 @@ class Controller {
   std::size_t current_ = 0;    // of the candidates
   std::size_t favourite_ = 0;  // what looked better last,
   int times_ = 0;              // and how often in a row
+  std::map<int, Seen> seen_;   // workers, when candidates were last compared,
+  int looks_ = 0;              // and looks since then
   bool is_frozen_ = false;
   std::vector<Choice> choices_;
 };

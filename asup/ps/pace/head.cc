@@ -52,8 +52,7 @@ Decisions Head::pushed(const Push& push, double now) {
   if (const auto refused = refusal(push)) throw Error(*refused);
   now_ = now;
   Account& account = this->account(push.worker);
-  Push counted = push;
-  if (!ledger_) counted.samples = 1;
+  const Push counted = as_counted(push);
   const auto samples = static_cast<double>(push.samples);
   account.pushes[push.number] = {counted.samples, push.loss_sum / samples};
   ++account.figures.pushes;
@@ -105,12 +104,19 @@ Decisions Head::tick(double now) {
 std::optional<double> Head::wake() const { return pacer_.wake(); }
 
 std::optional<std::string> Head::refusal(const Push& push) const {
-  if (auto refused = pacer_.refusal(push)) return refused;
+  if (auto refused = pacer_.refusal(as_counted(push))) return refused;
   const auto lease = ledger_ ? ledger_->last_of(push.worker) : std::nullopt;
   if (lease && push.samples != lease->samples())
     return fmt::format("worker {}'s push {} is of {} samples, but its lease has {}", push.worker,
                        push.number, push.samples, lease->samples());
   return std::nullopt;
+}
+
+// Without leases, a push is one of the n that make a step.
+Push Head::as_counted(const Push& push) const {
+  Push counted = push;
+  if (!ledger_) counted.samples = 1;
+  return counted;
 }
 
 std::uint64_t Head::step() const {
@@ -225,7 +231,7 @@ void Head::carry_out(const Go& go) {
 
 // Lets one worker go on that had nothing to do, if there is something now.
 bool Head::wake_one() {
-  if (!missing_.empty() || !at_fence_.empty()) return false;
+  if (!missing_.empty()) return false;
   for (const int worker : resting_) {
     if (ledger_ && !ledger_->has_lease_for(worker, speeds())) continue;
     resting_.erase(worker);

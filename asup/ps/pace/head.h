@@ -13,7 +13,11 @@
 //   when head.wake() has come:        carry_out(head.tick(now));
 //
 // Nothing is released before all workers have arrived or left. After that, a worker may leave and
-// arrive again at any time.
+// arrive again at any time; its pushes are then numbered from 0 again.
+//
+// A worker is released when its push has been applied or dropped, with one exception: in bsp, where
+// a worker was lost, another is released once more in the same step to do what was lost, and its
+// own push of that step must be kept until the update.
 #pragma once
 
 #include <cstdint>
@@ -129,6 +133,7 @@ class Head {
 
   Decisions finish();
   void post(Orders orders);
+  Push as_counted(const Push& push) const;
   void carry_out(const Update& update);
   void carry_out(const Drop& drop);
   void carry_out(const Go& go);

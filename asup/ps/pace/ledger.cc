@@ -300,9 +300,8 @@ std::uint64_t Ledger::fair_length(int worker, std::uint64_t full, const Speeds& 
   const double samples = end / own->second.seconds_per_sample;
   if (samples >= static_cast<double>(full)) return full;
   const auto length = std::max<std::uint64_t>(static_cast<std::uint64_t>(samples), 1);
-  // The fastest always takes some, so that all gets done.
-  const bool is_fastest = own->second.seconds_per_sample <= fastest;
-  return is_fastest || samples >= 0.25 * static_cast<double>(full) ? length : 0;
+  // For the fastest it is never less than half, so that all gets done.
+  return samples >= 0.25 * static_cast<double>(full) ? length : 0;
 }
 
 std::uint64_t Ledger::samples_between(std::uint64_t step, std::uint64_t end) const {

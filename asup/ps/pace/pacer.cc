@@ -19,7 +19,7 @@ Bounds bounds_of(const Options& options) {
     case Kind::gather:
       return {.gather = options.gather};
     case Kind::adaptive:
-      return {.gather = kAll};
+      return {.gather = kAll, .keep = 8};  // until the first choice
   }
   throw Error("a pace that is none");
 }
@@ -164,6 +164,7 @@ bool Pacer::is_due(double now) const {
 std::optional<double> Pacer::waits_until(double now) const {
   if (bounds_.patience == kForever) return kForever;
   std::vector<double> to_come;
+  to_come.reserve(workers_.size());
   for (const auto& [id, worker] : workers_) {
     if (worker.state != State::working) continue;
     if (!worker.expected) return kForever;

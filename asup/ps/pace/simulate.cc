@@ -9,7 +9,7 @@ namespace asup::ps::pace {
 namespace {
 
 constexpr double kLeasesOfSlowest = 8;  // that are looked at, if it is not too slow
-constexpr double kLeasesOfOthers = 64;  // at most
+constexpr double kLeasesOfAll = 512;    // where there are many workers, fewer of each will do
 constexpr double kWarmUp = 0.25;        // of the time, in which workers fall out of step
 constexpr double kSamples = 1000;       // of an even lease
 
@@ -31,7 +31,9 @@ class Simulation {
       slowest = std::max(slowest, seconds);
       fastest = std::min(fastest, seconds);
     }
-    end_ = std::min(kLeasesOfSlowest * slowest + 16 * fastest, kLeasesOfOthers * fastest);
+    const double leases =
+        std::clamp(kLeasesOfAll / static_cast<double>(workers.size()), 16.0, 64.0);
+    end_ = std::min(kLeasesOfSlowest * slowest + 16 * fastest, leases * fastest);
   }
 
   Prediction run() {

@@ -6,7 +6,7 @@ namespace asup::ps::pace {
 namespace {
 
 constexpr std::size_t kWindow = 32;
-constexpr std::size_t kFew = 7;
+constexpr std::size_t kFew = 15;
 constexpr double kJump = 1.5;          // a new speed, from this ratio on
 constexpr double kLeastMargin = 0.1;   // of the typical time
 constexpr double kDeviations = 5;      // median deviations that are still jitter

@@ -192,7 +192,7 @@ TEST(Controller, StalenessCountsMoreTowardTheEnd) {
   EXPECT_GT(early.staleness, 0.1);
   situation.left = 0.01;
   std::optional<Choice> late;
-  for (int i = 0; i < 5 && !late; ++i) late = controller.decide(situation);
+  for (int i = 0; i < 20 && !late; ++i) late = controller.decide(situation);
   ASSERT_TRUE(late);
   EXPECT_GT(late->weight, 4.5);
   EXPECT_EQ(late->staleness, 0);

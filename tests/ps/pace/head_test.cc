@@ -161,6 +161,13 @@ TEST(Head, ALostWorkersLeaseIsDoneByAnother) {
       options.work->fences = {7, 20};
       options.pace.gather = 3;
       Cluster cluster(options, one_slow);
+      cluster.on_decision = [&](const Decision& decision) {
+        const auto* update = std::get_if<Update>(&decision);
+        // A synchronous step stays whole.
+        if (update != nullptr && kind == Kind::bsp) {
+          EXPECT_EQ(update->samples, 30u);
+        }
+      };
       cluster.at(when, [](Cluster& all) { all.lose(2); });
       cluster.at(when + 2.3, [](Cluster& all) { all.lose(0); });
       cluster.at(when + 4.4, [](Cluster& all) { all.join(2); });

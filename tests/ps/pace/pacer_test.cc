@@ -188,6 +188,13 @@ TEST(Pacer, WhoIsLostAtWorkIsRedoneByWhoeverComesNext) {
   EXPECT_EQ(text(driven.push(1)), "u1(0 1 1) g0 g1");
 }
 
+TEST(Pacer, TheLastOneRedoesWhatIsLostBeforeTheUpdate) {
+  Driven driven({.kind = Kind::bsp}, 2);
+  EXPECT_EQ(text(driven.pacer.left(1, 0, 1)), "");
+  EXPECT_EQ(text(driven.push(0)), "g0");
+  EXPECT_EQ(text(driven.push(0)), "u1(0 0) g0");
+}
+
 TEST(Pacer, PushesThatAreNotFiniteAreSkippedButDoNotHoldOthersUp) {
   Driven driven({.kind = Kind::bsp}, 2);
   Push bad = driven.push_of(0);

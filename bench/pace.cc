@@ -1,0 +1,122 @@
+// What each pace gives with virtual workers, by a clock that is only reckoned: the tables of
+// docs/adaptive_synchronization.md. Nothing is measured, so that the figures are the same on every
+// machine. The workers check on the way that what they are told makes sense.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+#include "tests/ps/pace/cluster.h"
+
+using namespace asup::ps::pace;
+
+namespace {
+
+constexpr int kWorkers = 4;
+constexpr double kSeconds = 600;  // an even lease takes one
+constexpr double kFixed = 0.1;    // of it, whatever its length
+constexpr double kPause = 5;
+
+struct Scene {
+  const char* name;
+  double jitter;
+  // Of worker `worker` at `now`: how many times slower it is, and how likely a lease is to pause.
+  double (*slow)(int worker, double now);
+  double (*pauses)(int worker);
+};
+
+double never(int) { return 0; }
+double equal(int, double) { return 1; }
+
+const Scene kScenes[] = {
+    {"equal, jitter 3 %", 0.03, equal, never},
+    {"equal, jitter 10 %", 0.1, equal, never},
+    {"one 1.5x slower", 0.03, [](int w, double) { return w == 3 ? 1.5 : 1; }, never},
+    {"one 4x slower", 0.03, [](int w, double) { return w == 3 ? 4.0 : 1; }, never},
+    {"two 2x slower", 0.03, [](int w, double) { return w >= 2 ? 2.0 : 1; }, never},
+    {"1, 1.3, 1.7, 2.5x", 0.03,
+     [](int w, double) {
+       return std::array{1.0, 1.3, 1.7, 2.5}[static_cast<std::size_t>(w)];
+     },
+     never},
+    {"one pauses", 0.03, equal, [](int w) { return w == 3 ? 0.1 : 0; }},
+    {"all pause", 0.03, equal, [](int) { return 0.05; }},
+    {"one 4x slower for a third", 0.03,
+     [](int w, double now) { return w == 3 && now > 200 && now < 400 ? 4.0 : 1; }, never},
+};
+
+struct Way {
+  const char* name;
+  Options options;
+};
+
+const Way kWays[] = {
+    {"bsp", {.kind = Kind::bsp}},
+    {"backup 1", {.kind = Kind::bsp, .backup = 1}},
+    {"ssp 1", {.kind = Kind::ssp, .staleness = 1}},
+    {"ssp 4", {.kind = Kind::ssp, .staleness = 4}},
+    {"gather 3", {.kind = Kind::gather, .gather = 3}},
+    {"asp", {.kind = Kind::asp}},
+    {"frozen", {.kind = Kind::adaptive, .freeze = true}},
+    {"adaptive", {.kind = Kind::adaptive}},
+};
+
+struct Result {
+  double samples = 0, staleness = 0;
+  std::vector<Choice> choices;
+};
+
+Result run(const Scene& scene, const Options& pace) {
+  HeadOptions options;
+  options.workers = kWorkers;
+  options.pace = pace;
+  options.work = Work{};
+  options.work->steps = options.work->steps_per_epoch = 1'000'000;
+  options.work->batch = 256;
+  std::vector<std::mt19937> random;  // a worker's times do not depend on what the others do
+  for (unsigned worker = 0; worker < kWorkers; ++worker) random.emplace_back(worker);
+  Cluster cluster(options, [&](int worker, double length, double now) {
+    auto& own = random[static_cast<std::size_t>(worker)];
+    const double noise = 2e-6 * static_cast<double>(own() % 1'000'001) - 1;
+    const bool is_paused = 1e-6 * static_cast<double>(own() % 1'000'000) < scene.pauses(worker);
+    const double seconds = scene.slow(worker, now) * (1 + scene.jitter * noise);
+    return seconds * (kFixed + (1 - kFixed) * length) + (is_paused ? kPause : 0);
+  });
+  cluster.run(kSeconds);
+  const Cluster::Span span = cluster.span(0, kSeconds);
+  return {span.samples, span.staleness / span.samples, cluster.head().report().choices};
+}
+
+// Samples that the workers could do together if nobody waited and leases were even.
+double possible(const Scene& scene) {
+  double seconds = 0;
+  for (int worker = 0; worker < kWorkers; ++worker)
+    for (double now = 0; now < kSeconds; ++now)
+      seconds += 1 / (scene.slow(worker, now) + kPause * scene.pauses(worker));
+  return 64 * seconds;
+}
+
+}  // namespace
+
+int main(int count, char**) {
+  fmt::print("speed as a share of the workers' summed speed / mean staleness in steps\n\n{:27}",
+             "");
+  for (const Way& way : kWays) fmt::print("{:>12}", way.name);
+  fmt::print("\n");
+  for (const Scene& scene : kScenes) {
+    fmt::print("{:27}", scene.name);
+    std::vector<Choice> choices;
+    for (const Way& way : kWays) {
+      const Result result = run(scene, way.options);
+      fmt::print(" {:5.2f} /{:4.2f}", result.samples / possible(scene), result.staleness);
+      choices = result.choices;
+    }
+    fmt::print("  {} choices\n", choices.size());
+    if (count > 1)  // any argument: what the adaptive one said
+      for (const Choice& choice : choices)
+        fmt::print("    {:.1f} s, {}\n", choice.time, describe(choice));
+  }
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}

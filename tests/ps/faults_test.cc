@@ -1,0 +1,127 @@
+// What becomes of a job whose workers or servers die, as processes of their own.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "asup/base/error.h"
+#include "tests/ps/team_of.h"
+
+namespace asup::ps::testing {
+namespace {
+
+using net::LinkKind;
+using ::testing::HasSubstr;
+
+constexpr Seconds kTimeout{30};
+constexpr std::uint64_t kElements = 300'000;
+
+class OnEveryLink : public ::testing::TestWithParam<LinkKind> {};
+
+Figures figures_of(const Release& release) {
+  Figures figures;
+  figures.version = release.version;
+  figures.samples = release.end - release.begin;
+  figures.lr = 1;
+  return figures;
+}
+
+// Works on leases until the end; `before_commit` is called with the number of each push.
+template <typename BeforeCommit>
+void work(Client& client, const std::vector<float>& gradient, const BeforeCommit& before_commit) {
+  client.arrive();
+  for (int push = 1;; ++push) {
+    const Release release = client.wait();
+    if (release.next == Release::Next::end) return;
+    client.push({0, kElements / 2}, gradient.data());
+    before_commit(push);
+    client.push({kElements / 2, kElements}, gradient.data() + kElements / 2);
+    client.commit(figures_of(release));
+  }
+}
+
+Setup work_of(std::uint64_t steps, pace::Kind kind) {
+  Setup setup = setup_of({kElements}, {.kind = kind});
+  setup.work = pace::Work{
+      .steps = steps, .batch = 6, .steps_per_epoch = steps, .last_batch = 6, .fences = {}};
+  return setup;
+}
+
+// The half push of a worker that dies counts for nothing, what it had leased is done by others, and
+// the model is what all samples together make of it: no step is lost, none is done twice.
+TEST_P(OnEveryLink, AWorkerThatDiesWhileItPushesIsDoneWithout) {
+  for (const pace::Kind kind : {pace::Kind::asp, pace::Kind::bsp}) {
+    const ps::Setup setup = work_of(30, kind);
+    asup::testing::run_processes(5, GetParam(), play([&](int rank, Team team) {
+                                   Client client(team, setup, {}, kTimeout);
+                                   client.begin(rank == 0);
+                                   const std::vector<float> gradient(kElements, 1.0f);
+                                   work(client, gradient, [&](int push) {
+                                     if (rank == 2 && push == 4) raise(SIGKILL);
+                                   });
+                                   for (const float parameter : client.parameters())
+                                     ASSERT_NEAR(parameter, -30.0f, 1e-3);
+                                 }),
+                                 /*killed=*/2, /*servers=*/2);
+  }
+}
+
+TEST_P(OnEveryLink, ALostServerIsNamed) {
+  const ps::Setup setup = work_of(1'000'000, pace::Kind::asp);
+  asup::testing::run_processes(
+      4, GetParam(),
+      [&](Job& job) {
+        const Team team = team_of(job);
+        if (job.member() == 3) {
+          std::thread([] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            raise(SIGKILL);
+          }).detach();
+        }
+        try {
+          if (job.is_server()) return Server(team, {}).run();
+          Client client(team, setup, {}, kTimeout);
+          client.begin(job.rank() == 0);
+          const std::vector<float> gradient(kElements, 1.0f);
+          work(client, gradient, [](int) {});
+          FAIL() << "the work has no end";
+        } catch (const JobFailed& error) {
+          EXPECT_THAT(error.what(), HasSubstr("server"));
+        }
+      },
+      /*killed=*/3, /*servers=*/2);
+}
+
+// Bytes that no worker sends are refused, and the others go on.
+TEST_P(OnEveryLink, AWorkerThatTalksNonsenseIsRefusedAndTheOthersGoOn) {
+  const ps::Setup setup = work_of(20, pace::Kind::asp);
+  asup::testing::run_processes(3, GetParam(), play([&](int rank, Team team) {
+                                 Client client(team, setup, {}, kTimeout);
+                                 client.begin(rank == 0);
+                                 const std::vector<float> gradient(kElements, 1.0f);
+                                 if (rank == 1) {
+                                   client.arrive();
+                                   const Release release = client.wait();
+                                   client.push({0, 10}, gradient.data());
+                                   client.commit(figures_of(release));
+                                   try {
+                                     client.wait();
+                                     ADD_FAILURE() << "a push of 10 elements was taken";
+                                   } catch (const JobFailed& error) {
+                                     EXPECT_THAT(error.what(),
+                                                 HasSubstr("has 10 of 300000 elements"));
+                                   }
+                                   return;
+                                 }
+                                 work(client, gradient, [](int) {});
+                                 ASSERT_NEAR(client.parameters()[7], -20.0f, 1e-3);
+                               }),
+                               -1, /*servers=*/1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, ::testing::Values(LinkKind::shm, LinkKind::tcp),
+                         [](const auto& info) { return asup::testing::name_of(info.param); });
+
+}  // namespace
+}  // namespace asup::ps::testing

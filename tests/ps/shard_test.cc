@@ -1,0 +1,171 @@
+#include "asup/ps/shard.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "asup/base/error.h"
+#include "asup/ps/crew.h"
+#include "asup/ps/snapshot.h"
+#include "tests/support/temporary_folder.h"
+
+namespace asup::ps {
+namespace {
+
+using asup::testing::message_of;
+using ::testing::HasSubstr;
+
+constexpr Range kRange{100, 200'100};
+
+Layout one_tensor() { return {{{"w", {0, 300'000}}}, 300'000}; }
+
+void run(Shard& shard, Shard::Job& job) {
+  if (!job.sources.empty()) shard.begin(job);
+  for (std::size_t part = 0; part < shard.measures(job); ++part) shard.measure(job, part);
+  for (std::size_t part = 0; part < shard.parts(); ++part) shard.run(job, part);
+}
+
+TEST(Shard, AveragesByWeightWhereverThePiecesEnd) {
+  Shard shard(kRange, {}, one_tensor(), {});
+  std::vector<float> a(kRange.size(), 1.0f), b(kRange.size(), 5.0f);
+  const std::vector<Stretch> in_three = {{{100, 70'001}, a.data()},
+                                         {{70'001, 150'000}, a.data() + 69'901},
+                                         {{150'000, 200'100}, a.data() + 149'900}};
+  const std::vector<Stretch> in_two = {{{100, 111}, b.data()}, {{111, 200'100}, b.data() + 11}};
+  std::vector<float> copy(kRange.size());
+  const std::vector<Range> all = {kRange};
+  Shard::Job job;
+  job.lr = 1;
+  job.sources = {{0.75, in_three, nullptr}, {0.25, in_two, nullptr}};
+  job.targets = {{all, copy.data()}};
+  run(shard, job);
+  for (std::size_t i = 0; i < copy.size(); ++i) {
+    ASSERT_EQ(shard.parameters()[i], -2.0f) << i;
+    ASSERT_EQ(copy[i], -2.0f) << i;
+  }
+}
+
+TEST(Shard, ChangesAndCountsOnlyWhatHasAGradient) {
+  kernels::Rule rule;
+  rule.kind = kernels::Rule::Kind::adam;
+  Shard shard(kRange, rule, one_tensor(), {100, 50'000});
+  std::vector<float> gradient(49'900, 1.0f);
+  const std::vector<Stretch> first = {{{100, 50'000}, gradient.data()}};
+  Shard::Job job;
+  job.lr = 0.5;
+  job.sources = {{1, first, nullptr}};
+  run(shard, job);
+  ASSERT_EQ(shard.segments().size(), 2u);
+  EXPECT_EQ(shard.segments()[0].updates, 1u);
+  EXPECT_EQ(shard.segments()[1].updates, 0u);
+  EXPECT_NEAR(shard.parameters()[0], -0.5, 1e-6);
+  EXPECT_EQ(shard.parameters()[49'900], 0.0f);
+}
+
+TEST(Shard, LarsTakesEachTensorsOwnNorms) {
+  kernels::Rule rule;
+  rule.kind = kernels::Rule::Kind::lars;
+  rule.trust = 0.1;
+  const Layout layout{{{"a", {0, 1000}}, {"b", {1000, 101'000}}}, 101'000};
+  Shard shard({0, 101'000}, rule, layout, {});
+  std::fill(shard.parameters(), shard.parameters() + 1000, 1.0f);
+  std::fill(shard.parameters() + 1000, shard.parameters() + 101'000, 2.0f);
+  std::vector<float> gradient(101'000, 4.0f);
+  const std::vector<Stretch> whole = {{{0, 101'000}, gradient.data()}};
+  Shard::Job job;
+  job.lr = 1;
+  job.sources = {{1, whole, nullptr}};
+  run(shard, job);
+  // w - trust · |w| / |g| · g, whatever the size of the tensor.
+  EXPECT_NEAR(shard.parameters()[0], 1 - 0.1 * 1, 1e-5);
+  EXPECT_NEAR(shard.parameters()[100'999], 2 - 0.1 * 2, 1e-5);
+}
+
+TEST(Crew, DoesEveryPartOnce) {
+  Crew crew(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::atomic<int>> done(97);
+    std::atomic<bool> over = false;
+    crew.start(
+        done.size(), [&](std::size_t part) { ++done[part]; }, [&] { over = true; });
+    while (crew.help()) {
+    }
+    while (!over) std::this_thread::yield();
+    for (const auto& count : done) ASSERT_EQ(count, 1);
+  }
+}
+
+std::string wait_for(Snapshot& snapshot) {
+  for (;;)
+    if (const auto end = snapshot.look()) return *end;
+}
+
+class Saved : public ::testing::Test {
+ protected:
+  Saved() {
+    rule_.kind = kernels::Rule::Kind::momentum;
+    rule_.momentum = 0.5;
+  }
+  Shard shard(Range range) { return {range, rule_, one_tensor(), {}}; }
+  void save(int server, Range range, float value) {
+    Shard saved = shard(range);
+    std::iota(saved.parameters(), saved.parameters() + range.size(),
+              static_cast<float>(range.begin));
+    std::fill(saved.state()[0].data(), saved.state()[0].data() + range.size(), value);
+    saved.segments()[0].updates = 12;
+    Snapshot snapshot(saved, 34, shard_file(path_, server, 2));
+    // What happens after the fork is not part of it.
+    std::fill(saved.parameters(), saved.parameters() + range.size(), -1.0f);
+    ASSERT_EQ(wait_for(snapshot), "");
+  }
+
+  kernels::Rule rule_;
+  const asup::testing::TemporaryFolder folder_;
+  const std::string path_ = folder_.file("step_34");
+};
+
+TEST_F(Saved, ShardsAreReadByShardsThatAreCutOtherwise) {
+  save(0, {0, 100'000}, 1);
+  save(1, {100'000, 300'000}, 2);
+  Shard middle = shard({90'000, 110'000});
+  EXPECT_EQ(load_shard(middle, path_, 300'000), 34u);
+  EXPECT_EQ(middle.parameters()[0], 90'000.0f);
+  EXPECT_EQ(middle.parameters()[19'999], 109'999.0f);
+  EXPECT_EQ(middle.state()[0].data()[9'999], 1.0f);
+  EXPECT_EQ(middle.state()[0].data()[10'000], 2.0f);
+  EXPECT_EQ(middle.segments()[0].updates, 12u);
+}
+
+TEST_F(Saved, DamagedOrMissingFilesAreNamed) {
+  Shard whole = shard({0, 300'000});
+  const auto complaint = [&] {
+    return message_of<BadInput>([&] { load_shard(whole, path_, 300'000); });
+  };
+  EXPECT_THAT(complaint(), HasSubstr("there are no files"));
+  save(1, {100'000, 300'000}, 2);
+  EXPECT_THAT(complaint(), HasSubstr("begins at element 100000"));
+  save(0, {0, 100'000}, 1);
+  EXPECT_EQ(complaint(), "");
+  const std::string file = shard_file(path_, 0, 2);
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
+  EXPECT_THAT(complaint(), HasSubstr("checksum is wrong"));
+  std::filesystem::resize_file(file, 5000);
+  EXPECT_THAT(complaint(), HasSubstr("cut short"));
+  std::ofstream(file) << "hello\n";
+  EXPECT_THAT(complaint(), HasSubstr("not a shard"));
+  rule_.momentum = 0.6;
+  save(0, {0, 100'000}, 1);
+  EXPECT_THAT(complaint(), HasSubstr("was trained by"));
+}
+
+TEST_F(Saved, AFolderThatIsNotThereIsAComplaint) {
+  Snapshot snapshot(shard({0, 10}), 1, "/nowhere/x.shard-0-of-1");
+  EXPECT_THAT(wait_for(snapshot), HasSubstr("/nowhere/x.shard-0-of-1: No such file"));
+}
+
+}  // namespace
+}  // namespace asup::ps
