@@ -57,7 +57,7 @@ json to_json(const pace::Choice& choice) {
           {"bounds", pace::describe(choice.bounds)},
           {"workers", choice.workers},
           {"lengths", choice.lengths},
-          {"worker_seconds", choice.seconds},
+          {"lease_seconds", choice.seconds},
           {"sensitivity", choice.sensitivity},
           {"weight", choice.weight},
           {"speed", choice.speed},

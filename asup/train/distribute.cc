@@ -4,7 +4,7 @@
 #include "asup/base/log.h"
 #include "asup/collective/mesh_communicator.h"
 #include "asup/collective/tuning/start.h"
-#include "asup/ps/serve.h"
+#include "asup/ps/team.h"
 #include "asup/sync/all_reduce_replica.h"
 #include "asup/sync/sharing.h"
 

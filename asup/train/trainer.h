@@ -17,7 +17,7 @@ struct TrainEnd {
 
 // Trains, and leaves the run folder config.out behind (rank 0 does). Collective: all ranks give the
 // same configuration, resolved, with workers = job.size(). `display` is told on rank 0 alone.
-// `stop_asked` is looked at after every step; when any rank's says so, all stop.
+// `stop_asked` is looked at after every step, or lease; when any rank's says so, all stop.
 //
 // Throws BadInput for input that cannot be used, JobFailed where a peer was lost or ranks disagree,
 // Error when a file cannot be written or the loss is no number any more.

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "asup/ps/serve.h"
+#include "asup/ps/server.h"
 #include "asup/sync/server_replica.h"
 #include "tests/sync/training.h"
 

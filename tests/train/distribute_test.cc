@@ -117,7 +117,7 @@ TEST(Distribute, ThroughServers) {
   alone->forward(data).square().mean().backward();
   optimizer.step();
   const auto body = [&](Job& job) {
-    if (job.is_server()) return ps::serve(job, {.threads = 1});
+    if (job.is_server()) return ps::serve(job);
     auto model = row(job.rank() == 0 ? first : torch::zeros({1, 3}));
     torch::optim::SGD optimizer(model->parameters(), 0.1);
     const auto replica = distribute(job, model, optimizer, Strategy{.sync = "server"});

@@ -37,11 +37,14 @@ class Examples(Case):
         folder = os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
         alone = self.last_epochs(SINGLE, folder, "1", "64")
         together = self.last_epochs(PROGRAM, "run", "-n", "2", "--", DISTRIBUTED, folder, "1", "32")
+        served = self.last_epochs(PROGRAM, "run", "-n", "2", "--servers", "1", "--env",
+                                  "ASUP_SYNC=server", "--", DISTRIBUTED, folder, "1", "32")
         self.assertEqual([steps for steps, _ in alone], [938])
-        self.assertEqual([steps for steps, _ in together], [938, 938])
         self.assertGreater(alone[0][1], 0.8)
-        self.assertGreater(together[0][1], 0.8)
-        self.assertEqual(together[0][1], together[1][1])  # one model
+        for several in (together, served):
+            self.assertEqual([steps for steps, _ in several], [938, 938])
+            self.assertGreater(several[0][1], 0.8)
+            self.assertEqual(several[0][1], several[1][1])  # one model
 
 
 if __name__ == "__main__":

@@ -107,6 +107,28 @@ TEST(Ledger, NothingBeyondAFenceIsDealtOutBeforeItIsPassed) {
   }
 }
 
+TEST(Ledger, AFenceThatIsAskedForIsAtTheEndOfTheStep) {
+  for (const Dealing dealing : {Dealing::fixed, Dealing::in_order}) {
+    Work work = work_of(9, 4);
+    work.fences = {6};
+    Ledger ledger = ledger_of(work, dealing, 2);
+    EXPECT_EQ(ledger.lease(0, {}), lease(0, 0, 2));
+    ledger.fence_soon();
+    ledger.fence_soon();
+    EXPECT_EQ(ledger.fence(), 1u);
+    EXPECT_EQ(ledger.lease(1, {}), lease(0, 2, 4));
+    ledger.done(0, 0, false);
+    EXPECT_EQ(ledger.lease(0, {}), std::nullopt);
+    EXPECT_FALSE(ledger.at_fence());
+    ledger.done(1, 0, false);
+    EXPECT_TRUE(ledger.at_fence());
+    ledger.fence_soon();  // they are on their way to it
+    ledger.pass();
+    EXPECT_EQ(ledger.fence(), 6u);
+    EXPECT_EQ(ledger.lease(0, {}), lease(1, 0, 2));
+  }
+}
+
 TEST(Ledger, AResumedJobGoesOnWithoutTheFenceItWasSavedAt) {
   Work work = work_of(6, 4);
   work.first_step = 4;
