@@ -46,11 +46,14 @@ class Server(Case):
                 self.assertEqual((summary["pace"], summary["servers"]),
                                  (pace, 2 if pace == "asp" else 1))
                 server = summary["server"]
-                self.assertEqual(server["samples"], 1200)
-                self.assertEqual(server["samples_dropped"], 0)
-                self.assertEqual(sum(worker["samples"] for worker in server["workers"]), 1200)
+                # An adaptive pace may drop what came much too late, and put late pushes together.
+                self.assertEqual(server["samples"] + server["samples_dropped"], 1200)
+                self.assertEqual(sum(worker["samples"] for worker in server["workers"]),
+                                 server["samples"])
                 self.assertEqual([worker["worker"] for worker in server["workers"]], [0, 1])
-                self.assertGreaterEqual(server["updates"], 51)
+                if pace != "adaptive":
+                    self.assertEqual(server["samples_dropped"], 0)
+                    self.assertGreaterEqual(server["updates"], 51)
                 if pace == "bsp":
                     self.assertEqual(server["updates"], 51)
                     self.assertEqual(server["worst_staleness"], 0)
@@ -59,7 +62,7 @@ class Server(Case):
                 self.assertLess(sum(run.losses[-10:]), sum(run.losses[:10]))
                 self.assertIn("test_accuracy", summary)
                 with open(run.path("server.json")) as file:
-                    self.assertEqual(json.load(file)["samples"], 1200)
+                    self.assertEqual(json.load(file)["samples"], server["samples"])
                 with open(run.path("report.html")) as file:
                     self.assertIn('"mean_staleness_steps"', file.read())
                 self.assertIn(f"at pace {pace}", self.call("report", run.folder).stdout)
