@@ -31,6 +31,9 @@ constexpr std::chrono::microseconds kLeastNap{50}, kMostNap{1000};
 // long.
 constexpr int kLooksAtLinks = 16;
 
+// While some links move, those of which only a descriptor has news are looked after this often.
+constexpr unsigned kMovesBetweenLooks = 8;
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -41,10 +44,10 @@ void relax() {
 
 }  // namespace
 
-Patience Patience::for_host(int ranks) {
+Patience Patience::for_host(int ranks, bool system_calls) {
   if (ranks <= usable_cores()) return {};
   using std::chrono::microseconds;
-  return {microseconds(0), microseconds(0), microseconds(200)};
+  return {microseconds(0), microseconds(0), microseconds(system_calls ? 50 : 200)};
 }
 
 Loop::Loop(Body& body) : body_(body) {
@@ -117,6 +120,7 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
       looks = 0;
       continue;
     }
+    if (asks_ && look_at_descriptors(milliseconds(0))) continue;
     if (looks > 0) {
       --looks;
       relax();
@@ -166,9 +170,10 @@ void Loop::run() {
 }
 
 bool Loop::progress() {
-  const bool moved = body_.progress();
-  if (moved) nap_ = kLeastNap;
-  return moved;
+  if (!body_.progress()) return false;
+  nap_ = kLeastNap;
+  if (asks_ && ++moves_ % kMovesBetweenLooks == 0) look_at_descriptors(milliseconds(0));
+  return true;
 }
 
 void Loop::wake() {
@@ -196,10 +201,14 @@ void Loop::sleep(Deadline until) {
   }
   if (naps_) nap();
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-  const auto timeout = std::clamp(left, milliseconds(0), milliseconds(naps_ ? 0 : 100));
-  std::array<epoll_event, 16> events;
-  const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(timeout.count()));
+  look_at_descriptors(std::clamp(left, milliseconds(0), milliseconds(naps_ ? 0 : 100)));
   body_.disarm();
+}
+
+// Says whether any had news.
+bool Loop::look_at_descriptors(milliseconds at_most) {
+  std::array<epoll_event, 16> events;
+  const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(at_most.count()));
   for (int i = 0; i < n; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;
     if (fd != event_) {
@@ -209,6 +218,7 @@ void Loop::sleep(Deadline until) {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto got = read(event_, &count, sizeof count);
   }
+  return n > 0;
 }
 
 }  // namespace asup::net

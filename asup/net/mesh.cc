@@ -68,6 +68,7 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
       regions_(std::make_shared<Regions>([this](std::uint32_t region) { withdraw(region); })),
       loop_(*this) {
   int here = 1;
+  bool system_calls = false;
   for (int peer = 0; peer < size(); ++peer) {
     auto& wire = wires[static_cast<std::size_t>(peer)];
     links_.push_back(wire ? std::make_unique<Link>(std::move(wire)) : nullptr);
@@ -79,13 +80,17 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     else
       loop_.sleep_in_naps();
     const WireAbilities abilities = link(peer).wire().abilities();
+    if (abilities.told_by_descriptor) {
+      loop_.ask_descriptors();
+      system_calls = true;
+    }
     shares_memory_ = shares_memory_ && abilities.shares_memory;
     // Namespaces of one machine share its cores.
     if (roster_.members[static_cast<std::size_t>(peer)].host.boot ==
         roster_.members[static_cast<std::size_t>(rank)].host.boot)
       ++here;
   }
-  loop_.set_patience(Patience::for_host(here));
+  loop_.set_patience(Patience::for_host(here, system_calls));
   loop_.start();
 }
 
@@ -157,10 +162,11 @@ std::uint64_t Mesh::bytes_sent() {
 }
 
 bool Mesh::progress() {
-  loop_.run_posted();
   bool moved = false;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank_) moved = progress_link(peer) || moved;
+  // New calls say what they wait for before the links bring more: it goes straight to its place.
+  loop_.run_posted();
   for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
   while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
   wake_sleepers();

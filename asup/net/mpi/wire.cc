@@ -75,7 +75,7 @@ ConstBytes MpiWire::front() {
   return ConstBytes(message.bytes).subspan(taken_, arrived_ - taken_);
 }
 
-ConstBytes MpiWire::peek(std::size_t want) {
+ConstBytes MpiWire::peek(std::size_t want, std::size_t) {
   const ConstBytes there = front();
   return there.size() < want ? ConstBytes{} : there;
 }
