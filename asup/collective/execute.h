@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,7 @@ class Execution {
   bool run_memory(LaneRun& lane);
   void run_tile(const Round& round, std::size_t begin, std::size_t count);
   void run_step(const Step& step, std::size_t begin, std::size_t count);
+  void reduce_and_spread(std::span<const Step> steps, std::size_t begin, std::size_t count);
   void trace_round(const LaneRun& lane) const;
   bool check_envelope(int peer, net::ConstBytes head, std::uint64_t total, std::uint64_t expected);
   void find_memory(int peer, const Envelope& theirs);
