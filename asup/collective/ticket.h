@@ -41,7 +41,7 @@ struct Ticket : Work::State {
   Deadline deadline;
 
   // Under the turn.
-  std::array<std::byte, 512> room;  // for the small things of small plans
+  std::array<std::byte, 2048> room;  // for the small things of small plans
   std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
   std::optional<Execution> execution;
   bool asked = false;  // the deadline passed; the others were asked where they are

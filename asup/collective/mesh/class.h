@@ -44,7 +44,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   using Queue = std::deque<TicketPtr>;
 
   void look_at_the_group();
-  TicketPtr make_ticket(Call& call);
+  void fill(Ticket& ticket, Call& call);
   bool find_places(const Call& call, Envelope& places) const;
   Prepared prepare(const Call& call, bool in_reach);
   std::uint64_t next_sequence(const Call& call);

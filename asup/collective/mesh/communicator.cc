@@ -78,18 +78,26 @@ MeshCommunicator::~MeshCommunicator() {
 }
 
 Work MeshCommunicator::start(Call call) {
-  auto ticket = make_ticket(call);
+  auto ticket = std::make_shared<Ticket>(mesh_.loop());
+  fill(*ticket, call);
   mesh_.loop().post([this, ticket] { enqueue(ticket); });
   return Work(ticket);
 }
 
 Outcome MeshCommunicator::run(Call call) {
-  auto ticket = make_ticket(call);
+  Ticket ticket(mesh_.loop());
+  fill(ticket, call);
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();  // calls that were started before come first
-  enqueue(ticket);
-  mesh_.loop().drive([&] { return ticket->done(); }, Deadline::max());
-  return ticket->outcome;
+  mesh_.loop().run_posted();        // calls that were started before come first
+  enqueue({TicketPtr(), &ticket});  // which nobody keeps when it is done
+  try {
+    progress();
+    mesh_.loop().drive([&] { return ticket.done(); }, Deadline::max());
+  } catch (const std::exception& error) {
+    fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
+    throw;
+  }
+  return ticket.outcome;
 }
 
 std::unique_ptr<SharedMemory> MeshCommunicator::allocate(std::size_t bytes) {
@@ -126,33 +134,31 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
   return std::make_unique<MeshCommunicator>(mesh_, id, std::move(members), rank, options_);
 }
 
-std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
+void MeshCommunicator::fill(Ticket& ticket, Call& call) {
   require_memory(call);
   Envelope places;
   const bool in_reach = find_places(call, places);
   if (call.algorithm.empty() && call.collective == Collective::all_reduce)
     call.algorithm = options_.algorithm;
-  auto ticket = std::make_shared<Ticket>(mesh_.loop());
-  ticket->prepared = prepared_.find_or_make(
+  ticket.prepared = prepared_.find_or_make(
       {call.collective, call.input.dtype, call.output.dtype, call.op, call.root, call.input.count,
        call.output.count, call.input.data == call.output.data, in_reach, call.algorithm,
        call.counts},
       [&] { return prepare(call, in_reach); });
 
-  Envelope& envelope = ticket->envelope = ticket->prepared->envelope;
-  if (ticket->prepared->spec.shared) {
+  Envelope& envelope = ticket.envelope = ticket.prepared->envelope;
+  if (ticket.prepared->spec.shared) {
     envelope.input_region = places.input_region;
     envelope.input_offset = places.input_offset;
     envelope.output_region = places.output_region;
     envelope.output_offset = places.output_offset;
   }
-  if (ticket->prepared->plan.stage > 0) set_stage(*ticket);
+  if (ticket.prepared->plan.stage > 0) set_stage(ticket);
   envelope.sequence = next_sequence(call);
-  ticket->operands.input = static_cast<std::byte*>(call.input.data);
-  ticket->operands.output = static_cast<std::byte*>(call.output.data);
-  ticket->first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
-  ticket->deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
-  return ticket;
+  ticket.operands.input = static_cast<std::byte*>(call.input.data);
+  ticket.operands.output = static_cast<std::byte*>(call.output.data);
+  ticket.first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
+  ticket.deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.
