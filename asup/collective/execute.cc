@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kTileBytes = 4 * 1024;         // of one operand; many fit the L1 cache
 constexpr std::size_t kTurnBytes = 2 * 1024 * 1024;  // memory steps between looks at the links
+constexpr std::size_t kLongBytes = 16 * 1024;        // sleepers need not wait for less
 
 // A reduction that is written on from where it lands: one pass over memory does both.
 bool reduces_and_spreads(const Round& round) {
@@ -232,9 +233,9 @@ void Execution::find_memory(int peer, const Envelope& theirs) {
 
 // True when the round is through. The steps see each tile in their order while it is in the cache.
 bool Execution::run_memory(LaneRun& lane) {
-  group_.mesh.wake_sleepers();  // this may take a while
   const Round& round = lane.current();
   const std::size_t size = round.front().dst.size();
+  if (size * element_ > kLongBytes) group_.mesh.wake_sleepers();  // this takes a while
   const bool tiled = std::all_of(round.begin(), round.end(),
                                  [&](const Step& step) { return step.dst.size() == size; });
   if (!tiled) {

@@ -83,8 +83,8 @@ void Loop::post(std::function<void()> action) {
   wake();
 }
 
-void Loop::run_posted() {
-  if (!has_posted_.load(std::memory_order_acquire)) return;
+bool Loop::run_posted() {
+  if (!has_posted_.load(std::memory_order_acquire)) return false;
   std::vector<std::function<void()>> actions;
   {
     const std::lock_guard lock(posted_mutex_);
@@ -92,6 +92,7 @@ void Loop::run_posted() {
     has_posted_.store(false, std::memory_order_relaxed);
   }
   for (auto& action : actions) action();
+  return true;
 }
 
 Loop::Turn::Turn(Loop& loop) : loop_(loop) {

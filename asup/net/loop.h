@@ -83,7 +83,7 @@ class Loop {
   void sleep_in_naps() { naps_ = true; }
   // Of something in the mesh only its descriptor has news: it is asked by who does not sleep, too.
   void ask_descriptors() { asks_ = true; }
-  void run_posted();
+  bool run_posted();  // true when there was anything
 
  private:
   void run();

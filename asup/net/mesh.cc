@@ -18,6 +18,9 @@ struct NoteHead {
 constexpr std::size_t kMaxNote = 64 * 1024;
 constexpr std::size_t kMostEarlyNotes = 256;
 
+// While no link brings anything, movers only look at the clock: not at every look at the links.
+constexpr int kLooksBetweenMovers = 15;
+
 }  // namespace
 
 struct Mesh::Note {
@@ -166,8 +169,14 @@ bool Mesh::progress() {
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank_) moved = progress_link(peer) || moved;
   // New calls say what they wait for before the links bring more: it goes straight to its place.
-  loop_.run_posted();
-  for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+  run_posted();
+  if (moved) let_movers_go_on();
+  if (movers_due_ == 0) {
+    for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+    movers_due_ = moved ? 0 : kLooksBetweenMovers;
+  } else {
+    --movers_due_;
+  }
   while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
   wake_sleepers();
   return moved;
@@ -212,6 +221,7 @@ bool Mesh::arm() {
 }
 
 void Mesh::disarm() {
+  let_movers_go_on();
   for (const auto& link : links_)
     if (link && link->end() == LinkEnd::open) link->wire().disarm();
 }

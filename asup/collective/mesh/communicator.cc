@@ -72,7 +72,7 @@ void MeshCommunicator::look_at_the_group() {
 
 MeshCommunicator::~MeshCommunicator() {
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();
+  mesh_.run_posted();
   if (tickets_ > 0) fail({Outcome::Kind::broken, "the communicator was destroyed"});
   mesh_.remove(lineage_);
 }
@@ -88,10 +88,10 @@ Outcome MeshCommunicator::run(Call call) {
   Ticket ticket(mesh_.loop());
   fill(ticket, call);
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();        // calls that were started before come first
+  mesh_.run_posted();               // calls that were started before come first
   enqueue({TicketPtr(), &ticket});  // which nobody keeps when it is done
   try {
-    progress();
+    if (progress()) mesh_.let_movers_go_on();
     mesh_.loop().drive([&] { return ticket.done(); }, Deadline::max());
   } catch (const std::exception& error) {
     fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
@@ -140,11 +140,7 @@ void MeshCommunicator::fill(Ticket& ticket, Call& call) {
   const bool in_reach = find_places(call, places);
   if (call.algorithm.empty() && call.collective == Collective::all_reduce)
     call.algorithm = options_.algorithm;
-  ticket.prepared = prepared_.find_or_make(
-      {call.collective, call.input.dtype, call.output.dtype, call.op, call.root, call.input.count,
-       call.output.count, call.input.data == call.output.data, in_reach, call.algorithm,
-       call.counts},
-      [&] { return prepare(call, in_reach); });
+  ticket.prepared = prepared_.find_or_make(call, in_reach, [&] { return prepare(call, in_reach); });
 
   Envelope& envelope = ticket.envelope = ticket.prepared->envelope;
   if (ticket.prepared->spec.shared) {
