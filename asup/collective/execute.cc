@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kTileBytes = 4 * 1024;         // of one operand; many fit the L1 cache
 constexpr std::size_t kTurnBytes = 2 * 1024 * 1024;  // memory steps between looks at the links
-constexpr std::size_t kLongBytes = 16 * 1024;        // sleepers need not wait for less
+constexpr std::chrono::seconds kReasonComes{1};
+constexpr std::size_t kLongBytes = 16 * 1024;  // sleepers need not wait for less
 
 // A reduction that is written on from where it lands: one pass over memory does both.
 bool reduces_and_spreads(const Round& round) {
@@ -139,6 +140,10 @@ bool Execution::advance_lane(LaneRun& lane) {
   while (lane.round < lane.lane->size()) {
     const Round& round = lane.current();
     if (!round.empty() && !round.front().is_message()) {
+      if (const int peer = out_of_reach(round); peer >= 0) {
+        wait_for_reason(peer);
+        return moved;
+      }
       if (!run_memory(lane)) return true;
     } else {
       if (!lane.posted) {
@@ -229,6 +234,29 @@ void Execution::find_memory(int peer, const Envelope& theirs) {
   }
   // Plans of one call have stages of one size.
   if (plan_.stage > 0 && !memory.stage) memory.stage = reach(theirs.stage_region, 0, plan_.stage);
+}
+
+// A rank whose memory the round needs and this rank cannot see; -1: none.
+int Execution::out_of_reach(const Round& round) const {
+  const auto hidden = [&](int peer, const Range& range) {
+    return peer != group_.rank && base_of(peer, range.area) == nullptr;
+  };
+  for (const Step& step : round) {
+    if (step.op == Step::Op::peer_read && hidden(step.peer, step.src)) return step.peer;
+    if (step.op == Step::Op::peer_write && hidden(step.peer, step.dst)) return step.peer;
+    for (int peer = 0; step.op == Step::Op::peer_reduce && peer < group_.size(); ++peer)
+      if (hidden(peer, step.src)) return peer;
+  }
+  return -1;
+}
+
+// The peer has said where its memory is, so that it was there: it has given up since, and the
+// reason is on its way.
+void Execution::wait_for_reason(int peer) {
+  const auto now = group_.mesh.loop().now();
+  if (!give_up_at_) give_up_at_ = now + kReasonComes;
+  check(now < *give_up_at_, "rank {} reaches for rank {}'s memory, which it cannot see",
+        group_.rank, peer);
 }
 
 // True when the round is through. The steps see each tile in their order while it is in the cache.
@@ -322,13 +350,12 @@ std::byte* Execution::at(const Range& range, std::size_t offset) const {
 }
 
 std::byte* Execution::peer_at(int peer, const Range& range, std::size_t offset) const {
+  return base_of(peer, range.area) + (range.begin + offset) * element_;
+}
+
+std::byte* Execution::base_of(int peer, Area area) const {
   const PeerMemory& memory = peers_[static_cast<std::size_t>(peer)];
-  std::byte* base = range.area == Area::input    ? memory.input
-                    : range.area == Area::output ? memory.output
-                                                 : memory.stage;
-  check(base != nullptr, "rank {} reaches for rank {}'s memory, which it cannot see", group_.rank,
-        peer);
-  return base + (range.begin + offset) * element_;
+  return area == Area::input ? memory.input : area == Area::output ? memory.output : memory.stage;
 }
 
 }  // namespace asup::collective

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,6 +81,8 @@ class Execution {
   bool advance_lane(LaneRun& lane);
   void post(LaneRun& lane);
   bool messages_done(const LaneRun& lane) const;
+  int out_of_reach(const Round& round) const;
+  void wait_for_reason(int peer);
   bool run_memory(LaneRun& lane);
   void run_tile(const Round& round, std::size_t begin, std::size_t count);
   void run_step(const Step& step, std::size_t begin, std::size_t count);
@@ -90,6 +93,7 @@ class Execution {
 
   std::byte* at(const Range& range, std::size_t offset = 0) const;
   std::byte* peer_at(int peer, const Range& range, std::size_t offset) const;
+  std::byte* base_of(int peer, Area area) const;
   std::size_t bytes(const Range& range) const { return range.size() * element_; }
   int divisor(const Step& step) const;
 
@@ -103,6 +107,7 @@ class Execution {
   std::pmr::vector<LaneRun> lanes_;
   std::size_t lanes_left_;
   std::string mismatch_;
+  std::optional<Deadline> give_up_at_;  // a peer's memory is gone
   std::uint64_t bytes_moved_ = 0;
 };
 
