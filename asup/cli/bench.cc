@@ -26,6 +26,9 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   collective->add_option("--link", options->link,
                          "shm (default) or tcp between processes, inproc between threads; mpi: "
                          "under mpirun, whose -n counts instead of --ranks");
+  collective->add_option("--together", options->together,
+                         "Also an all-reduce of the same bytes in so many buffers: by one call for "
+                         "all, and by a call for each");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
   return {bench, [options, sizes, arguments] {

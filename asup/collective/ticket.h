@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "asup/collective/bundle.h"
 #include "asup/collective/communicator.h"
 #include "asup/collective/execute.h"
 #include "asup/collective/prepared.h"
@@ -37,6 +38,7 @@ struct Ticket : Work::State {
   Envelope envelope;
   Execution::Operands operands;
   std::shared_ptr<SharedMemory> stage;
+  std::optional<Bundle> bundle;  // of a call with parts
   int first_lane = 0;
   Deadline deadline;
 

@@ -78,7 +78,7 @@ void Loop::post(std::function<void()> action) {
   {
     const std::lock_guard lock(posted_mutex_);
     posted_.push_back(std::move(action));
-    has_posted_.store(true, std::memory_order_release);
+    if (has_posted_.exchange(true, std::memory_order_acq_rel)) return;  // who was first wakes
   }
   wake();
 }

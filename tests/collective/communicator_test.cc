@@ -284,6 +284,43 @@ TEST_P(Communication, StartedCallsKeepTheirOrder) {
   });
 }
 
+TEST_P(Communication, ReducesManyBuffersTogether) {
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    const std::vector<std::size_t> sizes = {3, 0, 1000, 1, 65537};
+    auto data = numbers<float>(*communicator, 66541);
+    std::vector<Buffer> parts;  // in another order than they lie in
+    for (std::size_t part = sizes.size(), begin = 0; part-- > 0; begin += sizes[part])
+      parts.push_back(buffer_of(data.values.subspan(begin, sizes[part])));
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        data.values[i] = static_cast<float>(element(job.rank(), i));
+      std::vector<float> beside{1};
+      Work first = communicator->start_all_reduce_together(parts, ReduceOp::average);
+      Work second = communicator->start_all_reduce_together({buffer_of(std::span(beside))});
+      second.wait().or_throw();
+      EXPECT_TRUE(first.done());
+      EXPECT_EQ(beside[0], job.size());
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        ASSERT_FLOAT_EQ(data.values[i], reduced(ReduceOp::average, job.size(), i)) << i;
+    }
+    communicator->all_reduce_together({}).or_throw();
+  });
+}
+
+TEST_P(Communication, FindsOutThatRanksBundleOtherSizes) {
+  if (ranks() < 2) return;
+  run_ranks(ranks(), links(), [&](Job& job) {
+    auto communicator = make_communicator(job);
+    std::vector<float> values(10);
+    const std::size_t first = job.rank() == 1 ? 4 : 5;
+    const Outcome outcome = communicator->all_reduce_together(
+        {buffer_of(std::span(values).first(first)), buffer_of(std::span(values).subspan(first))});
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch);
+    EXPECT_THAT(outcome.message(), HasSubstr("2 buffers"));
+  });
+}
+
 TEST_P(Communication, SendsBothWaysAtOnce) {
   if (ranks() < 2) return;
   run_ranks(ranks(), links(), [&](Job& job) {
@@ -482,8 +519,15 @@ TEST_P(Communication, RefusesNonsense) {
                                                   std::vector<std::size_t>(n, 0)),
                  BadInput);
     EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
+    double wide = 0;
+    EXPECT_THROW((void)communicator->all_reduce_together({one, null}), BadInput);
+    EXPECT_THROW((void)communicator->all_reduce_together({one, {&wide, 1, Dtype::f64}}), BadInput);
+    EXPECT_THROW((void)communicator->all_reduce_together({one, vast}), BadInput);
     Call call;
     call.input = call.output = {&value, 1, Dtype::f32};
+    call.parts = {one};
+    EXPECT_THROW((void)communicator->run(call), BadInput) << "either a buffer or parts";
+    call.parts.clear();
     CommunicatorOptions options;
     options.hosts.assign(n + 1, 0);
     EXPECT_THROW((void)make_communicator(job, options), BadInput);

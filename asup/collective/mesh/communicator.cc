@@ -135,6 +135,7 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
 }
 
 void MeshCommunicator::fill(Ticket& ticket, Call& call) {
+  if (!call.parts.empty()) bundle(ticket, call);
   require_memory(call);
   Envelope places;
   const bool in_reach = find_places(call, places);
@@ -150,6 +151,7 @@ void MeshCommunicator::fill(Ticket& ticket, Call& call) {
     envelope.output_offset = places.output_offset;
   }
   if (ticket.prepared->plan.stage > 0) set_stage(ticket);
+  if (ticket.bundle) ticket.bundle->describe(envelope);
   envelope.sequence = next_sequence(call);
   ticket.operands.input = static_cast<std::byte*>(call.input.data);
   ticket.operands.output = static_cast<std::byte*>(call.output.data);
@@ -199,11 +201,26 @@ Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
   return prepared;
 }
 
-// A call that needs a larger stage gets a new one; those under way keep theirs.
+// A call that needs more memory gets new one; those under way keep theirs.
+const std::shared_ptr<SharedMemory>& MeshCommunicator::at_least(
+    std::size_t bytes, std::shared_ptr<SharedMemory>& memory) {
+  if (!memory || memory->bytes().size() < bytes) memory = allocate(bytes);
+  return memory;
+}
+
+void MeshCommunicator::bundle(Ticket& ticket, Call& call) {
+  require(call.collective == Collective::all_reduce && !call.input.data && !call.output.data,
+          "{}: parts are for an all_reduce without other buffers", name_of(call.collective));
+  Buffer whole = whole_of(call.parts);
+  const auto& memory = at_least(whole.bytes(), bundle_);
+  whole.data = memory->bytes().data();
+  call.input = call.output = whole;
+  ticket.bundle.emplace(std::move(call.parts), memory);
+}
+
 void MeshCommunicator::set_stage(Ticket& ticket) {
   const std::size_t bytes = ticket.prepared->plan.stage * size_of(ticket.envelope.dtype);
-  if (!stage_ || stage_->bytes().size() < bytes) stage_ = allocate(bytes);
-  ticket.stage = stage_;
+  ticket.stage = at_least(bytes, stage_);
   ticket.operands.stage = stage_->bytes().data();
   ticket.envelope.stage_region = mesh_.place_of(stage_->bytes().data(), bytes).region;
 }
