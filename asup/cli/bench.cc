@@ -39,6 +39,9 @@ Benchmark add_collective(CLI::App& bench) {
   collective->add_option("--link", options->link,
                          "shm (default) or tcp between processes, inproc between threads; mpi: "
                          "under mpirun, whose -n counts instead of --ranks");
+  collective->add_option("--together", options->together,
+                         "Also an all-reduce of the same bytes in so many buffers: by one call for "
+                         "all, and by a call for each");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
   return {collective, [options, op, sizes](const Words& command) {

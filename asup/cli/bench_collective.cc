@@ -10,6 +10,7 @@
 
 #include "asup/base/error.h"
 #include "asup/cli/bench_limit.h"
+#include "asup/cli/bench_together.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/sizes.h"
 #include "asup/collective/choose.h"
@@ -47,6 +48,7 @@ struct Row {
   std::string algorithm;
   double min_us, p50_us, p99_us, bus_gb_s;
   std::optional<double> share;  // of the limit
+  std::string parts;            // "160 together": the bytes are in so many buffers
 };
 
 // Those that can serve, where `all` are asked for; "" is the choice of asup.
@@ -64,7 +66,7 @@ Row summarize(const std::vector<double>& sorted, std::size_t bytes, double facto
   };
   const double p50 = at(0.5);
   return {bytes, {}, at(0), p50, at(0.99), factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9,
-          {}};
+          {},    {}};
 }
 
 std::string name_or_auto(const std::string& algorithm) {
@@ -86,6 +88,7 @@ void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
                     {"p99_us", row.p99_us},
                     {"bus_gb_s", row.bus_gb_s}});
     if (row.share) list.back()["share_of_limit"] = *row.share;
+    if (!row.parts.empty()) list.back()["parts"] = row.parts;
   }
   std::ofstream file(bench.json);
   file << list.dump(2) << "\n";
@@ -101,9 +104,23 @@ void print_head(const CollectiveBench& bench) {
 
 void print_row(const Row& row) {
   fmt::print("{:>12} {:<18} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", size_word(row.bytes),
-             name_or_auto(row.algorithm), row.min_us, row.p50_us, row.p99_us, row.bus_gb_s,
-             row.share ? fmt::format("{:.2f}", *row.share) : "-");
+             row.parts.empty() ? name_or_auto(row.algorithm) : row.parts, row.min_us, row.p50_us,
+             row.p99_us, row.bus_gb_s, row.share ? fmt::format("{:.2f}", *row.share) : "-");
   std::fflush(stdout);
+}
+
+std::vector<Row> rows_of_parts(Communicator& communicator, const CollectiveBench& bench,
+                               std::size_t bytes, double factor) {
+  std::vector<Row> rows;
+  if (bench.together == 0) return rows;
+  Together together(communicator, bytes, bench.together, bench.buffers == "shared");
+  const double seconds = bench.quick ? 0.2 : 1.0;
+  rows.push_back(summarize(together.times_of_one_call(seconds), bytes, factor));
+  rows.back().parts = fmt::format("{} together", bench.together);
+  rows.push_back(summarize(together.times_of_calls(seconds), bytes, factor));
+  rows.back().parts = fmt::format("{} calls", bench.together);
+  communicator.barrier().or_throw();  // nobody frees memory that another still reads
+  return rows;
 }
 
 void take_part(Job& job, const CollectiveBench& bench) {
@@ -111,6 +128,7 @@ void take_part(Job& job, const CollectiveBench& bench) {
   const auto limits = limits_from(net::process_environment()(kLimitsVariable));
   auto communicator = make_communicator(job);
   if (first) print_head(bench);
+  const double factor = bus_factor(bench.collective, job.size());
   std::vector<Row> rows;
   for (const std::size_t bytes : bench.sizes) {
     Trial trial(*communicator, bench.collective, bytes, bench.buffers == "shared");
@@ -119,13 +137,16 @@ void take_part(Job& job, const CollectiveBench& bench) {
     spec.shared = spec.shared && spec.stage;
     for (const std::string& algorithm : algorithms_of(bench, spec)) {
       trial.check_result(algorithm);
-      rows.push_back(summarize(trial.times(algorithm, bench.quick ? 0.2 : 1.0), bytes,
-                               bus_factor(bench.collective, job.size())));
+      rows.push_back(summarize(trial.times(algorithm, bench.quick ? 0.2 : 1.0), bytes, factor));
       Row& row = rows.back();
       row.algorithm = algorithm;
       if (const auto limit = limits.find(bytes); limit != limits.end())
         row.share = limit->second / row.p50_us;
       if (first) print_row(row);
+    }
+    for (Row& row : rows_of_parts(*communicator, bench, bytes, factor)) {
+      if (first) print_row(row);
+      rows.push_back(std::move(row));
     }
     communicator->barrier().or_throw();  // nobody frees memory that another still reads
   }
@@ -185,6 +206,10 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
       bench.link == "shm" || bench.link == "tcp" || bench.link == "inproc" || bench.link == "mpi",
       "--link {}: there is shm, tcp, inproc and mpi", bench.link);
   require(bench.ranks >= 1 && bench.ranks <= 256, "--ranks {}: between 1 and 256", bench.ranks);
+  require(bench.together >= 0 && bench.together <= 100000, "--together {}: between 1 and 100000",
+          bench.together);
+  require(bench.together == 0 || bench.collective == Collective::all_reduce,
+          "--together is for an allreduce, not for a {}", word_for(bench.collective));
   for (const std::string& name : bench.algorithms)
     if (!name.empty() && name != "all") collective::find_algorithm(bench.collective, name);
   if (bench.link == "mpi") return run_under_mpirun(bench);

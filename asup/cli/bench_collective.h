@@ -16,6 +16,7 @@ struct CollectiveBench {
   std::vector<std::string> algorithms{""};  // "": chosen; "all": every one that can
   std::string buffers = "shared";
   std::string link = "shm";
+  int together = 0;  // tensors of a gradient that is timed too; 0: none
   std::string json;  // file for the rows; empty: none
   bool quick = false;
 };

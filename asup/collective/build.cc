@@ -4,19 +4,26 @@
 #include <bit>
 
 namespace asup::collective {
+namespace {
+
+// Of all ranks together: plans of huge buffers must stay small enough to be priced.
+constexpr int kMostPieces = 1024;
+
+}  // namespace
 
 int log2_ceil(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
-int lanes_for(std::size_t elements, const Spec& spec) {
+int pieces_for(std::size_t elements, const Spec& spec) {
   const std::size_t wanted = elements / spec.slice + (elements % spec.slice != 0);
-  return static_cast<int>(std::clamp<std::size_t>(wanted, 1, kMaxLanes));
+  const int most = std::max(kMaxLanes, kMostPieces / spec.ranks);
+  return static_cast<int>(std::clamp<std::size_t>(wanted, 1, static_cast<std::size_t>(most)));
 }
 
-std::vector<Range> parts_of(const std::vector<Range>& blocks, int lanes, int lane) {
+std::vector<Range> parts_of(const std::vector<Range>& blocks, int pieces, int piece) {
   std::vector<Range> parts;
   parts.reserve(blocks.size());
   for (const Range& block : blocks) {
-    const Cut part = cut(block.size(), lanes, lane, kGrain);
+    const Cut part = cut(block.size(), pieces, piece, kGrain);
     parts.push_back({block.area, block.begin + part.begin, block.begin + part.end});
   }
   return parts;

@@ -1,6 +1,7 @@
 // The words in which algorithms write plans. Pure functions; safe from any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -42,25 +43,36 @@ int log2_ceil(int ranks);
 // dtype, so that two never write to one line.
 inline constexpr std::size_t kGrain = 64;
 
-// More lanes than this only add messages: a few already keep a link and the reduction busy at once.
-inline constexpr int kMaxLanes = 8;
+// More lanes than this only add messages: a few already keep a link and the reduction busy at once,
+// and what they have under way stays in the cache.
+inline constexpr int kMaxLanes = 4;
 
-// How many lanes bring messages of `elements` down to about spec.slice each.
-int lanes_for(std::size_t elements, const Spec& spec);
+// How many pieces bring messages of `elements` down to about spec.slice each. A lane does one piece
+// after the other, so that what it has reduced is sent on while it is in the cache.
+int pieces_for(std::size_t elements, const Spec& spec);
 
-// Each block's part `lane` of `lanes`.
-std::vector<Range> parts_of(const std::vector<Range>& blocks, int lanes, int lane);
+// Each block's part `piece` of `pieces`.
+std::vector<Range> parts_of(const std::vector<Range>& blocks, int pieces, int piece);
 
-// Cuts the whole into lanes, where its messages have `longest` elements, and lets `write(Cut)` say
-// what each lane does with its part.
+// Lanes that do pieces by turns; `write(piece, lane)` adds what there is to do for a piece.
+template <typename Write>
+Plan by_pieces(int pieces, Write write) {
+  Plan plan;
+  plan.lanes.resize(static_cast<std::size_t>(std::min(pieces, kMaxLanes)));
+  for (int piece = 0; piece < pieces; ++piece)
+    write(piece, plan.lanes[static_cast<std::size_t>(piece) % plan.lanes.size()]);
+  return plan;
+}
+
+// The same with pieces of the whole, where its messages have `longest` elements; `write(Cut)` says
+// what there is to do for one.
 template <typename Write>
 Plan in_lanes(const Spec& spec, std::size_t longest, Write write) {
-  const int lanes = lanes_for(longest, spec);
-  Plan plan;
-  for (int l = 0; l < lanes; ++l) {
-    plan.lanes.push_back(write(cut(spec.count, lanes, l, kGrain)));
-  }
-  return plan;
+  const int pieces = pieces_for(longest, spec);
+  return by_pieces(pieces, [&](int piece, Lane& lane) {
+    for (Round& round : write(cut(spec.count, pieces, piece, kGrain)))
+      lane.push_back(std::move(round));
+  });
 }
 
 // A group of one: its input is the result.

@@ -87,7 +87,7 @@ Place place_of(int rank, const Spec& spec) {
 Plan chain_broadcast(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Place place = place_of(rank, spec);
-  const int lanes = std::min(kLanes, lanes_for(spec.count, spec));
+  const int lanes = std::min(kLanes, pieces_for(spec.count, spec));
   Plan plan;
   for (int l = 0; l < lanes; ++l) {
     const Cut part = cut(spec.count, lanes, l, kGrain);
@@ -105,7 +105,7 @@ Plan chain_broadcast(int rank, const Spec& spec) {
 Plan chain_reduce(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Place place = place_of(rank, spec);
-  const int lanes = std::min(kLanes, lanes_for(spec.count, spec));
+  const int lanes = std::min(kLanes, pieces_for(spec.count, spec));
   Plan plan;
   for (int l = 0; l < lanes; ++l) {
     const std::vector<Range> chunks = chunks_of(cut(spec.count, lanes, l, kGrain), spec.slice);

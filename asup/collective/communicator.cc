@@ -20,6 +20,12 @@ Call reduction(Buffer data, ReduceOp op) {
   return call;
 }
 
+Call reduction(std::vector<Buffer> parts, ReduceOp op) {
+  Call call = reduction(Buffer(), op);
+  call.parts = std::move(parts);
+  return call;
+}
+
 Call to_peer(Collective collective, Buffer data, int peer) {
   Call call = call_of(collective, data, data);
   call.root = peer;
@@ -93,6 +99,14 @@ void require_blocks(const char* which, const std::vector<std::size_t>& blocks, i
 Outcome Communicator::all_reduce(Buffer data, ReduceOp op) { return run(reduction(data, op)); }
 
 Work Communicator::start_all_reduce(Buffer data, ReduceOp op) { return start(reduction(data, op)); }
+
+Outcome Communicator::all_reduce_together(std::vector<Buffer> parts, ReduceOp op) {
+  return run(reduction(std::move(parts), op));
+}
+
+Work Communicator::start_all_reduce_together(std::vector<Buffer> parts, ReduceOp op) {
+  return start(reduction(std::move(parts), op));
+}
 
 Outcome Communicator::reduce_scatter(Buffer input, Buffer output, ReduceOp op,
                                      std::vector<std::size_t> counts) {

@@ -48,7 +48,9 @@ struct Call {
   int root = 0;                     // of a call that has one; the peer of a send or recv
   std::vector<std::size_t> counts;  // blocks, as Spec::counts has them; empty: even
   std::string algorithm;            // empty: chosen
-  Seconds timeout{0};               // zero: the communicator's
+  std::vector<Buffer>
+      parts;           // of an all_reduce in place: the input and output, instead of one buffer
+  Seconds timeout{0};  // zero: the communicator's
 };
 
 // Memory that links reach directly where all ranks share a host. Freed with its owner, on each rank
@@ -91,6 +93,10 @@ class Communicator {
 
   Outcome all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
   Work start_all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  // Many buffers of one dtype as if they were one: they are copied together, reduced by one call,
+  // and copied back. As many small calls cost many times as much.
+  Outcome all_reduce_together(std::vector<Buffer> parts, ReduceOp op = ReduceOp::sum);
+  Work start_all_reduce_together(std::vector<Buffer> parts, ReduceOp op = ReduceOp::sum);
   Outcome reduce_scatter(Buffer input, Buffer output, ReduceOp op = ReduceOp::sum,
                          std::vector<std::size_t> counts = {});
   Outcome all_gather(Buffer input, Buffer output, std::vector<std::size_t> counts = {});

@@ -32,8 +32,9 @@ bool Envelope::same_call(const Envelope& other) const {
                          (collective == Collective::recv && other.collective == Collective::send);
   const bool point_to_point = collective == Collective::send || collective == Collective::recv;
   return same_kind && sequence == other.sequence && count == other.count && dtype == other.dtype &&
-         (point_to_point || (op == other.op && root == other.root && flags == other.flags &&
-                             algorithm == other.algorithm && counts == other.counts));
+         (point_to_point ||
+          (op == other.op && root == other.root && flags == other.flags && parts == other.parts &&
+           algorithm == other.algorithm && counts == other.counts));
 }
 
 std::string Envelope::describe() const {
@@ -42,6 +43,7 @@ std::string Envelope::describe() const {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
       collective == Collective::reduce)
     text += fmt::format(", {}", name_of(op));
+  if (parts > 0) text += fmt::format(", {} buffers (sizes {:08x})", parts, counts);
   if (collective == Collective::broadcast || collective == Collective::reduce ||
       collective == Collective::gather || collective == Collective::scatter)
     text += fmt::format(", root {}", root);

@@ -16,7 +16,7 @@ struct Envelope {
   std::uint64_t sequence = 0;  // the call's number on its communicator
   std::uint64_t count = 0;
   std::uint32_t algorithm = 0;  // hash of the name
-  std::uint32_t counts = 0;     // hash of the blocks' sizes
+  std::uint32_t counts = 0;     // hash of the blocks' sizes, or of the parts'
   std::int32_t root = 0;
   Collective collective{};
   Dtype dtype{};
@@ -27,7 +27,7 @@ struct Envelope {
   std::uint64_t input_offset = 0;
   std::uint64_t output_offset = 0;
   std::uint32_t stage_region = 0;  // 0: the call needs none
-  std::uint32_t reserved = 0;
+  std::uint32_t parts = 0;         // buffers that were copied together; 0: one, as it is
 
   static constexpr std::uint8_t kInPlace = 1;
   static constexpr std::uint8_t kShared = 2;

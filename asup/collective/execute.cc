@@ -11,8 +11,36 @@
 namespace asup::collective {
 namespace {
 
-constexpr std::size_t kTileBytes = 16 * 1024;        // of one operand; a few fit the L1 cache
+constexpr std::size_t kTileBytes = 4 * 1024;         // of one operand; many fit the L1 cache
 constexpr std::size_t kTurnBytes = 2 * 1024 * 1024;  // memory steps between looks at the links
+constexpr std::chrono::seconds kReasonComes{1};
+constexpr std::size_t kLongBytes = 16 * 1024;  // sleepers need not wait for less
+
+// A reduction that is written on from where it lands: one pass over memory does both.
+bool reduces_and_spreads(const Round& round) {
+  const Step& first = round.front();
+  return first.op == Step::Op::peer_reduce &&
+         std::all_of(round.begin() + 1, round.end(), [&](const Step& step) {
+           return (step.op == Step::Op::copy || step.op == Step::Op::peer_write) &&
+                  step.src == first.dst;
+         });
+}
+
+// As many as there are ranks, without memory from the heap where they are few.
+template <typename Pointer>
+class Pointers {
+ public:
+  explicit Pointers(std::size_t count) : many_(count > few_.size() ? count : 0), count_(count) {}
+  Pointer& operator[](std::size_t i) { return many_.empty() ? few_[i] : many_[i]; }
+  std::span<const Pointer> all() const {
+    return {many_.empty() ? few_.data() : many_.data(), count_};
+  }
+
+ private:
+  std::array<Pointer, 64> few_;
+  std::vector<Pointer> many_;
+  std::size_t count_;
+};
 
 }  // namespace
 
@@ -112,6 +140,10 @@ bool Execution::advance_lane(LaneRun& lane) {
   while (lane.round < lane.lane->size()) {
     const Round& round = lane.current();
     if (!round.empty() && !round.front().is_message()) {
+      if (const int peer = out_of_reach(round); peer >= 0) {
+        wait_for_reason(peer);
+        return moved;
+      }
       if (!run_memory(lane)) return true;
     } else {
       if (!lane.posted) {
@@ -204,21 +236,48 @@ void Execution::find_memory(int peer, const Envelope& theirs) {
   if (plan_.stage > 0 && !memory.stage) memory.stage = reach(theirs.stage_region, 0, plan_.stage);
 }
 
+// A rank whose memory the round needs and this rank cannot see; -1: none.
+int Execution::out_of_reach(const Round& round) const {
+  const auto hidden = [&](int peer, const Range& range) {
+    return peer != group_.rank && base_of(peer, range.area) == nullptr;
+  };
+  for (const Step& step : round) {
+    if (step.op == Step::Op::peer_read && hidden(step.peer, step.src)) return step.peer;
+    if (step.op == Step::Op::peer_write && hidden(step.peer, step.dst)) return step.peer;
+    for (int peer = 0; step.op == Step::Op::peer_reduce && peer < group_.size(); ++peer)
+      if (hidden(peer, step.src)) return peer;
+  }
+  return -1;
+}
+
+// The peer has said where its memory is, so that it was there: it has given up since, and the
+// reason is on its way.
+void Execution::wait_for_reason(int peer) {
+  const auto now = group_.mesh.loop().now();
+  if (!give_up_at_) give_up_at_ = now + kReasonComes;
+  check(now < *give_up_at_, "rank {} reaches for rank {}'s memory, which it cannot see",
+        group_.rank, peer);
+}
+
 // True when the round is through. The steps see each tile in their order while it is in the cache.
 bool Execution::run_memory(LaneRun& lane) {
-  group_.mesh.wake_sleepers();  // this may take a while
   const Round& round = lane.current();
   const std::size_t size = round.front().dst.size();
+  if (size * element_ > kLongBytes) group_.mesh.wake_sleepers();  // this takes a while
   const bool tiled = std::all_of(round.begin(), round.end(),
                                  [&](const Step& step) { return step.dst.size() == size; });
   if (!tiled) {
     for (const Step& step : round) run_step(step, 0, step.dst.size());
     return true;
   }
-  const std::size_t tile = kTileBytes / element_;
   const std::size_t pause = std::min(size, lane.offset + kTurnBytes / element_);
-  for (; lane.offset < pause; lane.offset += std::min(tile, size - lane.offset))
-    run_tile(round, lane.offset, std::min(tile, size - lane.offset));
+  if (reduces_and_spreads(round)) {
+    reduce_and_spread(round, lane.offset, pause - lane.offset);
+    lane.offset = pause;
+  }
+  const std::size_t tile = kTileBytes / element_;
+  for (; lane.offset < pause; lane.offset += std::min(tile, pause - lane.offset))
+    run_tile(round, lane.offset, std::min(tile, pause - lane.offset));
   if (lane.offset < size) return false;
   lane.offset = 0;
   return true;
@@ -243,21 +302,32 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
       kernels::copy(peer_at(step.peer, step.dst, begin), at(step.src, begin), bytes);
       bytes_moved_ += bytes;
       break;
-    case Step::Op::peer_reduce: {
-      std::array<const void*, 64> few;
-      std::vector<const void*> many;
-      if (peers_.size() > few.size()) many.resize(peers_.size());
-      const void** sources = many.empty() ? few.data() : many.data();
-      for (int rank = 0; rank < group_.size(); ++rank)
-        sources[rank] = rank == group_.rank ? at(step.own, begin) : peer_at(rank, step.src, begin);
-      kernels::reduce_many(envelope_.dtype, envelope_.op, at(step.dst, begin),
-                           {sources, peers_.size()}, count, divisor(step));
-      bytes_moved_ += bytes * (peers_.size() - 1);
+    case Step::Op::peer_reduce:
+      reduce_and_spread({&step, 1}, begin, count);
       break;
-    }
     default:
       throw Error("a message among memory steps");
   }
+}
+
+// The first step reduces, the others write on what it has made.
+void Execution::reduce_and_spread(std::span<const Step> steps, std::size_t begin,
+                                  std::size_t count) {
+  const Step& reduction = steps.front();
+  Pointers<const void*> sources(peers_.size());
+  for (int rank = 0; rank < group_.size(); ++rank)
+    sources[static_cast<std::size_t>(rank)] =
+        rank == group_.rank ? at(reduction.own, begin) : peer_at(rank, reduction.src, begin);
+  Pointers<void*> places(steps.size());
+  std::size_t far = peers_.size() - 1;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool to_peer = steps[i].op == Step::Op::peer_write;
+    places[i] = to_peer ? peer_at(steps[i].peer, steps[i].dst, begin) : at(steps[i].dst, begin);
+    if (to_peer) ++far;
+  }
+  kernels::reduce_to_all(envelope_.dtype, envelope_.op, places.all(), sources.all(), count,
+                         divisor(reduction));
+  bytes_moved_ += count * element_ * far;
 }
 
 void Execution::trace_round(const LaneRun& lane) const {
@@ -280,13 +350,12 @@ std::byte* Execution::at(const Range& range, std::size_t offset) const {
 }
 
 std::byte* Execution::peer_at(int peer, const Range& range, std::size_t offset) const {
+  return base_of(peer, range.area) + (range.begin + offset) * element_;
+}
+
+std::byte* Execution::base_of(int peer, Area area) const {
   const PeerMemory& memory = peers_[static_cast<std::size_t>(peer)];
-  std::byte* base = range.area == Area::input    ? memory.input
-                    : range.area == Area::output ? memory.output
-                                                 : memory.stage;
-  check(base != nullptr, "rank {} reaches for rank {}'s memory, which it cannot see", group_.rank,
-        peer);
-  return base + (range.begin + offset) * element_;
+  return area == Area::input ? memory.input : area == Area::output ? memory.output : memory.stage;
 }
 
 }  // namespace asup::collective

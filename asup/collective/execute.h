@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,15 +81,19 @@ class Execution {
   bool advance_lane(LaneRun& lane);
   void post(LaneRun& lane);
   bool messages_done(const LaneRun& lane) const;
+  int out_of_reach(const Round& round) const;
+  void wait_for_reason(int peer);
   bool run_memory(LaneRun& lane);
   void run_tile(const Round& round, std::size_t begin, std::size_t count);
   void run_step(const Step& step, std::size_t begin, std::size_t count);
+  void reduce_and_spread(std::span<const Step> steps, std::size_t begin, std::size_t count);
   void trace_round(const LaneRun& lane) const;
   bool check_envelope(int peer, net::ConstBytes head, std::uint64_t total, std::uint64_t expected);
   void find_memory(int peer, const Envelope& theirs);
 
   std::byte* at(const Range& range, std::size_t offset = 0) const;
   std::byte* peer_at(int peer, const Range& range, std::size_t offset) const;
+  std::byte* base_of(int peer, Area area) const;
   std::size_t bytes(const Range& range) const { return range.size() * element_; }
   int divisor(const Step& step) const;
 
@@ -101,6 +107,7 @@ class Execution {
   std::pmr::vector<LaneRun> lanes_;
   std::size_t lanes_left_;
   std::string mismatch_;
+  std::optional<Deadline> give_up_at_;  // a peer's memory is gone
   std::uint64_t bytes_moved_ = 0;
 };
 

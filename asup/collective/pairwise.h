@@ -6,7 +6,7 @@
 // doi:10.1177/1094342005051521.
 //
 // All-to-all: n - 1 rounds; each rank sends all but its own block once, the least there is. Best
-// where blocks are not small. Each block is cut into lanes of about spec.slice elements. No
+// where blocks are not small. Each block is cut into pieces of about spec.slice elements. No
 // scratch. Pure functions; safe from any thread.
 #pragma once
 

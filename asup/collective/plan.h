@@ -115,7 +115,7 @@ struct Spec {
                          // root's)
   bool shared = false;   // every rank can reach every other's input and output
   bool stage = false;    // every rank can reach every other's stage
-  std::size_t slice = 1 << 16;  // elements of a lane's message, about: how finely rounds overlap
+  std::size_t slice = 1 << 15;  // elements of a lane's message, about: how finely rounds overlap
   // Which host each rank is on, by numbers of any kind. Empty: all on one, or nobody knows.
   std::vector<int> hosts = {};
 

@@ -20,6 +20,19 @@ struct Prepared {
 
 // What of a call decides it, on one communicator.
 struct CallKey {
+  CallKey(const Call& call, bool in_reach)
+      : collective(call.collective),
+        input_dtype(call.input.dtype),
+        dtype(call.output.dtype),
+        op(call.op),
+        root(call.root),
+        input(call.input.count),
+        output(call.output.count),
+        in_place(call.input.data == call.output.data),
+        in_reach(in_reach),
+        algorithm(call.algorithm),
+        counts(call.counts) {}
+
   Collective collective;
   Dtype input_dtype, dtype;
   ReduceOp op;
@@ -31,20 +44,36 @@ struct CallKey {
   std::vector<std::size_t> counts;
 
   bool operator==(const CallKey&) const = default;
+  // Without making a key of the call.
+  bool is_of(const Call& call, bool reach) const {
+    return collective == call.collective && input == call.input.count &&
+           output == call.output.count && dtype == call.output.dtype &&
+           input_dtype == call.input.dtype && op == call.op && root == call.root &&
+           in_place == (call.input.data == call.output.data) && in_reach == reach &&
+           algorithm == call.algorithm && counts == call.counts;
+  }
 };
 
 class PreparedCalls {
  public:
-  // The one of this key; `make` makes it where it is new.
+  // The one of this call; `make` makes it where it is new.
   template <typename Make>
-  std::shared_ptr<const Prepared> find_or_make(const CallKey& key, Make make) {
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    if (known_.size() >= kMost) known_.clear();
-    auto prepared = std::make_shared<const Prepared>(make());
-    known_.emplace(key, prepared);
-    return prepared;
+  const std::shared_ptr<const Prepared>& find_or_make(const Call& call, bool in_reach, Make make) {
+    if (last_ && last_->first.is_of(call, in_reach)) return last_->second;
+    CallKey key(call, in_reach);
+    auto found = known_.find(key);
+    if (found == known_.end()) {
+      auto prepared = std::make_shared<const Prepared>(make());
+      if (known_.size() >= kMost) clear();
+      found = known_.emplace(std::move(key), std::move(prepared)).first;
+    }
+    last_ = &*found;
+    return last_->second;
   }
-  void clear() { known_.clear(); }
+  void clear() {
+    known_.clear();
+    last_ = nullptr;
+  }
 
  private:
   static constexpr std::size_t kMost = 256;
@@ -55,7 +84,9 @@ class PreparedCalls {
              static_cast<std::size_t>(key.root);
     }
   };
-  std::unordered_map<CallKey, std::shared_ptr<const Prepared>, Hash> known_;
+  using Known = std::unordered_map<CallKey, std::shared_ptr<const Prepared>, Hash>;
+  Known known_;
+  const Known::value_type* last_ = nullptr;  // asked for: the next is often the same
 };
 
 }  // namespace asup::collective

@@ -21,17 +21,15 @@ struct Ring {
   }
 };
 
-// Cuts every block into lanes and lets `write(ring)` say what each does.
+// Cuts every block into pieces and lets `write(ring, lane)` say what is done with each.
 template <typename Write>
 Plan in_ring_lanes(int rank, const Spec& spec, const std::vector<Range>& blocks, Write write) {
   std::size_t longest = 0;
   for (const Range& block : blocks) longest = std::max(longest, block.size());
-  const int lanes = lanes_for(longest, spec);
-  Plan plan;
-  for (int l = 0; l < lanes; ++l) {
-    plan.lanes.push_back(write(Ring{rank, spec.ranks, parts_of(blocks, lanes, l)}));
-  }
-  return plan;
+  const int pieces = pieces_for(longest, spec);
+  return by_pieces(pieces, [&](int piece, Lane& lane) {
+    write(Ring{rank, spec.ranks, parts_of(blocks, pieces, piece)}, lane);
+  });
 }
 
 // A partial sum of block b starts at rank b, and grows by one contribution at each rank it passes.
@@ -59,8 +57,8 @@ void gather_along(const Ring& ring, int own, Lane& lane) {
 
 // As reduce_along, one block further back, so that the sum of block r ends at rank r. Sums under
 // way live in scratch: one half is sent while the other fills.
-Lane scatter_along(const Ring& ring, Range result, std::size_t first_half, std::size_t half) {
-  Lane lane;
+void scatter_along(const Ring& ring, Range result, std::size_t first_half, std::size_t half,
+                   Lane& lane) {
   Range partial = ring.block(Area::input, ring.rank - 1);  // the first to leave
   for (int s = 0; s < ring.ranks - 1; ++s) {
     const bool last = s == ring.ranks - 2;
@@ -70,7 +68,6 @@ Lane scatter_along(const Ring& ring, Range result, std::size_t first_half, std::
     lane.push_back({send(ring.next(), partial), recv_reduce(ring.previous(), own, sum, last)});
     partial = sum;
   }
-  return lane;
 }
 
 std::vector<Range> even_blocks(const Spec& spec) {
@@ -86,11 +83,9 @@ std::vector<Range> even_blocks(const Spec& spec) {
 
 Plan ring_all_reduce(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  return in_ring_lanes(rank, spec, even_blocks(spec), [](const Ring& ring) {
-    Lane lane;
+  return in_ring_lanes(rank, spec, even_blocks(spec), [](const Ring& ring, Lane& lane) {
     reduce_along(ring, lane);
     gather_along(ring, ring.rank + 1, lane);
-    return lane;
   });
 }
 
@@ -99,14 +94,13 @@ Plan ring_reduce_scatter(int rank, const Spec& spec) {
   const std::vector<Range> blocks = spec.blocks(Area::input);
   const std::size_t halves = std::min(spec.ranks - 2, 2);
   std::size_t used = 0;
-  Plan plan = in_ring_lanes(rank, spec, blocks, [&](const Ring& ring) {
+  Plan plan = in_ring_lanes(rank, spec, blocks, [&](const Ring& ring, Lane& lane) {
     std::size_t half = 0;
     for (const Range& block : ring.blocks) half = std::max(half, block.size());
     const Range own = ring.block(Area::input, rank);
     const std::size_t shift = blocks[rank].begin;  // the output holds this rank's block alone
-    Lane lane = scatter_along(ring, out(own.begin - shift, own.end - shift), used, half);
+    scatter_along(ring, out(own.begin - shift, own.end - shift), used, half, lane);
     used += halves * half;
-    return lane;
   });
   plan.scratch = used;
   return plan;
@@ -115,13 +109,11 @@ Plan ring_reduce_scatter(int rank, const Spec& spec) {
 Plan ring_all_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const std::vector<Range> blocks = spec.blocks(Area::output);
-  return in_ring_lanes(rank, spec, blocks, [&](const Ring& ring) {
+  return in_ring_lanes(rank, spec, blocks, [&](const Ring& ring, Lane& lane) {
     const Range own = ring.block(Area::output, rank);
     const std::size_t shift = blocks[rank].begin;  // the input holds this rank's block alone
-    Lane lane;
     if (own.size() > 0) lane.push_back({copy(in(own.begin - shift, own.end - shift), own)});
     gather_along(ring, rank, lane);
-    return lane;
   });
 }
 

@@ -10,8 +10,9 @@
 //   all_gather        n - 1       (n - 1)/n of count        none
 //
 // No algorithm sends less; the price is a number of rounds that grows with n. Each block is cut
-// into lanes of about spec.slice elements, every lane a ring of its own, so that one lane's bytes
-// travel while another's are reduced. Pure functions; safe from any thread.
+// into pieces of about spec.slice elements, every one with a ring of its own; a few lanes do pieces
+// by turns, so that one lane's bytes travel while another's are reduced. Pure functions; safe from
+// any thread.
 #pragma once
 
 #include "asup/collective/plan.h"

@@ -8,6 +8,7 @@ namespace asup::collective {
 namespace {
 
 constexpr int kLanes = 2;
+constexpr std::size_t kSlices = 2;  // of Spec::slice, that ranks meet for
 
 // One lane's part of the stage: a slot for the slice that each rank reduces, and one for the
 // result.
@@ -62,7 +63,7 @@ void reduce_piece(int rank, const Spec& spec, const Cut& piece, const Stage& sta
 
 Plan staged_all_reduce(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::size_t most = static_cast<std::size_t>(spec.ranks) * spec.slice;
+  const std::size_t most = static_cast<std::size_t>(spec.ranks) * kSlices * spec.slice;
   const int pieces =
       static_cast<int>(std::max<std::size_t>(1, spec.count / most + (spec.count % most != 0)));
   const int lanes = std::min(pieces, kLanes);

@@ -9,9 +9,10 @@
 // The elements are added in rank order, as by direct_all_reduce: the same bits.
 //
 // 2 meetings a piece and one at the end; a rank copies 2(n-1)/n + 1/n of the elements and reduces
-// 1/n of them out of n operands. The stage is 2(n + 1) slices; a slice is at most Spec::slice.
-// After R. L. Graham, G. Shipman: MPI support for multi-core architectures: optimized shared memory
-// collectives. EuroPVM/MPI 2008. Pure; safe from any thread.
+// 1/n of them out of n operands. The stage is 2(n + 1) slices; a slice is at most two of
+// Spec::slice, since a meeting costs more than a message. After R. L. Graham, G. Shipman: MPI
+// support for multi-core architectures: optimized shared memory collectives. EuroPVM/MPI 2008.
+// Pure; safe from any thread.
 #pragma once
 
 #include "asup/collective/plan.h"

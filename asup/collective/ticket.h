@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "asup/collective/bundle.h"
 #include "asup/collective/communicator.h"
 #include "asup/collective/execute.h"
 #include "asup/collective/prepared.h"
@@ -37,11 +38,12 @@ struct Ticket : Work::State {
   Envelope envelope;
   Execution::Operands operands;
   std::shared_ptr<SharedMemory> stage;
+  std::optional<Bundle> bundle;  // of a call with parts
   int first_lane = 0;
   Deadline deadline;
 
   // Under the turn.
-  std::array<std::byte, 512> room;  // for the small things of small plans
+  std::array<std::byte, 2048> room;  // for the small things of small plans
   std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
   std::optional<Execution> execution;
   bool asked = false;  // the deadline passed; the others were asked where they are

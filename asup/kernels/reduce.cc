@@ -38,6 +38,18 @@ void reduce_many(Dtype dtype, ReduceOp op, void* dst, std::span<const void* cons
   best_table().reduce(dtype, op, dst, sources.data(), sources.size(), count, divisor);
 }
 
+void reduce_to_all(Dtype dtype, ReduceOp op, std::span<void* const> dsts,
+                   std::span<const void* const> sources, std::size_t count, int divisor) {
+  check(!sources.empty(), "kernels: nothing to reduce: no sources");
+  check(!dsts.empty(), "kernels: nowhere to reduce to: no destinations");
+  check_divisor(op, divisor);
+  if (count == 0) return;
+  for (const void* dst : dsts)
+    for (const void* source : sources) check_overlap(dst, source, count * size_of(dtype));
+  best_table().reduce_to_all(dtype, op, dsts.data(), dsts.size(), sources.data(), sources.size(),
+                             count, divisor);
+}
+
 void divide(Dtype dtype, void* data, std::size_t count, int divisor) {
   check_divisor(ReduceOp::average, divisor);
   if (divisor > 1 && count > 0) best_table().divide(dtype, data, count, divisor);

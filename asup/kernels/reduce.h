@@ -30,6 +30,12 @@ void reduce(Dtype dtype, ReduceOp op, void* dst, const void* a, const void* b, s
 void reduce_many(Dtype dtype, ReduceOp op, void* dst, std::span<const void* const> sources,
                  std::size_t count, int divisor = 1);
 
+// The same for every one of dsts, each of which may be exactly one of the sources: an element is
+// read from all of them before it is written to any. Faster than copies made afterwards. needs: one
+// destination or more, none of which overlap; the rest as above
+void reduce_to_all(Dtype dtype, ReduceOp op, std::span<void* const> dsts,
+                   std::span<const void* const> sources, std::size_t count, int divisor = 1);
+
 // Divides in place, as above.
 void divide(Dtype dtype, void* data, std::size_t count, int divisor);
 

@@ -6,6 +6,16 @@
 namespace asup::net {
 namespace {
 
+// What is fetched with a header: a small message whole.
+constexpr std::size_t kHeaderAhead = 16 * 1024;
+
+// Payload that one call of progress() takes at most, about: other links have their turn.
+constexpr std::size_t kMostAtOnce = 256 * 1024;
+
+// Buffers kept for messages that come before their receivers: fresh memory costs more than the
+// copy.
+constexpr std::size_t kMostSpares = 8;
+
 bool well_formed(const FrameHeader& frame) {
   using Kind = FrameHeader::Kind;
   if (frame.version != kFrameVersion || frame.head > kMaxHead || frame.payload > kMaxFramePayload ||
@@ -45,6 +55,7 @@ void Inbox::give_aside(Channel channel, ChannelState& state) {
     state.held -= message.payload.size();
     add_consumed(channel, state, message.payload.size());
     if (wanted && !message.payload.empty()) receiver.take(message.payload);
+    keep_spare(message.payload);
     if (wanted && !complete) {
       state.receiving = true;
       break;
@@ -54,6 +65,21 @@ void Inbox::give_aside(Channel channel, ChannelState& state) {
     if (wanted) receiver.end();
   }
   state.giving = false;
+}
+
+Inbox::Aside Inbox::make_aside(ConstBytes head) {
+  Aside aside{{head.begin(), head.end()}, frame_.total, {}};
+  if (!spares_.empty() && frame_.total > 0) {
+    aside.payload.swap(spares_.back());
+    spares_.pop_back();
+  }
+  return aside;
+}
+
+void Inbox::keep_spare(std::vector<std::byte>& payload) {
+  if (payload.capacity() == 0 || spares_.size() == kMostSpares) return;
+  payload.clear();
+  spares_.push_back(std::move(payload));
 }
 
 Inbox::Progress Inbox::progress() {
@@ -71,14 +97,18 @@ Inbox::Progress Inbox::progress() {
     }
     return false;
   };
-  while (!goodbye_ && !broken_ && stage_done()) moved = true;
+  taken_ = 0;
+  // A message that a receiver has got is passed on while it is in the cache, and the next of its
+  // channel finds the receiver that is posted then.
+  ended_ = false;
+  while (!goodbye_ && !broken_ && !ended_ && taken_ < kMostAtOnce && stage_done()) moved = true;
   if (broken_) return Progress::broken;
   if (goodbye_) return Progress::goodbye;
-  return moved ? Progress::some : Progress::none;
+  return moved || taken_ > 0 ? Progress::some : Progress::none;
 }
 
 bool Inbox::read_header() {
-  const ConstBytes there = wire_.peek(kUnit);
+  const ConstBytes there = wire_.peek(kUnit, kHeaderAhead);
   if (there.size() < kUnit) return false;
   std::memcpy(&frame_, there.data(), kUnit);
   wire_.skip(kUnit);
@@ -129,7 +159,7 @@ void Inbox::open_message() {
       state.dropping = true;
     }
   } else {
-    state.aside.push_back({{head.begin(), head.end()}, frame_.total, {}});
+    state.aside.push_back(make_aside(head));
   }
 }
 
@@ -142,7 +172,7 @@ bool Inbox::read_payload() {
       n = wire_.read(room.first(std::min(room.size(), payload_left_)));
       if (n > 0) state.receivers.front()->advance(n);
     } else {
-      const ConstBytes there = wire_.peek(std::min(kUnit, payload_left_));
+      const ConstBytes there = wire_.peek(std::min(kUnit, payload_left_), payload_left_);
       n = std::min(there.size(), payload_left_);
       if (n < payload_left_) n = n / kUnit * kUnit;
       const ConstBytes bytes = there.first(n);
@@ -158,6 +188,7 @@ bool Inbox::read_payload() {
     }
     if (n == 0) return false;
     payload_left_ -= n;
+    taken_ += n;
     state.remaining -= std::min<std::uint64_t>(n, state.remaining);
   }
   if (state.held > 2 * kWindow) broken_ = true;  // the peer ignores the credit it has
@@ -187,6 +218,7 @@ void Inbox::close_message(ChannelState& state) {
   Receiver& receiver = *state.receivers.front();
   state.receivers.pop_front();
   receiver.end();
+  ended_ = true;
 }
 
 void Inbox::add_consumed(Channel channel, ChannelState& state, std::uint64_t bytes) {

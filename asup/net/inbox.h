@@ -65,11 +65,14 @@ class Inbox {
   void open_message();
   void close_message(ChannelState& state);
   void give_aside(Channel channel, ChannelState& state);
+  Aside make_aside(ConstBytes head);
+  void keep_spare(std::vector<std::byte>& payload);
   void add_consumed(Channel channel, ChannelState& state, std::uint64_t bytes);
 
   Wire& wire_;
   Outbox& outbox_;
   Channels<ChannelState> channels_;
+  std::vector<std::vector<std::byte>> spares_;
 
   // The frame under way.
   enum class Stage { header, head, payload, padding } stage_ = Stage::header;
@@ -80,6 +83,8 @@ class Inbox {
   std::size_t payload_left_ = 0;
   std::size_t aside_of_frame_ = 0;  // of its payload
   std::size_t padding_left_ = 0;
+  std::size_t taken_ = 0;  // payload in this progress()
+  bool ended_ = false;     // a receiver has its message, in this progress()
   bool goodbye_ = false;
   bool broken_ = false;
 };

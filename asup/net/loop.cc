@@ -31,6 +31,9 @@ constexpr std::chrono::microseconds kLeastNap{50}, kMostNap{1000};
 // long.
 constexpr int kLooksAtLinks = 16;
 
+// While some links move, those of which only a descriptor has news are looked after this often.
+constexpr unsigned kMovesBetweenLooks = 8;
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -41,10 +44,10 @@ void relax() {
 
 }  // namespace
 
-Patience Patience::for_host(int ranks) {
+Patience Patience::for_host(int ranks, bool system_calls) {
   if (ranks <= usable_cores()) return {};
   using std::chrono::microseconds;
-  return {microseconds(0), microseconds(0), microseconds(200)};
+  return {microseconds(0), microseconds(0), microseconds(system_calls ? 50 : 200)};
 }
 
 Loop::Loop(Body& body) : body_(body) {
@@ -75,13 +78,13 @@ void Loop::post(std::function<void()> action) {
   {
     const std::lock_guard lock(posted_mutex_);
     posted_.push_back(std::move(action));
-    has_posted_.store(true, std::memory_order_release);
+    if (has_posted_.exchange(true, std::memory_order_acq_rel)) return;  // who was first wakes
   }
   wake();
 }
 
-void Loop::run_posted() {
-  if (!has_posted_.load(std::memory_order_acquire)) return;
+bool Loop::run_posted() {
+  if (!has_posted_.load(std::memory_order_acquire)) return false;
   std::vector<std::function<void()>> actions;
   {
     const std::lock_guard lock(posted_mutex_);
@@ -89,6 +92,7 @@ void Loop::run_posted() {
     has_posted_.store(false, std::memory_order_relaxed);
   }
   for (auto& action : actions) action();
+  return true;
 }
 
 Loop::Turn::Turn(Loop& loop) : loop_(loop) {
@@ -117,6 +121,7 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
       looks = 0;
       continue;
     }
+    if (asks_ && look_at_descriptors(milliseconds(0))) continue;
     if (looks > 0) {
       --looks;
       relax();
@@ -166,9 +171,10 @@ void Loop::run() {
 }
 
 bool Loop::progress() {
-  const bool moved = body_.progress();
-  if (moved) nap_ = kLeastNap;
-  return moved;
+  if (!body_.progress()) return false;
+  nap_ = kLeastNap;
+  if (asks_ && ++moves_ % kMovesBetweenLooks == 0) look_at_descriptors(milliseconds(0));
+  return true;
 }
 
 void Loop::wake() {
@@ -196,10 +202,14 @@ void Loop::sleep(Deadline until) {
   }
   if (naps_) nap();
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-  const auto timeout = std::clamp(left, milliseconds(0), milliseconds(naps_ ? 0 : 100));
-  std::array<epoll_event, 16> events;
-  const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(timeout.count()));
+  look_at_descriptors(std::clamp(left, milliseconds(0), milliseconds(naps_ ? 0 : 100)));
   body_.disarm();
+}
+
+// Says whether any had news.
+bool Loop::look_at_descriptors(milliseconds at_most) {
+  std::array<epoll_event, 16> events;
+  const int n = epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(at_most.count()));
   for (int i = 0; i < n; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;
     if (fd != event_) {
@@ -209,6 +219,7 @@ void Loop::sleep(Deadline until) {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto got = read(event_, &count, sizeof count);
   }
+  return n > 0;
 }
 
 }  // namespace asup::net

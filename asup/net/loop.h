@@ -26,7 +26,8 @@ struct Patience {
   std::chrono::microseconds yield{0};
 
   // For `ranks` processes that share this host: spinning only where each has a core.
-  static Patience for_host(int ranks);
+  // `system_calls`: a look at the links takes some.
+  static Patience for_host(int ranks, bool system_calls);
 };
 
 class Loop {
@@ -80,7 +81,9 @@ class Loop {
   void unwatch(int fd);
   // Something of the mesh has no descriptor: who sleeps looks again by the clock.
   void sleep_in_naps() { naps_ = true; }
-  void run_posted();
+  // Of something in the mesh only its descriptor has news: it is asked by who does not sleep, too.
+  void ask_descriptors() { asks_ = true; }
+  bool run_posted();  // true when there was anything
 
  private:
   void run();
@@ -88,6 +91,7 @@ class Loop {
   void wake();
   bool wait_for_wake(std::chrono::milliseconds at_most);
   void sleep(Deadline until);
+  bool look_at_descriptors(std::chrono::milliseconds at_most);
   void nap();
   void learn_from_sleep(Clock::duration slept);
 
@@ -96,6 +100,8 @@ class Loop {
   std::chrono::microseconds spin_ = patience_.spin;  // under the turn: what it is at present
   Clock::time_point now_ = Clock::now();             // under the turn
   bool naps_ = false;                                // under the turn
+  bool asks_ = false;                                // under the turn
+  unsigned moves_ = 0;                               // under the turn
   std::chrono::microseconds nap_{50};                // under the turn: the next one
   int epoll_ = -1;
   int event_ = -1;

@@ -18,6 +18,9 @@ struct NoteHead {
 constexpr std::size_t kMaxNote = 64 * 1024;
 constexpr std::size_t kMostEarlyNotes = 256;
 
+// While no link brings anything, movers only look at the clock: not at every look at the links.
+constexpr int kLooksBetweenMovers = 15;
+
 }  // namespace
 
 struct Mesh::Note {
@@ -68,6 +71,7 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
       regions_(std::make_shared<Regions>([this](std::uint32_t region) { withdraw(region); })),
       loop_(*this) {
   int here = 1;
+  bool system_calls = false;
   for (int peer = 0; peer < size(); ++peer) {
     auto& wire = wires[static_cast<std::size_t>(peer)];
     links_.push_back(wire ? std::make_unique<Link>(std::move(wire)) : nullptr);
@@ -79,6 +83,10 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     else
       loop_.sleep_in_naps();
     const WireAbilities abilities = link(peer).wire().abilities();
+    if (abilities.told_by_descriptor) {
+      loop_.ask_descriptors();
+      system_calls = true;
+    }
     const bool worker = !roster_.members[static_cast<std::size_t>(peer)].server;
     shares_memory_ = shares_memory_ && (abilities.shares_memory || !worker);
     // Namespaces of one machine share its cores.
@@ -86,7 +94,7 @@ Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
         roster_.members[static_cast<std::size_t>(rank)].host.boot)
       ++here;
   }
-  loop_.set_patience(Patience::for_host(here));
+  loop_.set_patience(Patience::for_host(here, system_calls));
   loop_.start();
 }
 
@@ -158,11 +166,18 @@ std::uint64_t Mesh::bytes_sent() {
 }
 
 bool Mesh::progress() {
-  loop_.run_posted();
   bool moved = false;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank_) moved = progress_link(peer) || moved;
-  for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+  // New calls say what they wait for before the links bring more: it goes straight to its place.
+  run_posted();
+  if (moved) let_movers_go_on();
+  if (movers_due_ == 0) {
+    for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+    movers_due_ = moved ? 0 : kLooksBetweenMovers;
+  } else {
+    --movers_due_;
+  }
   while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
   wake_sleepers();
   return moved;
@@ -207,6 +222,7 @@ bool Mesh::arm() {
 }
 
 void Mesh::disarm() {
+  let_movers_go_on();
   for (const auto& link : links_)
     if (link && link->end() == LinkEnd::open) link->wire().disarm();
 }

@@ -21,7 +21,8 @@ class NoteReceiver;
 
 class Mesh : private Loop::Body {
  public:
-  // Moved along with the links: a communicator's calls. Called under the turn.
+  // Moved along with the links: a communicator's calls. Called under the turn, when a link has
+  // moved or the mover itself, and from time to time.
   class Mover {
    public:
     virtual ~Mover() = default;
@@ -50,6 +51,11 @@ class Mesh : private Loop::Body {
   // Wakes peers that sleep and do not know yet what was written for them. progress() does so at its
   // end; before it, whoever is about to be busy for long.
   void wake_sleepers();
+  void run_posted() {
+    if (loop_.run_posted()) let_movers_go_on();
+  }
+  // A mover has got something to do by other ways than links and posted actions.
+  void let_movers_go_on() { movers_due_ = 0; }
   // Goes up whenever a link ends.
   std::uint64_t endings() const { return endings_; }
   LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
@@ -86,6 +92,7 @@ class Mesh : private Loop::Body {
   std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
   std::uint64_t endings_ = 0;
   std::map<std::uint64_t, Mover*> movers_;
+  int movers_due_ = 0;  // looks at the links before it is the movers' turn
   struct Note;
   std::deque<std::unique_ptr<Note>> notes_;  // on their way out
   struct Early;

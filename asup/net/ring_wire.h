@@ -17,7 +17,7 @@ class RingWire : public Wire {
       : writer_(outgoing, kRingCapacity), reader_(incoming, kRingCapacity) {}
 
   std::size_t write(std::span<const ConstBytes> pieces) override;
-  ConstBytes peek(std::size_t want) override;
+  ConstBytes peek(std::size_t want, std::size_t useful) override;
   void skip(std::size_t bytes) override;
   bool quiet() override { return reader_.empty() && !closed(); }
   void wake_if_asleep() override;

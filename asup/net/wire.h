@@ -31,6 +31,8 @@ struct WireAbilities {
   bool shares_memory = false;  // regions can be reached
   // What the peer has not read is lost when this side closes while bytes from the peer are unread.
   bool drain_before_close = false;
+  // Nothing but fd() tells that bytes have come: it is asked while nobody sleeps, too.
+  bool told_by_descriptor = false;
 };
 
 class Wire {
@@ -42,8 +44,9 @@ class Wire {
   // Takes as many leading bytes of the pieces together as fit now; returns how many.
   virtual std::size_t write(std::span<const ConstBytes> pieces) = 0;
 
-  // Bytes that have arrived, in place: at least `want` of them, or none.
-  virtual ConstBytes peek(std::size_t want) = 0;
+  // Bytes that have arrived, in place: at least `want` of them, or none. The reader has another
+  // place for what comes after the first `useful` ones, so that those need not be fetched.
+  virtual ConstBytes peek(std::size_t want, std::size_t useful) = 0;
   virtual void skip(std::size_t bytes) = 0;
   // Moves what has arrived into `into`; returns how much.
   virtual std::size_t read(Bytes into);
@@ -67,6 +70,7 @@ class Wire {
   virtual void disarm() {}
   // -1: nothing wakes a sleeper, who must look again after a short while.
   virtual int fd() const = 0;
+  // Something has come to fd(), there is room again, or the end: the wire looks again.
   virtual void on_fd_ready() {}
 
   // Of wires that share memory; on the others nothing is ever offered.

@@ -32,6 +32,7 @@ void Server::start_next_order() {
       continue;
     }
     start_measures();
+    team_.mesh.let_movers_go_on();  // progress() helps, also where no link has moved
   }
 }
 

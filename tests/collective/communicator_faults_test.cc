@@ -57,8 +57,15 @@ TEST_P(CommunicationFaults, RefusesNonsense) {
                                                   std::vector<std::size_t>(n, 0)),
                  BadInput);
     EXPECT_THROW((void)communicator->all_to_all_v(one, {}, one, {}), BadInput);
+    double wide = 0;
+    EXPECT_THROW((void)communicator->all_reduce_together({one, null}), BadInput);
+    EXPECT_THROW((void)communicator->all_reduce_together({one, {&wide, 1, Dtype::f64}}), BadInput);
+    EXPECT_THROW((void)communicator->all_reduce_together({one, vast}), BadInput);
     Call call;
     call.input = call.output = {&value, 1, Dtype::f32};
+    call.parts = {one};
+    EXPECT_THROW((void)communicator->run(call), BadInput) << "either a buffer or parts";
+    call.parts.clear();
     CommunicatorOptions options;
     options.hosts.assign(n + 1, 0);
     EXPECT_THROW((void)make_communicator(job, options), BadInput);
@@ -104,6 +111,19 @@ TEST_P(CommunicationFaults, PrintsBothCallsWhenRanksDisagree) {
     EXPECT_THAT(message, HasSubstr("10 x f32"));
     EXPECT_THAT(message, HasSubstr("12 x f32"));
   }
+}
+
+TEST_P(CommunicationFaults, FindsOutThatRanksBundleOtherSizes) {
+  if (ranks() < 2) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    std::vector<float> values(10);
+    const std::size_t first = job.rank() == 1 ? 4 : 5;
+    const Outcome outcome = communicator->all_reduce_together(
+        {buffer_of(std::span(values).first(first)), buffer_of(std::span(values).subspan(first))});
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch);
+    EXPECT_THAT(outcome.message(), HasSubstr("2 buffers"));
+  });
 }
 
 TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {

@@ -198,6 +198,30 @@ TEST_P(Communication, StartedCallsKeepTheirOrder) {
   });
 }
 
+TEST_P(Communication, ReducesManyBuffersTogether) {
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    const std::vector<std::size_t> sizes = {3, 0, 1000, 1, 65537};
+    auto data = numbers<float>(*communicator, 66541);
+    std::vector<Buffer> parts;  // in another order than they lie in
+    for (std::size_t part = sizes.size(), begin = 0; part-- > 0; begin += sizes[part])
+      parts.push_back(buffer_of(data.values.subspan(begin, sizes[part])));
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        data.values[i] = static_cast<float>(element(job.rank(), i));
+      std::vector<float> beside{1};
+      Work first = communicator->start_all_reduce_together(parts, ReduceOp::average);
+      Work second = communicator->start_all_reduce_together({buffer_of(std::span(beside))});
+      second.wait().or_throw();
+      EXPECT_TRUE(first.done());
+      EXPECT_EQ(beside[0], job.size());
+      for (std::size_t i = 0; i < data.values.size(); ++i)
+        ASSERT_FLOAT_EQ(data.values[i], reduced(ReduceOp::average, job.size(), i)) << i;
+    }
+    communicator->all_reduce_together({}).or_throw();
+  });
+}
+
 TEST_P(Communication, SendsBothWaysAtOnce) {
   if (ranks() < 2) return;
   run_ranks([&](Job& job) {

@@ -46,8 +46,13 @@ TEST(Ring, LanesBringMessagesDownToASlice) {
     EXPECT_EQ(lane.size(), 6u);
     for (const Round& round : lane) EXPECT_NEAR(round[0].src.size(), 1024, 64);
   }
-  spec.count = 4 * 1000 * 1024;
-  EXPECT_EQ(ring_all_reduce(0, spec).lanes.size(), 8u);
+  spec.count = 4 * 40 * 1024;
+  const Plan four = ring_all_reduce(0, spec);
+  EXPECT_EQ(four.lanes.size(), 4u);
+  for (const Lane& lane : four.lanes) {
+    EXPECT_EQ(lane.size(), 10u * 6);  // ten pieces, one after the other
+    for (const Round& round : lane) EXPECT_NEAR(round[0].src.size(), 1024, 64);
+  }
 }
 
 TEST(Ring, MeetsEvenWithoutElements) {

@@ -98,6 +98,25 @@ TEST_P(ReduceTest, DestinationMayBeAnySource) {
   }
 }
 
+TEST_P(ReduceTest, DestinationsMayBeAllSources) {
+  constexpr std::size_t kCount = 3001;
+  for (const std::size_t sources : {1, 2, 4, 8, 9, 14}) {
+    auto arrays = random_sources(dtype(), sources, kCount, 1);
+    const auto wanted = expected(dtype(), op(), arrays, divisor());
+    for (const Table* table : supported_tables()) {
+      SCOPED_TRACE(testing::Message() << table->name << ", " << sources << " sources");
+      auto places = arrays;
+      places.emplace_back(dtype(), kCount, 0);
+      std::vector<void*> to;
+      for (Array& place : places) to.push_back(place.data());
+      const std::vector<const void*> from(to.begin(), to.end() - 1);
+      table->reduce_to_all(dtype(), op(), to.data(), to.size(), from.data(), from.size(), kCount,
+                           divisor());
+      for (const Array& place : places) expect_equal(place, wanted);
+    }
+  }
+}
+
 // The same element gives the same bits in whatever piece it is reduced.
 TEST_P(ReduceTest, PiecesEqualTheWhole) {
   constexpr std::size_t kCount = 10007;

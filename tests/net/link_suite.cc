@@ -247,7 +247,10 @@ TEST_P(LinkSuite, SeesTheDifferenceBetweenLeavingAndDying) {
   b->receive(1, sink);
   a->send(1, message);
   a->send_goodbye();
-  while (a->has_unsent()) a->progress();
+  while (a->has_unsent()) {
+    a->wire().on_fd_ready();
+    a->progress();
+  }
   a.reset();
   ASSERT_TRUE(move_until([&] { return b->end() != LinkEnd::open; }));
   EXPECT_EQ(b->end(), LinkEnd::left);

@@ -44,11 +44,14 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   using Queue = std::deque<TicketPtr>;
 
   void look_at_the_group();
-  TicketPtr make_ticket(Call& call);
+  void fill(Ticket& ticket, Call& call);
   bool find_places(const Call& call, Envelope& places) const;
   Prepared prepare(const Call& call, bool in_reach);
   std::uint64_t next_sequence(const Call& call);
   void set_stage(Ticket& ticket);
+  void bundle(Ticket& ticket, Call& call);
+  const std::shared_ptr<SharedMemory>& at_least(std::size_t bytes,
+                                                std::shared_ptr<SharedMemory>& memory);
   void enqueue(TicketPtr ticket);
 
   bool progress() override;
@@ -82,7 +85,8 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::uint64_t splits_ = 0;
   PreparedCalls prepared_;
   std::optional<tuning::Chooser> chooser_;
-  std::shared_ptr<SharedMemory> stage_;  // of the calls that need one, one after the other
+  std::shared_ptr<SharedMemory> stage_;   // of the calls that need one, one after the other
+  std::shared_ptr<SharedMemory> bundle_;  // and of those with parts
 
   // Under the turn. Queue 0 holds collectives; each peer has one for sends and one for receives.
   std::map<int, Queue> queues_;

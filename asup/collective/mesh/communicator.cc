@@ -72,24 +72,32 @@ void MeshCommunicator::look_at_the_group() {
 
 MeshCommunicator::~MeshCommunicator() {
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();
+  mesh_.run_posted();
   if (tickets_ > 0) fail({Outcome::Kind::broken, "the communicator was destroyed"});
   mesh_.remove(lineage_);
 }
 
 Work MeshCommunicator::start(Call call) {
-  auto ticket = make_ticket(call);
+  auto ticket = std::make_shared<Ticket>(mesh_.loop());
+  fill(*ticket, call);
   mesh_.loop().post([this, ticket] { enqueue(ticket); });
   return Work(ticket);
 }
 
 Outcome MeshCommunicator::run(Call call) {
-  auto ticket = make_ticket(call);
+  Ticket ticket(mesh_.loop());
+  fill(ticket, call);
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();  // calls that were started before come first
-  enqueue(ticket);
-  mesh_.loop().drive([&] { return ticket->done(); }, Deadline::max());
-  return ticket->outcome;
+  mesh_.run_posted();               // calls that were started before come first
+  enqueue({TicketPtr(), &ticket});  // which nobody keeps when it is done
+  try {
+    if (progress()) mesh_.let_movers_go_on();
+    mesh_.loop().drive([&] { return ticket.done(); }, Deadline::max());
+  } catch (const std::exception& error) {
+    fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
+    throw;
+  }
+  return ticket.outcome;
 }
 
 std::unique_ptr<SharedMemory> MeshCommunicator::allocate(std::size_t bytes) {
@@ -126,33 +134,29 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
   return std::make_unique<MeshCommunicator>(mesh_, id, std::move(members), rank, options_);
 }
 
-std::shared_ptr<Ticket> MeshCommunicator::make_ticket(Call& call) {
+void MeshCommunicator::fill(Ticket& ticket, Call& call) {
+  if (!call.parts.empty()) bundle(ticket, call);
   require_memory(call);
   Envelope places;
   const bool in_reach = find_places(call, places);
   if (call.algorithm.empty() && call.collective == Collective::all_reduce)
     call.algorithm = options_.algorithm;
-  auto ticket = std::make_shared<Ticket>(mesh_.loop());
-  ticket->prepared = prepared_.find_or_make(
-      {call.collective, call.input.dtype, call.output.dtype, call.op, call.root, call.input.count,
-       call.output.count, call.input.data == call.output.data, in_reach, call.algorithm,
-       call.counts},
-      [&] { return prepare(call, in_reach); });
+  ticket.prepared = prepared_.find_or_make(call, in_reach, [&] { return prepare(call, in_reach); });
 
-  Envelope& envelope = ticket->envelope = ticket->prepared->envelope;
-  if (ticket->prepared->spec.shared) {
+  Envelope& envelope = ticket.envelope = ticket.prepared->envelope;
+  if (ticket.prepared->spec.shared) {
     envelope.input_region = places.input_region;
     envelope.input_offset = places.input_offset;
     envelope.output_region = places.output_region;
     envelope.output_offset = places.output_offset;
   }
-  if (ticket->prepared->plan.stage > 0) set_stage(*ticket);
+  if (ticket.prepared->plan.stage > 0) set_stage(ticket);
+  if (ticket.bundle) ticket.bundle->describe(envelope);
   envelope.sequence = next_sequence(call);
-  ticket->operands.input = static_cast<std::byte*>(call.input.data);
-  ticket->operands.output = static_cast<std::byte*>(call.output.data);
-  ticket->first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
-  ticket->deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
-  return ticket;
+  ticket.operands.input = static_cast<std::byte*>(call.input.data);
+  ticket.operands.output = static_cast<std::byte*>(call.output.data);
+  ticket.first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
+  ticket.deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.
@@ -197,11 +201,26 @@ Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
   return prepared;
 }
 
-// A call that needs a larger stage gets a new one; those under way keep theirs.
+// A call that needs more memory gets new one; those under way keep theirs.
+const std::shared_ptr<SharedMemory>& MeshCommunicator::at_least(
+    std::size_t bytes, std::shared_ptr<SharedMemory>& memory) {
+  if (!memory || memory->bytes().size() < bytes) memory = allocate(bytes);
+  return memory;
+}
+
+void MeshCommunicator::bundle(Ticket& ticket, Call& call) {
+  require(call.collective == Collective::all_reduce && !call.input.data && !call.output.data,
+          "{}: parts are for an all_reduce without other buffers", name_of(call.collective));
+  Buffer whole = whole_of(call.parts);
+  const auto& memory = at_least(whole.bytes(), bundle_);
+  whole.data = memory->bytes().data();
+  call.input = call.output = whole;
+  ticket.bundle.emplace(std::move(call.parts), memory);
+}
+
 void MeshCommunicator::set_stage(Ticket& ticket) {
   const std::size_t bytes = ticket.prepared->plan.stage * size_of(ticket.envelope.dtype);
-  if (!stage_ || stage_->bytes().size() < bytes) stage_ = allocate(bytes);
-  ticket.stage = stage_;
+  ticket.stage = at_least(bytes, stage_);
   ticket.operands.stage = stage_->bytes().data();
   ticket.envelope.stage_region = mesh_.place_of(stage_->bytes().data(), bytes).region;
 }

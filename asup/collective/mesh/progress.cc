@@ -31,6 +31,7 @@ bool MeshCommunicator::progress_queue(Queue& queue) {
     const bool moved = ticket->execution->advance();
     if (ticket->execution->done()) {
       bytes_moved_ += ticket->execution->bytes_moved();
+      if (ticket->bundle) ticket->bundle->unpack();
       trace(TraceEvent::Kind::end, *ticket);
       queue.pop_front();
       --tickets_;
@@ -46,6 +47,7 @@ bool MeshCommunicator::progress_queue(Queue& queue) {
 }
 
 void MeshCommunicator::begin(Ticket& ticket) {
+  if (ticket.bundle) ticket.bundle->pack();
   ticket.operands.scratch =
       scratch_.at_least(ticket.prepared->plan.scratch * size_of(ticket.envelope.dtype));
   ticket.execution.emplace(group_, ticket.prepared->spec, ticket.envelope, ticket.prepared->plan,

@@ -20,7 +20,7 @@ void MeshCommunicator::hear_who_is_left(int member, const Survivors::Word& word)
 
 Outcome MeshCommunicator::rebuild(Seconds timeout) {
   const net::Loop::Turn turn(mesh_.loop());
-  mesh_.loop().run_posted();
+  mesh_.run_posted();
   fail({Outcome::Kind::broken, "the communicator is being rebuilt"});
   Survivors survivors(mesh_.rank(), generation_, group_.members);
   for (const auto& [member, word] : words_) survivors.hear(member, word);

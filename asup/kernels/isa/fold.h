@@ -31,8 +31,16 @@ constexpr std::size_t larger(std::size_t a, std::size_t b) { return a < b ? b : 
 
 struct NoScale {};  // in the place of a factor of 1
 
-// dst = (first op rest[I] op ...) * scale, from left to right.
-template <typename Op, typename First, typename Rest, typename Out, typename Scale,
+// Further places for the result. They may be sources, too: an element is read everywhere before it
+// is written anywhere.
+struct Copies {
+  std::byte* const* to = nullptr;
+  std::size_t count = 0;
+};
+struct NoCopies {};
+
+// dst and all copies = (first op rest[I] op ...) * scale, from left to right.
+template <typename Op, typename First, typename Rest, typename Out, typename Scale, typename Also,
           std::size_t... I>
 struct Fold {
   // Elements of a step: a line of the narrowest type.
@@ -41,58 +49,63 @@ struct Fold {
   static_assert(kStep % First::kLanes == 0);
 
   static void step(std::byte* dst, const std::byte* first, const std::byte* const* rest,
-                   std::size_t begin, Scale scale) {
+                   std::size_t begin, Scale scale, Also also) {
 #pragma GCC unroll 4
     for (std::size_t i = begin; i < begin + kStep; i += First::kLanes) {
       auto values = First::load(first + i * First::kSize);
       ((values = First::template combine<Op>(values, Rest::load(rest[I] + i * Rest::kSize))), ...);
       if constexpr (!std::is_same_v<Scale, NoScale>) values = First::scale(values, scale);
       Out::store(dst + i * Out::kSize, values);
+      if constexpr (std::is_same_v<Also, Copies>)
+        for (std::size_t c = 0; c < also.count; ++c)
+          Out::store(also.to[c] + i * Out::kSize, values);
     }
   }
 
   static void steps(std::byte* dst, const std::byte* first, const std::byte* const* rest,
-                    std::size_t count, Scale scale) {
+                    std::size_t count, Scale scale, Also also) {
     const std::byte* const source[] = {rest[I]..., nullptr};
     for (std::size_t i = 0; i < count; i += kStep) {
       prefetch<kStep * First::kSize>(first + i * First::kSize);
       (prefetch<kStep * Rest::kSize>(source[I] + i * Rest::kSize), ...);
       prefetch<kStep * Out::kSize>(dst + i * Out::kSize);
-      step(dst, first, source, i, scale);
+      step(dst, first, source, i, scale, also);
     }
   }
 
-  // The last elements, fewer than a step's, go through a whole step.
+  // The last elements, from `begin` on and fewer than a step's, go through a whole step.
   static void tail(std::byte* dst, const std::byte* first, const std::byte* const* rest,
-                   std::size_t count, Scale scale) {
+                   std::size_t begin, std::size_t count, Scale scale, Also also) {
     constexpr std::size_t kBytes = kStep * larger(First::kSize, Out::kSize);
     alignas(kLineBytes) std::byte blocks[sizeof...(I) + 2][kBytes] = {};
     const std::byte* const source[] = {blocks[I + 2]..., nullptr};
-    __builtin_memcpy(blocks[1], first, count * First::kSize);
-    (__builtin_memcpy(blocks[I + 2], rest[I], count * Rest::kSize), ...);
-    step(blocks[0], blocks[1], source, 0, scale);
-    __builtin_memcpy(dst, blocks[0], count * Out::kSize);
+    __builtin_memcpy(blocks[1], first + begin * First::kSize, count * First::kSize);
+    (__builtin_memcpy(blocks[I + 2], rest[I] + begin * Rest::kSize, count * Rest::kSize), ...);
+    Fold<Op, First, Rest, Out, Scale, NoCopies, I...>::step(blocks[0], blocks[1], source, 0, scale,
+                                                            NoCopies());
+    __builtin_memcpy(dst + begin * Out::kSize, blocks[0], count * Out::kSize);
+    if constexpr (std::is_same_v<Also, Copies>)
+      for (std::size_t c = 0; c < also.count; ++c)
+        __builtin_memcpy(also.to[c] + begin * Out::kSize, blocks[0], count * Out::kSize);
   }
 
   // Not inlined: it is called from several places.
   [[gnu::noinline]] static void run(std::byte* dst, const std::byte* first,
-                                    const std::byte* const* rest, std::size_t count, Scale scale) {
+                                    const std::byte* const* rest, std::size_t count, Scale scale,
+                                    Also also) {
     const std::size_t left = count % kStep;
-    const std::size_t whole = count - left;
-    steps(dst, first, rest, whole, scale);
-    if (left == 0) return;
-    const std::byte* const ends[] = {rest[I] + whole * Rest::kSize..., nullptr};
-    tail(dst + whole * Out::kSize, first + whole * First::kSize, ends, left, scale);
+    steps(dst, first, rest, count - left, scale, also);
+    if (left > 0) tail(dst, first, rest, count - left, left, scale, also);
   }
 };
 
 // With kRest sources beside the first.
 template <typename Op, typename First, typename Rest, typename Out, std::size_t kRest,
-          typename Scale>
+          typename Scale, typename Also = NoCopies>
 void fold(std::byte* dst, const std::byte* first, const std::byte* const* rest, std::size_t count,
-          Scale scale) {
+          Scale scale, Also also = {}) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    Fold<Op, First, Rest, Out, Scale, I...>::run(dst, first, rest, count, scale);
+    Fold<Op, First, Rest, Out, Scale, Also, I...>::run(dst, first, rest, count, scale, also);
   }
   (std::make_index_sequence<kRest>());
 }

@@ -50,8 +50,9 @@ void divide(Dtype dtype, void* data, std::size_t count, int divisor) {
   });
 }
 
-void reduce(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
-            std::size_t source_count, std::size_t count, int divisor) {
+template <typename Also>
+void reduce_also(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
+                 std::size_t source_count, std::size_t count, int divisor, Also also) {
   auto* to = static_cast<std::byte*>(dst);
   auto* from = reinterpret_cast<const std::byte* const*>(sources);
   with_element(dtype, [&](auto element) {
@@ -61,18 +62,32 @@ void reduce(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
       case ReduceOp::sum:
       case ReduceOp::average:
         if constexpr (std::is_floating_point_v<T>)
-          return reduce_sources<Sum, Element>(to, from, source_count, count, T{1} / divisor);
+          return reduce_sources<Sum, Element>(to, from, source_count, count, T{1} / divisor, also);
         else
-          return reduce_sources<Sum, Element>(to, from, source_count, count, NoScale());
+          return reduce_sources<Sum, Element>(to, from, source_count, count, NoScale(), also);
       case ReduceOp::product:
-        return reduce_sources<Product, Element>(to, from, source_count, count, NoScale());
+        return reduce_sources<Product, Element>(to, from, source_count, count, NoScale(), also);
       case ReduceOp::min:
-        return reduce_sources<Min, Element>(to, from, source_count, count, NoScale());
+        return reduce_sources<Min, Element>(to, from, source_count, count, NoScale(), also);
       case ReduceOp::max:
-        return reduce_sources<Max, Element>(to, from, source_count, count, NoScale());
+        return reduce_sources<Max, Element>(to, from, source_count, count, NoScale(), also);
     }
   });
+}
+
+void reduce(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
+            std::size_t source_count, std::size_t count, int divisor) {
+  reduce_also(dtype, op, dst, sources, source_count, count, divisor, NoCopies());
   if (divisor > 1 && dtype >= Dtype::i8) divide(dtype, dst, count, divisor);
+}
+
+void reduce_to_all(Dtype dtype, ReduceOp op, void* const* dsts, std::size_t dst_count,
+                   const void* const* sources, std::size_t source_count, std::size_t count,
+                   int divisor) {
+  const Copies copies{reinterpret_cast<std::byte* const*>(dsts + 1), dst_count - 1};
+  reduce_also(dtype, op, dsts[0], sources, source_count, count, divisor, copies);
+  if (divisor == 1 || dtype < Dtype::i8) return;
+  for (std::size_t d = 0; d < dst_count; ++d) divide(dtype, dsts[d], count, divisor);
 }
 
 void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
@@ -85,7 +100,7 @@ void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
 }
 
 constexpr Table make_table(const char* name) {
-  return {name, reduce, divide, cast, update, sums_of_squares, count_not_finite};
+  return {name, reduce, reduce_to_all, divide, cast, update, sums_of_squares, count_not_finite};
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ struct Table {
   // needs: one source or more; divisor > 1 only for a sum
   void (*reduce)(Dtype dtype, ReduceOp op, void* dst, const void* const* sources,
                  std::size_t source_count, std::size_t count, int divisor);
+  // needs: as reduce; one destination or more
+  void (*reduce_to_all)(Dtype dtype, ReduceOp op, void* const* dsts, std::size_t dst_count,
+                        const void* const* sources, std::size_t source_count, std::size_t count,
+                        int divisor);
   void (*divide)(Dtype dtype, void* data, std::size_t count, int divisor);
   void (*cast)(Dtype from, const void* src, Dtype to, void* dst, std::size_t count);
   void (*update)(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,

@@ -59,7 +59,7 @@ void MpiWire::end_writing() {
   if (!has_ended(request)) MpiProcess::get().keep(request, {});
 }
 
-ConstBytes MpiWire::peek(std::size_t want) {
+ConstBytes MpiWire::peek(std::size_t want, std::size_t) {
   Message& message = in_[next_in_];
   if (arrived_ == 0 && !closed_) {
     int came = 0;

@@ -31,7 +31,7 @@ class MpiWire : public Wire {
 
   WireAbilities abilities() const override { return {"mpi", false, false, false, true}; }
   std::size_t write(std::span<const ConstBytes> pieces) override;
-  ConstBytes peek(std::size_t want) override;
+  ConstBytes peek(std::size_t want, std::size_t useful) override;
   void skip(std::size_t bytes) override;
   void end_writing() override;
   bool closed() const override { return closed_; }

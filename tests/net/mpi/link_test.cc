@@ -36,7 +36,7 @@ WirePair through_rank_1() {
 
 // Moves what has come on one wire to the other, and the end of the one after it.
 bool pass_on(Wire& from, Wire& to) {
-  const ConstBytes there = from.peek(1);
+  const ConstBytes there = from.peek(1, 1);
   if (there.empty() && from.closed()) to.end_writing();
   const std::size_t passed = to.write(std::array{there});
   from.skip(passed);
@@ -90,7 +90,7 @@ TEST(MpiWire, TakesNoMoreThanItsMessages) {
   for (int i = 0; i < 1000; ++i) written += one->write(piece);
   EXPECT_LE(written, 2 * kMpiMessages * kMpiMessage);
   while (read < written) {
-    const std::size_t n = other->peek(1).size();
+    const std::size_t n = other->peek(1, 1).size();
     other->skip(n);
     read += n;
   }
