@@ -101,7 +101,12 @@ Inbox::Progress Inbox::progress() {
   // A message that a receiver has got is passed on while it is in the cache, and the next of its
   // channel finds the receiver that is posted then.
   ended_ = false;
-  while (!goodbye_ && !broken_ && !ended_ && taken_ < kMostAtOnce && stage_done()) moved = true;
+  // A frame whose payload is there is ended at once: the wire may bring nothing more to come back
+  // for.
+  const auto goes_on = [&] {
+    return !goodbye_ && !broken_ && !ended_ && (taken_ < kMostAtOnce || stage_ == Stage::padding);
+  };
+  while (goes_on() && stage_done()) moved = true;
   if (broken_) return Progress::broken;
   if (goodbye_) return Progress::goodbye;
   return moved || taken_ > 0 ? Progress::some : Progress::none;

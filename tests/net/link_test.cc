@@ -95,5 +95,55 @@ TEST(TcpLink, TakesGarbageForALostPeer) {
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkSuite, ::testing::Values(inproc(), shm(), tcp()), name_of_kind);
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkToProcess, ::testing::Values(shm(), tcp()), name_of_kind);
 
+// Brings back what was written, however much: a link to itself.
+class EndlessWire : public Wire {
+ public:
+  WireAbilities abilities() const override { return {"endless"}; }
+  std::size_t write(std::span<const ConstBytes> pieces) override {
+    std::size_t taken = 0;
+    for (const ConstBytes piece : pieces) {
+      bytes_.insert(bytes_.end(), piece.begin(), piece.end());
+      taken += piece.size();
+    }
+    return taken;
+  }
+  ConstBytes peek(std::size_t, std::size_t) override { return ConstBytes(bytes_).subspan(read_); }
+  void skip(std::size_t bytes) override { read_ += bytes; }
+  bool quiet() override { return read_ == bytes_.size(); }
+  bool closed() const override { return false; }
+  bool arm(bool) override { return quiet(); }
+  int fd() const override { return -1; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t read_ = 0;
+};
+
+struct CountingReceiver : Receiver {
+  bool begin(ConstBytes, std::uint64_t) override { return true; }
+  Bytes room() override { return {}; }
+  void advance(std::size_t) override {}
+  void take(ConstBytes bytes) override { got += bytes.size(); }
+  void end() override { ended = true; }
+  std::size_t got = 0;
+  bool ended = false;
+};
+
+// A turn ends after so many bytes; the message must not be left without its end, for which nothing
+// more comes.
+TEST(Link, AMessageThatFillsATurnEndsThoughNothingFollows) {
+  for (const std::size_t size : {256ul << 10, 512ul << 10, (256ul << 10) + kUnit}) {
+    Link link(std::make_unique<EndlessWire>());
+    const auto payload = random_bytes(size, 1);
+    Outgoing message{{}, payload};
+    CountingReceiver receiver;
+    link.receive(3, receiver);
+    link.send(3, message);
+    while (link.progress()) continue;
+    EXPECT_EQ(receiver.got, size);
+    EXPECT_TRUE(receiver.ended) << size;
+  }
+}
+
 }  // namespace
 }  // namespace asup::net
