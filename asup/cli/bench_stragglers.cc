@@ -14,6 +14,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/cli/spread.h"
 
 namespace asup::cli {
 namespace {
@@ -102,20 +103,6 @@ Result read_result(const std::string& folder, double target) {
   return result;
 }
 
-struct Spread {
-  double mean = 0, deviation = 0;
-};
-
-Spread spread_of(const std::vector<double>& values) {
-  Spread spread;
-  for (const double value : values) spread.mean += value / static_cast<double>(values.size());
-  for (const double value : values)
-    spread.deviation += (value - spread.mean) * (value - spread.mean);
-  spread.deviation =
-      values.size() > 1 ? std::sqrt(spread.deviation / static_cast<double>(values.size() - 1)) : 0;
-  return spread;
-}
-
 Result train(const StragglersBench& bench, const std::string& program, const Scene& scene,
              const Way& way, int seed) {
   const std::string folder = fmt::format("{}/{}-{}-{}", bench.folder, scene.name, way.name, seed);
@@ -161,28 +148,48 @@ Spread speed_of(const StragglersBench& bench, const Row& row) {
               [&](const Result& result) { return result.samples / result.seconds / possible; });
 }
 
+std::vector<double> accuracies(const Row& row) {
+  std::vector<double> values;
+  for (const Result& result : row.results) values.push_back(result.accuracy * 100);
+  return values;
+}
+
+// Points of accuracy beside the scene's bsp, seed by seed; nothing where there is none.
+std::optional<Spread> beside_bsp(const Row& row, const std::vector<Row>& rows) {
+  for (const Row& other : rows)
+    if (other.scene.name == row.scene.name && other.way.name == "bsp" && &other != &row)
+      return paired(accuracies(row), accuracies(other));
+  return std::nullopt;
+}
+
 void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
-  fmt::print("{:<9} {:<10} {:>16} {:>7} {:>14} {:>11} {:>11} {:>14}\n", "scene", "way",
-             fmt::format("s to {:.0f} %", bench.target * 100), "speed", "accuracy %", "MB sent",
-             "staleness", "worst (steps)");
+  fmt::print("{:<9} {:<10} {:>16} {:>7} {:>14} {:>15} {:>9} {:>10} {:>14}\n", "scene", "way",
+             fmt::format("s to {:.0f} %", bench.target * 100), "speed", "accuracy %", "minus bsp's",
+             "MB sent", "staleness", "worst (steps)");
   for (const Row& row : rows) {
     const auto time = time_of(row);
     const Spread accuracy = over(row, [](const Result& r) { return r.accuracy * 100; });
-    fmt::print("{:<9} {:<10} {:>16} {:>7.2f} {:>14} {:>11.0f} {:>11.2f} {:>14.2f}\n",
+    const auto beside = beside_bsp(row, rows);
+    fmt::print("{:<9} {:<10} {:>16} {:>7.2f} {:>14} {:>15} {:>9.0f} {:>10.2f} {:>14.2f}\n",
                row.scene.name, row.way.name,
                time ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation) : "not reached",
                speed_of(bench, row).mean,
                fmt::format("{:.2f} +- {:.2f}", accuracy.mean, accuracy.deviation),
+               beside ? fmt::format("{:+.2f} +- {:.2f}", beside->mean, beside->confidence()) : "",
                over(row, [](const Result& r) { return r.bytes / 1e6; }).mean,
                over(row, [](const Result& r) { return r.mean_staleness; }).mean,
                over(row, [](const Result& r) { return r.worst_staleness; }).mean);
   }
+  fmt::print(
+      "accuracy: mean and deviation of one run; minus bsp's: points, paired by seed, and the "
+      "95 % confidence interval\n");
 }
 
 void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
   auto list = json::array();
   for (const Row& row : rows) {
     const auto time = time_of(row);
+    const auto beside = beside_bsp(row, rows);
     list.push_back(
         {{"scene", row.scene.name},
          {"way", row.way.name},
@@ -194,6 +201,8 @@ void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
          {"share_of_summed_speed", speed_of(bench, row).mean},
          {"accuracy", over(row, [](const Result& r) { return r.accuracy; }).mean},
          {"accuracy_deviation", over(row, [](const Result& r) { return r.accuracy; }).deviation},
+         {"accuracy_points_minus_bsp", beside ? json(beside->mean) : json()},
+         {"accuracy_points_confidence_95", beside ? json(beside->confidence()) : json()},
          {"bytes_sent", over(row, [](const Result& r) { return r.bytes; }).mean},
          {"mean_staleness_steps", over(row, [](const Result& r) { return r.mean_staleness; }).mean},
          {"worst_staleness_steps",
