@@ -76,6 +76,7 @@ struct Result {
   double samples = 0;
   double bytes = 0;
   double mean_staleness = 0, worst_staleness = 0;  // in steps
+  bool diverged = false;  // a run without an end: stale gradients can do it
 };
 
 // What a run has left in its folder. Between two tests the accuracy is taken to grow evenly.
@@ -94,6 +95,8 @@ Result read_result(const std::string& folder, double target) {
     const double share = (target - before.accuracy) / (result.accuracy - before.accuracy);
     result.seconds_to_target = before.seconds + share * (result.seconds - before.seconds);
   }
+  result.diverged = !std::filesystem::exists(folder + "/summary.json");
+  if (result.diverged) return result;
   const json summary = json::parse(read_file(folder + "/summary.json"));
   result.samples = summary.value("samples", 0.0);
   result.bytes = summary.value("bytes_sent", 0.0);
@@ -116,7 +119,10 @@ Result train(const StragglersBench& bench, const std::string& program, const Sce
       bench.steps, bench.lr, seed, every, folder, way.flags, folder);
   std::filesystem::create_directories(bench.folder);
   const int status = std::system(command.c_str());
-  check(status == 0, "a run failed; its last words are in {}.log. It was: {}", folder, command);
+  const bool diverged =
+      status != 0 && read_file(folder + ".log").find("has diverged") != std::string::npos;
+  check(status == 0 || diverged, "a run failed; its last words are in {}.log. It was: {}", folder,
+        command);
   return read_result(folder, bench.target);
 }
 
@@ -144,8 +150,14 @@ Spread over(const Row& row, const std::function<double(const Result&)>& figure) 
 // Samples a second, as a share of what all workers could do together if none ever waited.
 Spread speed_of(const StragglersBench& bench, const Row& row) {
   const double possible = row.scene.summed_speed * 1000 / bench.sample_ms;
-  return over(row,
-              [&](const Result& result) { return result.samples / result.seconds / possible; });
+  return over(row, [&](const Result& result) {
+    return result.diverged ? 0 : result.samples / result.seconds / possible;
+  });
+}
+
+std::ptrdiff_t diverged(const Row& row) {
+  return std::count_if(row.results.begin(), row.results.end(),
+                       [](const Result& result) { return result.diverged; });
 }
 
 std::vector<double> accuracies(const Row& row) {
@@ -172,7 +184,9 @@ void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
     const auto beside = beside_bsp(row, rows);
     fmt::print("{:<9} {:<10} {:>16} {:>7.2f} {:>14} {:>15} {:>9.0f} {:>10.2f} {:>14.2f}\n",
                row.scene.name, row.way.name,
-               time ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation) : "not reached",
+               time            ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation)
+               : diverged(row) ? fmt::format("{} diverged", diverged(row))
+                               : "not reached",
                speed_of(bench, row).mean,
                fmt::format("{:.2f} +- {:.2f}", accuracy.mean, accuracy.deviation),
                beside ? fmt::format("{:+.2f} +- {:.2f}", beside->mean, beside->confidence()) : "",
@@ -195,6 +209,7 @@ void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
          {"way", row.way.name},
          {"workers", bench.workers},
          {"seeds", row.results.size()},
+         {"diverged", diverged(row)},
          {"target", bench.target},
          {"seconds_to_target", time ? json(time->mean) : json()},
          {"seconds_to_target_deviation", time ? json(time->deviation) : json()},

@@ -41,10 +41,8 @@ struct Controller::Scored {
 
 namespace {
 
-constexpr double kLeastSpeed = 0.9;  // share of the summed speed that should not be given up:
-constexpr double kWall = 8;          // below it, scores fall by this power
-constexpr double kClearly = 1.25;    // a gain that is taken at once
-constexpr double kSlightly = 1.03;   // and one that must show this often
+constexpr double kClearly = 1.25;   // a gain that is taken at once
+constexpr double kSlightly = 1.03;  // and one that must show this often
 constexpr int kTimes = 3;
 constexpr double kShortest = 0.125;  // of balanced leases
 constexpr double kLongest = 2;
@@ -109,14 +107,16 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   // Who has not pushed yet is taken to be like the others.
   Situation known = situation;
   const Timing* example = nullptr;
-  std::size_t unknown = 0;
-  for (const auto& [id, timing] : known.workers)
+  bool are_settled = true;
+  for (const auto& [id, timing] : known.workers) {
     if (timing->is_known()) example = timing;
+    are_settled = are_settled && timing->is_settled();
+  }
   if (example == nullptr) return std::nullopt;
   for (auto& [id, timing] : known.workers)
-    if (!timing->is_known()) timing = example, ++unknown;
+    if (!timing->is_known()) timing = example;
 
-  if (unknown == 0 && !has_news(known)) return std::nullopt;
+  if (are_settled && !has_news(known)) return std::nullopt;
 
   double rate = 0;
   for (const auto& [id, timing] : known.workers) rate += 1 / timing->typical();
@@ -126,8 +126,9 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   const auto best = std::max_element(
       scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
 
-  Scored taken = is_better(*best, current) ? *best : current;
-  if (freeze_ && unknown == 0) {
+  // A few times tell little: until then the pacer's own waiting does.
+  Scored taken = are_settled && is_better(*best, current) ? *best : current;
+  if (freeze_ && are_settled) {
     is_frozen_ = true;
     taken.bounds = without_clock(taken.bounds, known.workers, taken.lengths);
   } else if (!choices_.empty() && taken.candidate == current_) {
@@ -206,15 +207,9 @@ std::vector<Controller::Scored> Controller::score(const Situation& situation, do
     const Prediction predicted = simulate(scored.bounds, is_balanced ? balanced : even);
     scored.speed = predicted.speed / summed;
     scored.staleness = predicted.staleness;
+    scored.score = scored.speed / (1 + gamma * scored.staleness);
     all.push_back(std::move(scored));
   }
-  // Measured by what the fastest candidate reaches, which is about the summed speed: in a short
-  // window of times with pauses, the sum itself may be out of reach.
-  double fastest = 0;
-  for (const Scored& one : all) fastest = std::max(fastest, one.speed);
-  for (Scored& one : all)
-    one.score = one.speed / (1 + gamma * one.staleness) *
-                std::pow(std::min(one.speed / (kLeastSpeed * fastest), 1.0), kWall);
   return all;
 }
 

@@ -4,10 +4,9 @@
 // It sees measurements only: how long each worker takes, how stale its gradients are, the losses,
 // and how much of the work is left. For each of a few candidates it runs the pacer itself on the
 // measured times (simulate.h) and takes the one with the best predicted progress,
-//   speed / (1 + gamma * weight * staleness),
-// where a speed below 0.9 of the workers' summed speed counts for much less. It changes its mind
-// only where that is clearly better. The same measurements give the same choices. One thread at a
-// time.
+//   speed / (1 + gamma * weight * staleness).
+// It changes its mind only where that is clearly better. The same measurements give the same
+// choices. One thread at a time.
 #pragma once
 
 #include <map>

@@ -6,7 +6,7 @@ namespace asup::ps::pace {
 namespace {
 
 constexpr double kHalfWindow = 16;                       // steps
-constexpr double kPriorMiddle = 0.3, kPriorWidth = 0.8;  // of log gamma
+constexpr double kPriorMiddle = 0.8, kPriorWidth = 0.5;  // of log gamma
 constexpr double kLeastDifference = 0.2;                 // of staleness, to learn from
 constexpr double kTrend = 0.5;  // progress may change by so much on its own, from window to window
 

@@ -6,8 +6,8 @@
 // windows of different staleness, progress should change as gamma says. What is known of gamma is a
 // probability for each of a few values, and every such pair makes those likelier that fit. Losses
 // are noisy, so that pairs count by how well they are known, and most of the time the prior
-// decides: it is a guess from experiments with stale gradients (Dai et al. 2018, where a few steps
-// of staleness cost between nothing and twice the steps). One thread at a time.
+// decides: it is what training with a momentum of 0.9 showed (docs/adaptive_synchronization.md has
+// the figures). One thread at a time.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Sensitivity {
   double gamma() const;
 
  private:
-  static constexpr std::array kValues{0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0};
+  static constexpr std::array kValues{0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 3.0};
 
   struct Half {
     double steps = 0, loss = 0, square = 0, staleness = 0;  // sums, by steps

@@ -27,6 +27,8 @@ bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a 
 
 void Timing::add(double length, double seconds) {
   const Time time{length, seconds};
+  if (times_ == 1) recent_.clear();
+  ++times_;
   if (!recent_.empty() && is_apart(length, recent_.back().length, kOtherLength)) {
     before_ = {recent_.back().length, typical() * factor(recent_.back().length)};
     to_learn_ = kLearned;

@@ -2,13 +2,15 @@
 //
 // A window of times that were really measured, so that pauses and jitter stay what they are. One
 // odd time is a pause and changes nothing that is expected; two in a row that agree with each other
-// and with nothing before are a new speed, and what was before is forgotten.
+// and with nothing before are a new speed, and what was before is forgotten. The first lease, with
+// all that is done for the first time, counts only until there is a second.
 //
 // Leases differ in length. An even lease is B / n samples; one that is r times as long is taken to
 // last f + (1 - f) r times as long, and the fixed share f is learned where lengths change. One
 // thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -20,6 +22,7 @@ class Timing {
   void add(double length, double seconds);
 
   bool is_known() const { return !recent_.empty(); }
+  bool is_settled() const { return times_ > kFirstTimes; }
 
   // Of an even lease, in seconds. need: is_known()
   double typical() const;               // the median of the last few
@@ -33,6 +36,8 @@ class Timing {
   double length_for(double seconds) const;
 
  private:
+  static constexpr std::uint64_t kFirstTimes = 3;
+
   struct Time {
     double length, seconds;
   };
@@ -42,6 +47,7 @@ class Timing {
   bool is_new_speed(const Time& time) const;
 
   std::deque<Time> recent_;
+  std::uint64_t times_ = 0;  // in all
   double fixed_ = 0.1;
   Time before_{};     // usual, before lengths changed last
   int to_learn_ = 0;  // times from which the fixed share is still to be learned

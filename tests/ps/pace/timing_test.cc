@@ -7,6 +7,7 @@ namespace {
 
 Timing timing_of(const std::vector<double>& seconds) {
   Timing timing;
+  timing.add(1, 50);  // the first lease
   for (const double value : seconds) timing.add(1, value);
   return timing;
 }
@@ -16,6 +17,15 @@ TEST(Timing, OnePauseChangesNothingThatIsExpected) {
   EXPECT_DOUBLE_EQ(timing.typical(), 1);
   EXPECT_DOUBLE_EQ(timing.overdue(), 1.1);
   EXPECT_EQ(timing.seconds().size(), 5u);  // but it is remembered
+}
+
+TEST(Timing, TheFirstLeaseCountsOnlyUntilThereIsASecond) {
+  Timing timing;
+  timing.add(1, 50);
+  EXPECT_DOUBLE_EQ(timing.typical(), 50);
+  timing.add(1, 2);
+  EXPECT_DOUBLE_EQ(timing.typical(), 2);
+  EXPECT_EQ(timing.seconds().size(), 1u);
 }
 
 TEST(Timing, TwoInARowThatAgreeAreANewSpeed) {
