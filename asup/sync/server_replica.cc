@@ -46,7 +46,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
 
   void describe_batch(std::uint64_t samples, double loss) override;
   const ps::Release& release() const override { return release_; }
-  void arrive() override;
+  void arrive(const std::vector<int>& met) override;
   void ask_for_fence() override { client_->ask_for_fence(); }
   const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
   void save(const std::string& path) override { client_->save(path); }
@@ -107,7 +107,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team tea
   client_ = std::make_unique<ps::Client>(team, setup(), space_.ranges, options.timeout);
   move_parameters();
   client_->begin(workers.rank() == 0);
-  if (!options.work) arrive();
+  if (!options.work) arrive({});
 }
 
 // The shared parameters, once it is sure that all workers have the same.
@@ -152,8 +152,8 @@ void ServerReplicaOfClient::move_parameters() {
   }
 }
 
-void ServerReplicaOfClient::arrive() {
-  client_->arrive();
+void ServerReplicaOfClient::arrive(const std::vector<int>& met) {
+  client_->arrive(met);
   wait();
 }
 

@@ -76,8 +76,9 @@ class ServerReplica : public Replica {
   // What this worker was told to do next: by the last step() or arrive().
   virtual const ps::Release& release() const = 0;
   // Asks for parameters and work, and waits for them: where workers lease samples, first of all and
-  // after every fence.
-  virtual void arrive() = 0;
+  // after every fence, with the ranks that this worker met there, its own included. Where one of
+  // them is lost, it may be sent to the same fence again.
+  virtual void arrive(const std::vector<int>& met = {}) = 0;
 
   // Where workers lease samples: all are to meet at a fence at the end of the step that is being
   // dealt out.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
@@ -16,15 +17,16 @@ namespace {
 class LeaseLoop {
  public:
   LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
-  void train();
+  TrainEnd train();
 
  private:
   void work();
   void note(const ps::Release& lease, double loss);
   void show(std::int64_t step, double loss, double waited);
-  void meet(bool is_new);
-  void hold_fence(bool is_new);
-  void sum_up();
+  void begin_fence();
+  void meet();
+  void hold_fence();
+  int sum_up();
   void log_rows(const std::vector<double>& sums);
   bool regroup();
   std::vector<int> present();
@@ -45,6 +47,12 @@ class LeaseLoop {
   bool asked_ = false;  // for a fence, to stop there
   bool stopping_ = false;
 
+  // Of the fence, as all of them see it when it begins.
+  bool is_new_ = false;  // steps were done before it; else somebody asked for one after the last
+  bool wants_test_ = false, wants_checkpoint_ = false;  // for the end of the run
+  int duties_done_ = 0;                                 // of hold_fence(), here
+  std::optional<TrainEnd> end_;                         // where it is the last
+
   std::int64_t shown_ = 0;  // steps
   double shown_at_ = 0;
   std::int64_t logged_ = 0;  // steps
@@ -64,22 +72,28 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       shown_(run.step()),
       logged_(run.step()) {}
 
-void LeaseLoop::train() {
-  if (run_.step() >= run_.last_step()) return;
+TrainEnd LeaseLoop::train() {
+  if (run_.step() >= run_.last_step()) return run_.conclude();
   using Next = ps::Release::Next;
-  do {
-    tally_.begin(run_.step(), run_.seconds());
-    shown_at_ = run_.seconds();
-    server_.arrive();
+  double began = run_.seconds();
+  server_.arrive();
+  for (;;) {
+    tally_.begin(run_.step(), began);
+    shown_at_ = began;
     while (server_.release().next == Next::lease) work();
-    if (server_.release().next == Next::end) return;
-    const auto step = static_cast<std::int64_t>(server_.release().step);
-    const bool is_new = step > run_.step();  // else somebody asked for one right after the last
-    run_.set_step(step);
-    meet(is_new);
-    if (run_.is_first_rank())
-      write_atomically(run_.folder().server_file(), server_.report() + "\n");
-  } while (run_.step() < run_.last_step() && !stopping_);
+    check(server_.release().next == Next::fence, "the servers end the work before its last fence");
+    begin_fence();
+    const std::uint64_t fence = server_.release().step;
+    do {
+      meet();
+      if (run_.is_first_rank())
+        write_atomically(run_.folder().server_file(), server_.report() + "\n");
+      began = run_.seconds();
+      server_.arrive(workers_);
+      // The same fence again: somebody was lost in it, and not all have ended it.
+    } while (server_.release().next == Next::fence && server_.release().step == fence);
+    if (end_) return *end_;
+  }
 }
 
 void LeaseLoop::work() {
@@ -146,32 +160,55 @@ std::int64_t LeaseLoop::samples_between(std::int64_t begin, std::int64_t end) co
   return static_cast<std::int64_t>(samples);
 }
 
-// Holds the fence with those who are left; again from its begin, where somebody was lost in it.
-void LeaseLoop::meet(bool is_new) {
+void LeaseLoop::begin_fence() {
+  const auto step = static_cast<std::int64_t>(server_.release().step);
+  is_new_ = step > run_.step();
+  run_.set_step(step);
+  wants_test_ = run_.wants_last_test();
+  wants_checkpoint_ = run_.wants_last_checkpoint();
+  duties_done_ = 0;
+}
+
+// Holds the fence with those who are left; once more, where somebody was lost in it.
+void LeaseLoop::meet() {
   for (;;) try {
-      return hold_fence(is_new);
+      return hold_fence();
     } catch (const JobFailed&) {
       if (!regroup()) throw;
     }
 }
 
-void LeaseLoop::hold_fence(bool is_new) {
-  sum_up();
-  if (!is_new) return;
-  if (run_.ends_epoch() || run_.step() == run_.last_step()) server_.check_equal();
-  if (run_.due(run_.config().eval_every)) run_.test();
-  if (run_.due(run_.config().checkpoint_every)) run_.save();
+// What some have done and others have not, when somebody was lost, all do again.
+void LeaseLoop::hold_fence() {
+  const int done_by_all = sum_up();
+  const bool is_last = run_.step() >= run_.last_step() || stopping_;
+  int number = 0;
+  const auto duty = [&](bool is_due, const auto& work) {
+    if (++number <= done_by_all) return;
+    if (is_due) work();
+    duties_done_ = number;
+  };
+  duty(is_new_ && (run_.ends_epoch() || is_last), [&] { server_.check_equal(); });
+  duty((is_new_ && run_.due(run_.config().eval_every)) || (is_last && wants_test_),
+       [&] { run_.test(); });
+  duty((is_new_ && run_.due(run_.config().checkpoint_every)) || (is_last && wants_checkpoint_),
+       [&] { run_.save(); });
+  duty(is_last, [&] { end_ = run_.conclude(); });
 }
 
-void LeaseLoop::sum_up() {
+// Returns how many of the fence's duties all have done.
+int LeaseLoop::sum_up() {
   std::vector<double> sums = tally_.sums(run_.step());
-  sums.push_back(stop_asked_() ? 1 : 0);
+  sums.push_back(stopping_ || stop_asked_() ? 1 : 0);
   run_.control().all_reduce(buffer_of(std::span(sums))).or_throw();
-  stopping_ = stopping_ || sums.back() > 0;
+  std::int32_t done = duties_done_;
+  run_.control().all_reduce(buffer_of(std::span(&done, 1)), ReduceOp::min).or_throw();
+  stopping_ = sums.back() > 0;
   sums.pop_back();
-  if (logged_ >= run_.step()) return;  // before somebody was lost in this fence
+  if (logged_ >= run_.step()) return done;  // before somebody was lost in this fence
   log_rows(sums);
   logged_ = run_.step();
+  return done;
 }
 
 void LeaseLoop::log_rows(const std::vector<double>& sums) {
@@ -205,8 +242,13 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
 // Whether somebody was lost and the others are together again.
 bool LeaseLoop::regroup() {
   if (!run_.control().rebuild().ok()) return false;
-  const std::vector<int> left = present();
-  if (left.size() == workers_.size()) return false;
+  if (static_cast<std::size_t>(run_.control().size()) == workers_.size()) return false;
+  std::vector<int> left;
+  try {
+    left = present();
+  } catch (const JobFailed&) {
+    return regroup();  // another one was lost meanwhile
+  }
   std::vector<int> lost;
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));
@@ -230,8 +272,8 @@ std::vector<int> LeaseLoop::present() {
 
 }  // namespace
 
-void train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked) {
-  LeaseLoop(run, job, stop_asked).train();
+TrainEnd train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  return LeaseLoop(run, job, stop_asked).train();
 }
 
 }  // namespace asup::train

@@ -168,7 +168,7 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
       if (release.next == Release::Next::end) break;
       if (release.next == Release::Next::fence) {
         at_fence[release.step].insert(client.parameters()[17]);
-        client.arrive();
+        client.arrive({0, 1, 2});
         continue;
       }
       for (std::uint64_t i = release.begin; i < release.end; ++i)

@@ -339,7 +339,7 @@ TEST(ServerReplica, LeasesFencesAndFiles) {
       replica->save(folder.file("step-4"));
     }
     stage.workers.barrier().or_throw();
-    replica->arrive();
+    replica->arrive({0, 1});
     while (replica->release().next == Next::lease) lease(model, optimizer, *replica);
     EXPECT_EQ(replica->release().next, Next::end);
     replica->check_equal();

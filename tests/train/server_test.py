@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import time
 import unittest
 
 from harness import SMALL, Case, Run
@@ -34,6 +35,21 @@ class Server(Case):
                 continue
             found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
         return found
+
+    def wait_for_member(self, name, process):
+        deadline = time.monotonic() + 60
+        while name not in self.members():
+            self.assertIsNone(process.poll(), "the run ended too early")
+            self.assertLess(time.monotonic(), deadline, f"{name} did not come")
+            time.sleep(0.02)
+        return self.members()[name]
+
+    def wait_for_content(self, path, process):
+        """Looks as often as it can: what is waited for is soon over."""
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if os.path.exists(path) and os.path.getsize(path) > 0:
+                return
 
     # An epoch has 17 steps, the last of them with 16 samples.
     def test_every_pace_trains_on_all_samples(self):
@@ -115,6 +131,30 @@ class Server(Case):
                 self.assertEqual([worker["here"] for worker in server["workers"]],
                                  [True, False, True])
                 self.assertEqual(server["samples"], 16000)
+
+    # The files of a run's only fence show how far rank 0 is. Rank 2 is halted there, wherever it is
+    # by then, so that the others come to wait for it, and then dies.
+    def test_a_worker_lost_while_a_run_ends_is_done_without(self):
+        for sign in ("metrics.jsonl", "evaluation.json", "checkpoints/step-00000017.asup",
+                     "summary.json"):
+            with self.subTest(sign=sign):
+                run = Run(self.path(os.path.basename(sign)))
+                process = self.start("train", *SMALL, "--sync=server", "--workers=3", "--steps=17",
+                                     "--timeout=50", f"--out={run.folder}")
+                victim = self.wait_for_member("rank 2", process)
+                self.wait_for_content(run.path(sign), process)
+                for number in (signal.SIGSTOP, signal.SIGKILL):
+                    try:
+                        os.kill(victim, number)
+                    except ProcessLookupError:
+                        break  # it was done
+                    time.sleep(0.1)
+                _, err = process.communicate(timeout=40)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertTrue(run.summary["finished"])
+                self.assertEqual(len(run.losses), 17)
+                self.assertEqual(run.summary["server"]["samples"], 400)
+                self.assertEqual(len(run.checkpoints), 1)
 
     def test_a_lost_server_ends_the_job(self):
         run = Run(self.path("run"))
