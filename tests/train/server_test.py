@@ -188,6 +188,12 @@ class Server(Case):
                          status=1)
         self.assertIn("training has diverged", done.stderr.strip().splitlines()[-1])
 
+    # How a model is cut up is known in workers alone.
+    def test_bad_input_that_workers_find_is_bad_input(self):
+        last = self.refused("train", *SMALL, *SERVER, "--optimizer=lars", "--servers=7",
+                            f"--out={self.path('run')}")
+        self.assertIn("7 servers are more than the model can use", last)
+
     def test_parameters_may_stay_on_their_worker(self):
         flags = [*SERVER, "--model=cnn", "--width=4", "--checkpoint-every=20"]
         shared = self.train("shared", *flags)
