@@ -77,7 +77,8 @@ Benchmark add_stragglers(CLI::App& bench) {
   stragglers
       ->add_option("--scenes", options->scenes,
                    "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
-                   "times slower for a third of the run); default: all")
+                   "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
+                   "from outside); default: all")
       ->delimiter(',');
   stragglers
       ->add_option("--ways", options->ways,

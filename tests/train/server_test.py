@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import time
 import unittest
@@ -19,23 +18,6 @@ PACES = {
 
 
 class Server(Case):
-    def members(self):
-        """Pids of the test's workers and servers: {"rank 0": …, "server 0": …}."""
-        found = {}
-        for pid, _ in self.processes():
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                text = b"\0" + file.read() + b"\0"
-            server = re.search(rb"\0ASUP_SERVER_RANK=(\d+)\0", text)
-            rank = re.search(rb"\0ASUP_RANK=(\d+)\0", text)
-            if server:
-                name = f"server {int(server[1])}"
-            elif rank:
-                name = f"rank {int(rank[1])}"
-            else:
-                continue
-            found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
-        return found
-
     def wait_for_member(self, name, process):
         deadline = time.monotonic() + 60
         while name not in self.members():
