@@ -130,6 +130,14 @@ void Client::commit(Figures figures) {
     mail_->send(team_.member_of_server(server), head_of(Commit{push_, figures}));
 }
 
+Release Client::wait_for_release() {
+  const auto start = Clock::now();
+  const net::Loop::Turn turn(team_.mesh.loop());
+  drive([&] { return release_.has_value(); }, "word from the servers what to do");
+  wait_seconds_ += seconds_since(start);
+  return *release_;
+}
+
 Release Client::wait() {
   const auto start = Clock::now();
   const net::Loop::Turn turn(team_.mesh.loop());

@@ -53,6 +53,8 @@ class Client : private net::Mail::Handler {
   void commit(Figures figures);
   // The answer to arrive() or commit(): what to do next, with these parameters.
   Release wait();
+  // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
+  Release wait_for_release();
 
   // Where workers lease samples: all are to meet at a fence at the end of the step that is being
   // dealt out. Any worker, at any time.

@@ -9,6 +9,7 @@
 #include "asup/base/log.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
+#include "asup/train/leased_samples.h"
 #include "asup/train/stepper.h"
 
 namespace asup::train {
@@ -17,11 +18,16 @@ namespace {
 class LeaseLoop {
  public:
   LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
+  ~LeaseLoop() { server_.when_released({}); }
+  LeaseLoop(const LeaseLoop&) = delete;
+  LeaseLoop& operator=(const LeaseLoop&) = delete;
+
   TrainEnd train();
 
  private:
   void work();
-  void note(const ps::Release& lease, double loss);
+  double train_on(const LeasedSamples::Part& part);
+  void note(const LeasedSamples::Part& part, double loss);
   void show(std::int64_t step, double loss, double waited);
   void begin_fence();
   void meet();
@@ -41,6 +47,7 @@ class LeaseLoop {
   Handicap handicap_;
   const std::vector<std::int64_t> fences_;
 
+  LeasedSamples samples_;
   std::vector<int> workers_;  // that are left, by their ranks in the job
   FenceTally tally_;
   double waited_ = 0;   // of the replica's wait_seconds, told so far
@@ -67,10 +74,13 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
       handicap_(Handicap::from(net::process_environment(), rank_, run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
+      samples_(run.config(), setup_.length, *setup_.train, *setup_.batches),
       workers_(present()),
       tally_(run.config().log_every),
       shown_(run.step()),
-      logged_(run.step()) {}
+      logged_(run.step()) {
+  server_.when_released([this](const ps::Release& release) { samples_.prepare(release); });
+}
 
 TrainEnd LeaseLoop::train() {
   if (run_.step() >= run_.last_step()) return run_.conclude();
@@ -98,35 +108,47 @@ TrainEnd LeaseLoop::train() {
 
 void LeaseLoop::work() {
   const ps::Release lease = server_.release();
-  const auto per_epoch = static_cast<std::uint64_t>(setup_.length.steps_per_epoch);
-  const std::uint64_t epoch = lease.step / per_epoch;
-  const auto indices =
-      setup_.batches->indices(epoch, lease.step % per_epoch, {lease.begin, lease.end});
-  const double lr =
-      learning_rate(run_.config(), setup_.length, static_cast<std::int64_t>(lease.step));
-  handicap_.before_batch(
-      indices.size(), static_cast<double>(lease.step) / static_cast<double>(setup_.length.steps));
-  const double loss = stepper_.gradients(setup_.train->get(indices, epoch),
-                                         1 / static_cast<double>(indices.size()), lr);
-  handicap_.after_batch(indices.size());
+  double loss = 0;
+  for (std::uint64_t at = lease.begin; at < lease.end;) {
+    const LeasedSamples::Part part = samples_.part_at(lease, at);
+    const double of_part = train_on(part);
+    loss += of_part;
+    at += part.samples.size();
+    if (at < lease.end) {
+      server_.step_alone();
+    } else {
+      server_.describe_batch(lease.end - lease.begin, loss);
+      server_.step();
+    }
+    note(part, of_part);
+  }
+}
+
+// Returns the sum of the losses.
+double LeaseLoop::train_on(const LeasedSamples::Part& part) {
+  const data::Batch batch = samples_.take(part);
+  const auto count = part.samples.size();
+  const double lr = learning_rate(run_.config(), setup_.length, part.step);
+  handicap_.before_batch(count,
+                         static_cast<double>(part.step) / static_cast<double>(setup_.length.steps));
+  const double loss = stepper_.gradients(batch, 1 / static_cast<double>(count), lr);
+  handicap_.after_batch(count);
   check(std::isfinite(loss) || run_.config().non_finite != "apply",
         "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
         "or a warm-up may help.",
-        loss, lease.step + 1, lr);
-  server_.describe_batch(indices.size(), loss);
+        loss, part.step + 1, lr);
   if (!asked_ && stop_asked_()) {
     asked_ = true;
     server_.ask_for_fence();
   }
-  server_.step();
-  note(lease, loss);
+  return loss;
 }
 
-void LeaseLoop::note(const ps::Release& lease, double loss) {
+void LeaseLoop::note(const LeasedSamples::Part& part, double loss) {
   const double waited = server_.stats().wait_seconds;
   const double for_this = waited - std::exchange(waited_, waited);
-  const auto samples = static_cast<double>(lease.end - lease.begin);
-  const auto step = static_cast<std::int64_t>(lease.step);
+  const auto samples = static_cast<double>(part.samples.size());
+  const std::int64_t step = part.step;
   const bool counts = std::isfinite(loss);  // else servers skip the push, and count it
   tally_.add(step, counts ? loss : 0, counts ? samples : 0, for_this, run_.seconds());
   const auto fence = std::upper_bound(fences_.begin(), fences_.end(), shown_);
@@ -161,7 +183,7 @@ std::int64_t LeaseLoop::samples_between(std::int64_t begin, std::int64_t end) co
 }
 
 void LeaseLoop::begin_fence() {
-  const auto step = static_cast<std::int64_t>(server_.release().step);
+  const std::int64_t step = samples_.steps_at(server_.release());
   is_new_ = step > run_.step();
   run_.set_step(step);
   wants_test_ = run_.wants_last_test();

@@ -163,7 +163,10 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
     const std::vector<float> gradient(5000, 1.0f);
     client.arrive();
     for (;;) {
+      const Release known = client.wait_for_release();  // before the parameters
       const Release release = client.wait();
+      EXPECT_EQ(std::tuple(known.next, known.step, known.begin),
+                std::tuple(release.next, release.step, release.begin));
       const std::lock_guard lock(mutex);
       if (release.next == Release::Next::end) break;
       if (release.next == Release::Next::fence) {

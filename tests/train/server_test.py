@@ -170,6 +170,33 @@ class Server(Case):
                          status=1)
         self.assertIn("training has diverged", done.stderr.strip().splitlines()[-1])
 
+    # 17 steps in rounds of 4 are 5 rounds, of which the last is the short last step.
+    def test_workers_may_train_by_themselves_and_merge(self):
+        for merge, pace, *more in (("easgd", "bsp"), ("easgd", "asp", "--servers=2"),
+                                   ("mean", "bsp", "--every=17"), ("mean", "adaptive")):
+            with self.subTest(merge=merge, pace=pace):
+                run = self.train(f"{merge}-{pace}", "--sync=server", "--workers=2", "--epochs=6",
+                                 f"--pace={pace}", f"--merge={merge}", *more)
+                server = run.summary["server"]
+                self.assertEqual(server["samples"] + server["samples_dropped"], 2400)
+                if pace == "bsp":
+                    self.assertEqual(server["updates"], 30 if merge == "easgd" else 6)
+                self.assertEqual(len(run.losses), 102)
+                self.assertLess(sum(run.losses[-17:]), 0.7 * sum(run.losses[:17]))
+
+    def test_a_merged_run_that_was_stopped_ends_as_one_that_was_not(self):
+        flags = [*SERVER, "--merge=easgd", "--optimizer=adam", "--remainder=drop", "--steps=32",
+                 "--checkpoint-every=4"]
+        whole = self.train("whole", *flags)
+        often = self.train("often", *flags, "--eval-every=4")
+        self.assertEqual(often.sha, whole.sha)
+        parts = self.train("parts", *flags, "--stop-at=12")
+        self.call("train", f"--resume={parts.folder}")
+        self.assertEqual(parts.sha, whole.sha)
+        self.assertIn("all meet after step 7, for a test, a checkpoint or the end, but",
+                      self.refused("train", *SMALL, *flags, "--stop-at=7",
+                                   f"--out={self.path('run')}"))
+
     # How a model is cut up is known in workers alone.
     def test_bad_input_that_workers_find_is_bad_input(self):
         last = self.refused("train", *SMALL, *SERVER, "--optimizer=lars", "--servers=7",
