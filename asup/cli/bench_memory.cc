@@ -1,6 +1,7 @@
 #include "asup/cli/bench_memory.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -146,6 +147,7 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
   warm_up();
   const auto control = train::make_communicator(job, Strategy{});
   const auto measure = [&] {
+    malloc_trim(0);  // what was freed is no need
     control->barrier().or_throw();
     std::vector<double> bytes;
     for (const net::Member& member : job.roster().members) bytes.push_back(own_bytes(member));
