@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "asup/cli/bench_collective.h"
+#include "asup/cli/bench_memory.h"
 #include "asup/cli/bench_server.h"
 #include "asup/cli/bench_stragglers.h"
 #include "asup/cli/collective_names.h"
@@ -70,6 +71,20 @@ Benchmark add_server(CLI::App& bench) {
           }};
 }
 
+Benchmark add_memory(CLI::App& bench) {
+  CLI::App* memory = bench.add_subcommand(
+      "memory", "Measure the memory of a worker and a server, beside what they should need");
+  auto options = std::make_shared<MemoryBench>();
+  auto size = std::make_shared<std::string>("32M");
+  memory->add_option("--workers", options->workers, "How many workers (default: 2)");
+  memory->add_option("--size", *size, "Bytes of the model (default: 32M)");
+  memory->add_option("--json", options->json, "Write the rows to this file too");
+  return {memory, [options, size](const Words& command) {
+            options->bytes = parse_sizes(*size).front();
+            return run_memory_bench(*options, command);
+          }};
+}
+
 Benchmark add_stragglers(CLI::App& bench) {
   CLI::App* stragglers = bench.add_subcommand(
       "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
@@ -77,7 +92,8 @@ Benchmark add_stragglers(CLI::App& bench) {
   stragglers
       ->add_option("--scenes", options->scenes,
                    "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
-                   "times slower for a third of the run); default: all")
+                   "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
+                   "from outside); default: all")
       ->delimiter(',');
   stragglers
       ->add_option("--ways", options->ways,
@@ -106,7 +122,7 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   CLI::App* bench = app.add_subcommand("bench", "Measure what this machine gets out of asup");
   bench->require_subcommand(1);
   const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench),
-                                      add_stragglers(*bench)};
+                                      add_memory(*bench), add_stragglers(*bench)};
   return {bench, [all, arguments] {
             Words command{"/proc/self/exe"};
             command.insert(command.end(), arguments.begin(), arguments.end());

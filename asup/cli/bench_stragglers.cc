@@ -37,7 +37,9 @@ std::vector<Scene> scenes_of(int workers) {
           {"slow", fmt::format("slow={}:4", last), others + 0.25},
           // Stands still for 20 batches, once in 40: a third of the speed of the others.
           {"pauses", fmt::format("pause={}:40:20", last), others + 1 / 1.5},
-          {"changes", fmt::format("slow={}:4:0.33:0.67", last), others + 0.66 + 0.34 / 4}};
+          {"changes", fmt::format("slow={}:4:0.33:0.67", last), others + 0.66 + 0.34 / 4},
+          // The same from outside, by SIGSTOP and SIGCONT.
+          {"halted", fmt::format("halt={}:300:100:0.33:0.67", last), others + 0.66 + 0.34 / 4}};
 }
 
 struct Way {

@@ -38,6 +38,7 @@ struct Part {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t size() const { return end - begin; }
+  bool operator==(const Part&) const = default;
 };
 Part part_of(std::size_t count, std::size_t index, std::size_t parts);
 

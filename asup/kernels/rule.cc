@@ -66,6 +66,7 @@ const std::vector<KindRow>& kinds() {
       {Kind::adamw, "adamw", {kBeta1, kBeta2, kEps, kAmsgrad, kWeightDecay}},
       {Kind::lars, "lars", {kTrust, kMomentum, kWeightDecay}},
       {Kind::asup, "asup", {kMomentum, kAlphaBelowOne, kEps, kWeightDecay}},
+      {Kind::merge, "merge", {}},
   };
   return rows;
 }
@@ -129,6 +130,7 @@ std::string_view name_of(Rule::Kind kind) { return row_of(kind).name; }
 std::size_t state_slots(const Rule& rule) {
   switch (rule.kind) {
     case Kind::sgd:
+    case Kind::merge:
       return 0;
     case Kind::momentum:
     case Kind::nesterov:

@@ -11,7 +11,18 @@
 namespace asup::kernels {
 
 struct Rule {
-  enum class Kind : std::uint8_t { sgd, momentum, nesterov, rmsprop, adam, adamw, lars, asup };
+  // merge: what comes as the gradient are parameters, towards which ours move.
+  enum class Kind : std::uint8_t {
+    sgd,
+    momentum,
+    nesterov,
+    rmsprop,
+    adam,
+    adamw,
+    lars,
+    asup,
+    merge
+  };
 
   Kind kind = Kind::sgd;
   // Names, meanings and first values are those of torch::optim. A kind has some of them: rule.cc

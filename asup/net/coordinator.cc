@@ -189,6 +189,13 @@ class Coordinator::Loop {
 
   std::optional<Refusal> refusal_of(const Hello& hello) {
     if (!failure_.empty()) return Refusal{failure_, false};
+    if (const auto lost = lost_.find(hello.member.rank); lost != lost_.end())
+      return Refusal{
+          fmt::format("{} cannot take the place of {}, which was lost: a job has no "
+                      "members but those that it began with. End it, and resume from its "
+                      "last checkpoint with all of them",
+                      hello.member.describe(), lost->second.describe()),
+          true};
     if (roster_)
       return Refusal{fmt::format("{} is too late: the job already has its {}",
                                  hello.member.describe(), roster_->roles().describe()),
@@ -280,6 +287,7 @@ class Coordinator::Loop {
       return fail(member.describe() + " ended while it waited for the others to join");
     if (!roster_) return;  // the job failed, and its members go
     log().info("lost {}: {}", member.describe(), peer.connection.why_closed());
+    lost_.emplace(member.rank, member);
     tell_others(peer, Kind::lost);
     call(options_.callbacks.on_lost, member);
   }
@@ -312,6 +320,7 @@ class Coordinator::Loop {
   std::map<int, std::string> ended_;  // processes that ended, and how
   std::optional<Deadline> join_deadline_;
   std::optional<Roster> roster_;  // once all are there
+  std::map<int, Member> lost_;    // of them, by rank
   std::string failure_;           // once it is known that they never will be
   bool accept_paused_ = false;
   bool stopping_ = false;

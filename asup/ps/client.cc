@@ -103,11 +103,13 @@ void Client::begin(bool provides) {
         "welcome from the servers, which wait until every worker has said what it trains,");
 }
 
-void Client::arrive() {
+void Client::arrive(const std::vector<int>& met) {
   const net::Loop::Turn turn(team_.mesh.loop());
   awaited_ = elements_;
   release_.reset();
-  mail_->send(team_.head(), head_of(Arrive{}));
+  const std::vector<std::int32_t> workers(met.begin(), met.end());
+  const auto bytes = std::as_bytes(std::span(workers));
+  mail_->send_kept(team_.head(), head_of(Arrive{}), {bytes.begin(), bytes.end()});
 }
 
 void Client::push(Range range, const float* gradient) {
@@ -126,6 +128,14 @@ void Client::commit(Figures figures) {
   release_.reset();
   for (int server = 0; server < team_.servers; ++server)
     mail_->send(team_.member_of_server(server), head_of(Commit{push_, figures}));
+}
+
+Release Client::wait_for_release() {
+  const auto start = Clock::now();
+  const net::Loop::Turn turn(team_.mesh.loop());
+  drive([&] { return release_.has_value(); }, "word from the servers what to do");
+  wait_seconds_ += seconds_since(start);
+  return *release_;
 }
 
 Release Client::wait() {

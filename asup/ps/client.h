@@ -43,8 +43,9 @@ class Client : private net::Mail::Handler {
   // Returns when all servers have heard from all workers and have parameters: those of the worker
   // that provides them, or of the files that the setup names.
   void begin(bool provides);
-  // Asks for parameters and work: first of all, and after every fence.
-  void arrive();
+  // Asks for parameters and work: first of all, and after every fence, with the workers that this
+  // one met there, itself included. Where others are lost, the answer may be the same fence again.
+  void arrive(const std::vector<int>& met = {});
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
   // are this worker's ranges, each element once.
   void push(Range range, const float* gradient);
@@ -52,6 +53,8 @@ class Client : private net::Mail::Handler {
   void commit(Figures figures);
   // The answer to arrive() or commit(): what to do next, with these parameters.
   Release wait();
+  // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
+  Release wait_for_release();
 
   // Where workers lease samples: all are to meet at a fence at the end of the step that is being
   // dealt out. Any worker, at any time.

@@ -75,9 +75,9 @@ HeadOffice::HeadOffice(int workers, int servers, const Setup& setup, std::uint64
       staff_(staff),
       head_({.workers = workers, .pace = setup.pace, .work = setup.work, .version = version}) {}
 
-void HeadOffice::arrived(int worker) {
+void HeadOffice::arrived(int worker, const std::set<int>& met) {
   const bool from_fence = std::exchange(at_fence_[worker], false);
-  carry_out(from_fence ? head_.passed_fence(worker, now()) : head_.arrived(worker, now()));
+  carry_out(from_fence ? head_.passed_fence(worker, met, now()) : head_.arrived(worker, now()));
 }
 
 std::string HeadOffice::committed(int worker, const Commit& commit) {

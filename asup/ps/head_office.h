@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ class HeadOffice {
   // `version`: of the parameters at the start.
   HeadOffice(int workers, int servers, const Setup& setup, std::uint64_t version, Staff& staff);
 
-  void arrived(int worker);
+  // `met`: at the fence that it comes from.
+  void arrived(int worker, const std::set<int>& met);
   // What is wrong with the push, where something is; then it counts for nothing.
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server

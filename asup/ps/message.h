@@ -97,7 +97,8 @@ struct Commit {
   Figures figures;
 };
 
-// Wants parameters and work: at the start, and after every fence.
+// Wants parameters and work: at the start, and after every fence. Payload: the workers that it met
+// at the fence, as std::int32_t.
 struct Arrive {
   static constexpr Kind kKind = Kind::arrive;
 };

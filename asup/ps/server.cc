@@ -14,6 +14,13 @@ std::string text_of(net::ConstBytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::set<int> workers_of(net::ConstBytes bytes) {
+  std::vector<std::int32_t> workers(bytes.size() / sizeof(std::int32_t));
+  if (!workers.empty())
+    std::memcpy(workers.data(), bytes.data(), workers.size() * sizeof(std::int32_t));
+  return {workers.begin(), workers.end()};
+}
+
 std::string name_of_member(const Team& team, int member) {
   return team.mesh.roster().members[static_cast<std::size_t>(member)].describe();
 }
@@ -105,7 +112,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
     if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
-    if (is_head() && kind == Kind::arrive) return office_->arrived(member);
+    if (is_head() && kind == Kind::arrive) return office_->arrived(member, workers_of(payload));
     if (is_head() && kind == Kind::ask_fence) return office_->ask_fence();
     if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)

@@ -38,4 +38,25 @@ FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& par
   return space;
 }
 
+FlatSpace flat_space(const std::vector<NamedTensor>& parameters) {
+  FlatSpace space;
+  for (const auto& [name, tensor] : parameters) {
+    const std::uint64_t begin = round_up(space.layout.elements);
+    const ps::Range range{begin, begin + static_cast<std::uint64_t>(tensor.numel())};
+    space.parameters.push_back(range);
+    if (!range.empty()) space.layout.tensors.push_back({name, range});
+    space.layout.elements = round_up(range.end);
+  }
+  space.ranges.push_back({0, space.layout.elements});
+  space.buckets = space.ranges;
+  return space;
+}
+
+torch::Tensor view_like(const torch::Tensor& like, float* place, std::shared_ptr<void> memory) {
+  const auto keep = [memory = std::move(memory)](void*) {};
+  return like.is_non_overlapping_and_dense()
+             ? torch::from_blob(place, like.sizes(), like.strides(), keep, torch::kFloat32)
+             : torch::from_blob(place, like.sizes(), keep, torch::kFloat32);
+}
+
 }  // namespace asup::sync

@@ -3,6 +3,7 @@
 // zero. Values only; safe from any thread.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "asup/ps/shard_map.h"
@@ -19,5 +20,12 @@ struct FlatSpace {
 
 // `parameters`: as the buckets were made of them.
 FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& parameters);
+
+// Where nothing travels in buckets: one parameter after the other, each on a cache line.
+FlatSpace flat_space(const std::vector<NamedTensor>& parameters);
+
+// A tensor of the shape and, where there are no holes in it, the strides of `like`, in memory that
+// it keeps alive.
+torch::Tensor view_like(const torch::Tensor& like, float* place, std::shared_ptr<void> memory);
 
 }  // namespace asup::sync

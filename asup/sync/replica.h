@@ -10,6 +10,8 @@
 
 namespace asup {
 
+class ServerReplica;
+
 enum class StepResult {
   applied,
   skipped  // on all ranks alike: no parameter changed
@@ -51,6 +53,10 @@ class Replica {
   virtual std::string learned() const = 0;
 
   virtual ReplicaStats stats() const = 0;
+
+  // Where servers keep the parameters, what more there is to do with them (server_replica.h); else
+  // null. It lives as long as this.
+  virtual ServerReplica* servers() { return nullptr; }
 };
 
 class NoSync {

@@ -2,16 +2,14 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/kernels/finite.h"
 #include "asup/ps/client.h"
 #include "asup/sync/agreement.h"
-#include "asup/sync/buffer_exchange.h"
 #include "asup/sync/flat_space.h"
 #include "asup/sync/gradient_collector.h"
+#include "asup/sync/merge_replica.h"
 #include "asup/sync/rule_of.h"
 #include "asup/sync/sharing.h"
 #include "asup/sync/trained_model.h"
@@ -19,36 +17,31 @@
 namespace asup {
 namespace {
 
-std::string_view name_of(Unshared values) {
-  switch (values) {
-    case Unshared::average:
-      return "average";
-    case Unshared::first:
-      return "first";
-    case Unshared::own:
-      return "own";
-  }
-  return "?";
-}
-
 class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
  public:
   ServerReplicaOfClient(Communicator& workers, ps::Team team, torch::nn::Module& module,
                         torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options);
 
   StepResult step() override;
+  void step_alone() override;
   void finish_exchange() override;
   void set_sync(bool sync) override { collector_.set_sync(sync); }
-  void average_buffers() override;
+  void average_buffers() override {
+    sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
+  }
   void check_equal() override;
   std::string learned() const override { return ""; }
   ReplicaStats stats() const override;
 
   void describe_batch(std::uint64_t samples, double loss) override;
   const ps::Release& release() const override { return release_; }
-  void arrive() override;
+  void arrive(const std::vector<int>& met) override;
+  void when_released(std::function<void(const ps::Release&)> prepare) override {
+    prepare_ = std::move(prepare);
+  }
   void ask_for_fence() override { client_->ask_for_fence(); }
   const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
+  void show_common(bool) override {}  // it always has them
   void save(const std::string& path) override { client_->save(path); }
   std::string report() override { return client_->report(); }
 
@@ -62,7 +55,6 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   ps::Setup setup() const;
   void move_parameters();
   void check_unchanged();
-  double weight_of_step() const;
   void step_local();
   void wait();
 
@@ -76,6 +68,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   sync::FlatSpace space_;
   std::unique_ptr<ps::Client> client_;
 
+  std::function<void(const ps::Release&)> prepare_;
   ps::Release release_;
   ps::Figures figures_;  // of the batch under way
   Clock::time_point released_at_;
@@ -107,7 +100,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team tea
   client_ = std::make_unique<ps::Client>(team, setup(), space_.ranges, options.timeout);
   move_parameters();
   client_->begin(workers.rank() == 0);
-  if (!options.work) arrive();
+  if (!options.work) arrive({});
 }
 
 // The shared parameters, once it is sure that all workers have the same.
@@ -118,7 +111,7 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
   facts.push_back({"setting first_bucket_bytes", std::to_string(options_.first_bucket_bytes)});
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
-  facts.push_back({"setting evaluate_with", std::string(name_of(options_.evaluate_with))});
+  facts.push_back({"setting evaluate_with", std::string(sync::name_of(options_.evaluate_with))});
   facts.push_back({"the optimizer", kernels::describe(rule_)});
   facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
   sync::check_same_facts(workers_, facts);
@@ -142,25 +135,22 @@ void ServerReplicaOfClient::move_parameters() {
   for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
     torch::Tensor tensor = sharing_.shared[i].tensor;
     float* place = client_->parameters().data() + space_.parameters[i].begin;
-    const auto keep = [memory = client_->memory()](void*) {};
-    const torch::Tensor view =
-        tensor.is_non_overlapping_and_dense()
-            ? torch::from_blob(place, tensor.sizes(), tensor.strides(), keep, torch::kFloat32)
-            : torch::from_blob(place, tensor.sizes(), keep, torch::kFloat32);
+    const torch::Tensor view = sync::view_like(tensor, place, client_->memory());
     view.copy_(tensor);
     tensor.set_data(view);
   }
 }
 
-void ServerReplicaOfClient::arrive() {
-  client_->arrive();
+void ServerReplicaOfClient::arrive(const std::vector<int>& met) {
+  client_->arrive(met);
   wait();
 }
 
 void ServerReplicaOfClient::wait() {
-  const auto start = Clock::now();
+  const double waited_before = client_->wait_seconds();
+  if (prepare_) prepare_(client_->wait_for_release());
   release_ = client_->wait();
-  waited_ = seconds_since(start);
+  waited_ = client_->wait_seconds() - waited_before;
   released_at_ = Clock::now();
   figures_ = {};
   figures_.samples = options_.work ? release_.end - release_.begin : 1;
@@ -191,7 +181,8 @@ void ServerReplicaOfClient::second_backward() {
 void ServerReplicaOfClient::finish_round() {
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.lr = sync::learning_rate_of(model_.optimizer()) * weight_of_step();
+  figures_.lr = sync::learning_rate_of(model_.optimizer());
+  if (options_.work) figures_.lr *= ps::pace::step_weight(*options_.work, release_.step);
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
   client_->commit(figures_);
@@ -211,6 +202,10 @@ StepResult ServerReplicaOfClient::step() {
   return release_.version == version ? StepResult::skipped : StepResult::applied;
 }
 
+void ServerReplicaOfClient::step_alone() {
+  throw Error("a step alone, where every step's gradient is the servers': set merge");
+}
+
 void ServerReplicaOfClient::finish_exchange() {
   throw Error(
       "gradients cannot be read or clipped together before step(): servers apply them as they "
@@ -227,15 +222,6 @@ void ServerReplicaOfClient::check_unchanged() {
   model_.check_unchanged();
 }
 
-// Servers take a push for as much of a step as it has samples of a whole batch. All of an epoch's
-// shorter last batch is a step too.
-double ServerReplicaOfClient::weight_of_step() const {
-  if (!options_.work || options_.work->last_batch == 0) return 1;
-  const ps::pace::Work& work = *options_.work;
-  const bool is_last = release_.step % work.steps_per_epoch == work.steps_per_epoch - 1;
-  return is_last ? static_cast<double>(work.batch) / static_cast<double>(work.last_batch) : 1;
-}
-
 // The user's optimizer moves the parameters that stay here; it skips those without a gradient.
 void ServerReplicaOfClient::step_local() {
   std::vector<torch::Tensor> gradients;
@@ -246,21 +232,8 @@ void ServerReplicaOfClient::step_local() {
     sharing_.shared[i].tensor.mutable_grad() = gradients[i];
 }
 
-void ServerReplicaOfClient::average_buffers() {
-  if (unshared_.empty() || options_.evaluate_with == Unshared::own) return;
-  if (options_.evaluate_with == Unshared::first)
-    sync::broadcast_packed(workers_, unshared_);
-  else
-    sync::average_packed(workers_, unshared_);
-}
-
 void ServerReplicaOfClient::check_equal() {
-  std::vector<sync::NamedTensor> equal;
-  for (const auto& parameter : model_.parameters())
-    if (std::none_of(sharing_.local.begin(), sharing_.local.end(),
-                     [&](const auto& own) { return own.tensor.is_same(parameter.tensor); }))
-      equal.push_back(parameter);
-  sync::check_equal_tensors(workers_, "parameter", equal);
+  sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
 }
 
 ReplicaStats ServerReplicaOfClient::stats() const {
@@ -273,6 +246,8 @@ std::unique_ptr<ServerReplica> make_server_replica(Communicator& workers, ps::Te
                                                    torch::nn::Module& module,
                                                    torch::optim::Optimizer& optimizer,
                                                    const ServerReplicaOptions& options) {
+  if (options.merge != Merge::none)
+    return sync::make_merge_replica(workers, team, module, optimizer, options);
   return std::make_unique<ServerReplicaOfClient>(workers, team, module, optimizer, options);
 }
 

@@ -28,6 +28,7 @@
 // Used from the thread that trains; gradients leave on autograd's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,15 +41,13 @@
 #include "asup/ps/team.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/tensors.h"
+#include "asup/sync/unshared.h"
 
 namespace asup {
 
-// Whose values of what is not shared a test or a checkpoint takes.
-enum class Unshared {
-  average,  // of floating points, rank 0's of others
-  first,    // rank 0's
-  own       // each worker's own
-};
+// What workers exchange with the servers: gradients of every step, or, now and then, parameters
+// that are merged with the servers' (merge_replica.h).
+enum class Merge { none, easgd, mean };
 
 struct ServerReplicaOptions {
   std::size_t bucket_bytes = 25u << 20;
@@ -58,7 +57,10 @@ struct ServerReplicaOptions {
   ps::pace::Options pace{};
   std::optional<ps::pace::Work> work{};  // none: workers find their samples themselves
   double compensation = 0;               // lambda of delay compensation (DC-ASGD); 0: none
-  std::string resume{};  // the servers begin with what ServerReplica::save() left at this path
+  Merge merge = Merge::none;
+  std::int64_t every = 1;   // merge: steps between two exchanges; with `work`, a lease
+  double elasticity = 0.9;  // merge easgd: the workers' moving rates, summed
+  std::string resume{};     // the servers begin with what ServerReplica::save() left at this path
 
   // Parameters that stay on the worker: whole names ("head.weight"), or what they begin with and a
   // dot ("head.").
@@ -69,15 +71,26 @@ struct ServerReplicaOptions {
 
 class ServerReplica : public Replica {
  public:
+  ServerReplica* servers() override { return this; }
+
   // What the next step() tells of its batch: samples, and the sum of their losses. Without it, the
   // samples are those of the lease and the loss is unknown.
   virtual void describe_batch(std::uint64_t samples, double loss) = 0;
 
+  // With a merge: a step that is followed by others before the exchange. A lease is as many of them
+  // as the caller likes, and the last is a step().
+  virtual void step_alone() = 0;
+
   // What this worker was told to do next: by the last step() or arrive().
   virtual const ps::Release& release() const = 0;
   // Asks for parameters and work, and waits for them: where workers lease samples, first of all and
-  // after every fence.
-  virtual void arrive() = 0;
+  // after every fence, with the ranks that this worker met there, its own included. Where one of
+  // them is lost, it may be sent to the same fence again.
+  virtual void arrive(const std::vector<int>& met = {}) = 0;
+
+  // `prepare` is called when it is known what to do next and parameters may still be on their way,
+  // on the thread that trains: to read the samples meanwhile.
+  virtual void when_released(std::function<void(const ps::Release&)> prepare) = 0;
 
   // Where workers lease samples: all are to meet at a fence at the end of the step that is being
   // dealt out.
@@ -86,10 +99,15 @@ class ServerReplica : public Replica {
   // Buffers and local parameters, which average_buffers() makes equal as `evaluate_with` says.
   virtual const std::vector<sync::NamedTensor>& unshared() const = 0;
 
-  // One worker, at a fence: all servers write files that begin with this path; returns when they
-  // have. Throws JobFailed where one could not.
+  // With a merge: while true, the module has the servers' parameters, as they were at the last
+  // exchange, and no step can be taken. At a fence it has them anyway.
+  virtual void show_common(bool common) = 0;
+
+  // One worker, between two steps or at a fence: all servers write files that begin with this path,
+  // of the same version of the parameters; returns when they have. Throws JobFailed where one could
+  // not. ServerReplicaOptions::resume takes them.
   virtual void save(const std::string& path) = 0;
-  // One worker, at a fence or the end: what the head tells of the pace, as JSON.
+  // One worker, between two steps, at a fence or the end: what the head tells of the pace, as JSON.
   virtual std::string report() = 0;
 };
 

@@ -46,6 +46,15 @@ Sharing share(const TrainedModel& model, const std::vector<std::string>& local) 
   return sharing;
 }
 
+std::vector<NamedTensor> common_parameters(const TrainedModel& model, const Sharing& sharing) {
+  std::vector<NamedTensor> common;
+  for (const auto& parameter : model.parameters())
+    if (std::none_of(sharing.local.begin(), sharing.local.end(),
+                     [&](const auto& own) { return own.tensor.is_same(parameter.tensor); }))
+      common.push_back(parameter);
+  return common;
+}
+
 std::vector<std::string> split_names(const std::string& names) {
   std::vector<std::string> list;
   std::istringstream in(names);

@@ -18,6 +18,9 @@ struct Sharing {
 // names no parameter, where nothing is left to share, and for shared ones that are not f32.
 Sharing share(const TrainedModel& model, const std::vector<std::string>& local);
 
+// All that workers have alike: all but the local ones.
+std::vector<NamedTensor> common_parameters(const TrainedModel& model, const Sharing& sharing);
+
 // "a,b" as a list.
 std::vector<std::string> split_names(const std::string& names);
 

@@ -63,6 +63,9 @@ struct TrainConfig {
   std::string pace = "auto";
   std::int64_t staleness = 0;
   std::int64_t backup = 0;
+  std::string merge = "none";
+  std::int64_t every = 0;
+  double elasticity = 0;
   double compensation = 0;
   bool stale_lr = false;
   std::string non_finite = "skip";

@@ -37,6 +37,7 @@ class DistributedReplica final : public Replica {
   void check_equal() override { replica_->check_equal(); }
   std::string learned() const override { return replica_->learned(); }
   ReplicaStats stats() const override { return replica_->stats(); }
+  ServerReplica* servers() override { return replica_->servers(); }
 
  private:
   const std::unique_ptr<Communicator> communicator_;
@@ -122,11 +123,17 @@ ServerReplicaOptions server_options(const Strategy& strategy) {
   options.pace.stale_lr = strategy.stale_lr;
   options.pace.non_finite = ps::pace::non_finite_of(strategy.non_finite);
   options.pace.freeze = strategy.freeze_pace;
+  options.merge = strategy.merge == "easgd"  ? Merge::easgd
+                  : strategy.merge == "mean" ? Merge::mean
+                                             : Merge::none;
+  options.every = strategy.every;
+  options.elasticity = strategy.elasticity;
   options.compensation = strategy.compensation;
   options.local = sync::split_names(strategy.local_parameters);
   options.evaluate_with = strategy.evaluate_with == "first" ? Unshared::first
                           : strategy.evaluate_with == "own" ? Unshared::own
                                                             : Unshared::average;
+  options.resume = strategy.resume_servers;
   options.timeout = strategy.timeout;
   return options;
 }

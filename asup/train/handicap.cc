@@ -1,5 +1,6 @@
 #include "asup/train/handicap.h"
 
+#include <algorithm>
 #include <sstream>
 #include <thread>
 
@@ -52,6 +53,14 @@ void Handicap::parse(const std::string& word, int rank) {
     Slow slow{numbers[1], 0, 1};
     if (numbers.size() == 4) slow = {numbers[1], numbers[2], numbers[3]};
     if (static_cast<int>(numbers[0]) == rank) slow_.push_back(slow);
+  } else if (key == "halt") {
+    const auto numbers = numbers_of(word, text, 3, 5);
+    require(numbers.size() != 4, "{}: '{}' has a begin and no end", kVariable, word);
+    require(numbers[1] > 0 && numbers[2] > 0, "{}: '{}': both times must be above 0", kVariable,
+            word);
+    if (static_cast<int>(numbers[0]) != rank) return;
+    halts_ = Halts{numbers[1] / 1000, numbers[2] / 1000};
+    if (numbers.size() == 5) halts_->from = numbers[3], halts_->to = numbers[4];
   } else if (key == "pause") {
     const auto numbers = numbers_of(word, text, 3, 3);
     require(numbers[1] >= 1, "{}: '{}': once in 1 batch or more", kVariable, word);
@@ -60,7 +69,7 @@ void Handicap::parse(const std::string& word, int rank) {
     pause_batches_ = numbers[2];
   } else {
     throw BadInput(
-        fmt::format("{}: what is '{}'? There is sample_ms, slow and pause", kVariable, word));
+        fmt::format("{}: what is '{}'? There is sample_ms, slow, halt and pause", kVariable, word));
   }
 }
 
@@ -76,8 +85,29 @@ void Handicap::before_batch(std::size_t samples, double progress) {
   if (pause_chance_ > 0 && std::uniform_real_distribution<>(0, 1)(random_) < pause_chance_)
     batch *= 1 + pause_batches_;
   const double rest = batch - compute_seconds_ * static_cast<double>(samples);
-  if (rest > 0) std::this_thread::sleep_for(Seconds(rest));
+  const bool halts = halts_ && progress >= halts_->from && progress < halts_->to;
+  if (!halts)
+    halt_cycle_.reset();
+  else if (!halt_cycle_)
+    halt_cycle_ = std::make_unique<HaltCycle>(Seconds(halts_->halted_seconds),
+                                              Seconds(halts_->running_seconds));
+  sleep(rest);
   computes_since_ = Clock::now();
+}
+
+// A worker that is halted does not work meanwhile, so its sleep must not go on either: in short
+// naps, of which one at most counts for each time that it is halted.
+void Handicap::sleep(double seconds) const {
+  if (!halt_cycle_) {
+    if (seconds > 0) std::this_thread::sleep_for(Seconds(seconds));
+    return;
+  }
+  constexpr double kNap = 0.001, kLongNap = 0.003;
+  while (seconds > 0) {
+    const auto start = Clock::now();
+    std::this_thread::sleep_for(Seconds(std::min(seconds, kNap)));
+    seconds -= std::min(seconds_since(start), kLongNap);
+  }
 }
 
 void Handicap::after_batch(std::size_t samples) {

@@ -6,6 +6,8 @@
 //
 //   sample_ms=T      a sample takes at least T milliseconds
 //   slow=R:F[:A:B]   rank R takes F times as long, from share A to share B of the run
+//   halt=R:S:C[:A:B] rank R is halted from outside for S milliseconds and goes on for C, by turns,
+//                    from share A to share B of the run
 //   pause=R:N:K      rank R stands still, once in N samples' batches at random, for K batches' time
 //
 // Used from the thread that trains.
@@ -13,12 +15,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "asup/base/clock.h"
 #include "asup/net/identity.h"
+#include "asup/train/halt_cycle.h"
 
 namespace asup::train {
 
@@ -43,11 +48,17 @@ class Handicap {
   struct Slow {
     double factor = 1, from = 0, to = 1;
   };
+  struct Halts {
+    double halted_seconds = 0, running_seconds = 0, from = 0, to = 1;
+  };
   void parse(const std::string& word, int rank);
+  void sleep(double seconds) const;
 
   double sample_seconds_ = 0;
   std::vector<Slow> slow_;
   double pause_chance_ = 0, pause_batches_ = 0;
+  std::optional<Halts> halts_;
+  std::unique_ptr<HaltCycle> halt_cycle_;  // while it is halted by turns
   std::mt19937_64 random_;
   Clock::time_point computes_since_;
   double compute_seconds_ = 0;  // of a sample

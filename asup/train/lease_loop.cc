@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
+#include "asup/train/leased_samples.h"
 #include "asup/train/stepper.h"
 
 namespace asup::train {
@@ -16,15 +18,21 @@ namespace {
 class LeaseLoop {
  public:
   LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
-  void train();
+  ~LeaseLoop() { server_.when_released({}); }
+  LeaseLoop(const LeaseLoop&) = delete;
+  LeaseLoop& operator=(const LeaseLoop&) = delete;
+
+  TrainEnd train();
 
  private:
   void work();
-  void note(const ps::Release& lease, double loss);
+  double train_on(const LeasedSamples::Part& part);
+  void note(const LeasedSamples::Part& part, double loss);
   void show(std::int64_t step, double loss, double waited);
-  void meet(bool is_new);
-  void hold_fence(bool is_new);
-  void sum_up();
+  void begin_fence();
+  void meet();
+  void hold_fence();
+  int sum_up();
   void log_rows(const std::vector<double>& sums);
   bool regroup();
   std::vector<int> present();
@@ -39,11 +47,18 @@ class LeaseLoop {
   Handicap handicap_;
   const std::vector<std::int64_t> fences_;
 
+  LeasedSamples samples_;
   std::vector<int> workers_;  // that are left, by their ranks in the job
   FenceTally tally_;
   double waited_ = 0;   // of the replica's wait_seconds, told so far
   bool asked_ = false;  // for a fence, to stop there
   bool stopping_ = false;
+
+  // Of the fence, as all of them see it when it begins.
+  bool is_new_ = false;  // steps were done before it; else somebody asked for one after the last
+  bool wants_test_ = false, wants_checkpoint_ = false;  // for the end of the run
+  int duties_done_ = 0;                                 // of hold_fence(), here
+  std::optional<TrainEnd> end_;                         // where it is the last
 
   std::int64_t shown_ = 0;  // steps
   double shown_at_ = 0;
@@ -59,60 +74,81 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
       handicap_(Handicap::from(net::process_environment(), rank_, run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
+      samples_(run.config(), setup_.length, *setup_.train, *setup_.batches),
       workers_(present()),
       tally_(run.config().log_every),
       shown_(run.step()),
-      logged_(run.step()) {}
+      logged_(run.step()) {
+  server_.when_released([this](const ps::Release& release) { samples_.prepare(release); });
+}
 
-void LeaseLoop::train() {
-  if (run_.step() >= run_.last_step()) return;
+TrainEnd LeaseLoop::train() {
+  if (run_.step() >= run_.last_step()) return run_.conclude();
   using Next = ps::Release::Next;
-  do {
-    tally_.begin(run_.step(), run_.seconds());
-    shown_at_ = run_.seconds();
-    server_.arrive();
+  double began = run_.seconds();
+  server_.arrive();
+  for (;;) {
+    tally_.begin(run_.step(), began);
+    shown_at_ = began;
     while (server_.release().next == Next::lease) work();
-    if (server_.release().next == Next::end) return;
-    const auto step = static_cast<std::int64_t>(server_.release().step);
-    const bool is_new = step > run_.step();  // else somebody asked for one right after the last
-    run_.set_step(step);
-    meet(is_new);
-    if (run_.is_first_rank())
-      write_atomically(run_.folder().server_file(), server_.report() + "\n");
-  } while (run_.step() < run_.last_step() && !stopping_);
+    check(server_.release().next == Next::fence, "the servers end the work before its last fence");
+    begin_fence();
+    const std::uint64_t fence = server_.release().step;
+    do {
+      meet();
+      if (run_.is_first_rank())
+        write_atomically(run_.folder().server_file(), server_.report() + "\n");
+      began = run_.seconds();
+      server_.arrive(workers_);
+      // The same fence again: somebody was lost in it, and not all have ended it.
+    } while (server_.release().next == Next::fence && server_.release().step == fence);
+    if (end_) return *end_;
+  }
 }
 
 void LeaseLoop::work() {
   const ps::Release lease = server_.release();
-  const auto per_epoch = static_cast<std::uint64_t>(setup_.length.steps_per_epoch);
-  const std::uint64_t epoch = lease.step / per_epoch;
-  const auto indices =
-      setup_.batches->indices(epoch, lease.step % per_epoch, {lease.begin, lease.end});
-  const double lr =
-      learning_rate(run_.config(), setup_.length, static_cast<std::int64_t>(lease.step));
-  handicap_.before_batch(
-      indices.size(), static_cast<double>(lease.step) / static_cast<double>(setup_.length.steps));
-  const double loss = stepper_.gradients(setup_.train->get(indices, epoch),
-                                         1 / static_cast<double>(indices.size()), lr);
-  handicap_.after_batch(indices.size());
+  double loss = 0;
+  for (std::uint64_t at = lease.begin; at < lease.end;) {
+    const LeasedSamples::Part part = samples_.part_at(lease, at);
+    const double of_part = train_on(part);
+    loss += of_part;
+    at += part.samples.size();
+    if (at < lease.end) {
+      server_.step_alone();
+    } else {
+      server_.describe_batch(lease.end - lease.begin, loss);
+      server_.step();
+    }
+    note(part, of_part);
+  }
+}
+
+// Returns the sum of the losses.
+double LeaseLoop::train_on(const LeasedSamples::Part& part) {
+  const data::Batch batch = samples_.take(part);
+  const auto count = part.samples.size();
+  const double lr = learning_rate(run_.config(), setup_.length, part.step);
+  handicap_.before_batch(count,
+                         static_cast<double>(part.step) / static_cast<double>(setup_.length.steps));
+  const double loss = stepper_.gradients(batch, 1 / static_cast<double>(count), lr);
+  handicap_.after_batch(count);
   check(std::isfinite(loss) || run_.config().non_finite != "apply",
         "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
         "or a warm-up may help.",
-        loss, lease.step + 1, lr);
-  server_.describe_batch(indices.size(), loss);
+        loss, part.step + 1, lr);
   if (!asked_ && stop_asked_()) {
     asked_ = true;
     server_.ask_for_fence();
   }
-  server_.step();
-  note(lease, loss);
+  return loss;
 }
 
-void LeaseLoop::note(const ps::Release& lease, double loss) {
+void LeaseLoop::note(const LeasedSamples::Part& part, double loss) {
   const double waited = server_.stats().wait_seconds;
   const double for_this = waited - std::exchange(waited_, waited);
-  const auto samples = static_cast<double>(lease.end - lease.begin);
-  const auto step = static_cast<std::int64_t>(lease.step);
+  const auto samples = static_cast<double>(part.samples.size());
+  const std::int64_t step = part.step;
   const bool counts = std::isfinite(loss);  // else servers skip the push, and count it
   tally_.add(step, counts ? loss : 0, counts ? samples : 0, for_this, run_.seconds());
   const auto fence = std::upper_bound(fences_.begin(), fences_.end(), shown_);
@@ -146,32 +182,55 @@ std::int64_t LeaseLoop::samples_between(std::int64_t begin, std::int64_t end) co
   return static_cast<std::int64_t>(samples);
 }
 
-// Holds the fence with those who are left; again from its begin, where somebody was lost in it.
-void LeaseLoop::meet(bool is_new) {
+void LeaseLoop::begin_fence() {
+  const std::int64_t step = samples_.steps_at(server_.release());
+  is_new_ = step > run_.step();
+  run_.set_step(step);
+  wants_test_ = run_.wants_last_test();
+  wants_checkpoint_ = run_.wants_last_checkpoint();
+  duties_done_ = 0;
+}
+
+// Holds the fence with those who are left; once more, where somebody was lost in it.
+void LeaseLoop::meet() {
   for (;;) try {
-      return hold_fence(is_new);
+      return hold_fence();
     } catch (const JobFailed&) {
       if (!regroup()) throw;
     }
 }
 
-void LeaseLoop::hold_fence(bool is_new) {
-  sum_up();
-  if (!is_new) return;
-  if (run_.ends_epoch() || run_.step() == run_.last_step()) server_.check_equal();
-  if (run_.due(run_.config().eval_every)) run_.test();
-  if (run_.due(run_.config().checkpoint_every)) run_.save();
+// What some have done and others have not, when somebody was lost, all do again.
+void LeaseLoop::hold_fence() {
+  const int done_by_all = sum_up();
+  const bool is_last = run_.step() >= run_.last_step() || stopping_;
+  int number = 0;
+  const auto duty = [&](bool is_due, const auto& work) {
+    if (++number <= done_by_all) return;
+    if (is_due) work();
+    duties_done_ = number;
+  };
+  duty(is_new_ && (run_.ends_epoch() || is_last), [&] { server_.check_equal(); });
+  duty((is_new_ && run_.due(run_.config().eval_every)) || (is_last && wants_test_),
+       [&] { run_.test(); });
+  duty((is_new_ && run_.due(run_.config().checkpoint_every)) || (is_last && wants_checkpoint_),
+       [&] { run_.save(); });
+  duty(is_last, [&] { end_ = run_.conclude(); });
 }
 
-void LeaseLoop::sum_up() {
+// Returns how many of the fence's duties all have done.
+int LeaseLoop::sum_up() {
   std::vector<double> sums = tally_.sums(run_.step());
-  sums.push_back(stop_asked_() ? 1 : 0);
+  sums.push_back(stopping_ || stop_asked_() ? 1 : 0);
   run_.control().all_reduce(buffer_of(std::span(sums))).or_throw();
-  stopping_ = stopping_ || sums.back() > 0;
+  std::int32_t done = duties_done_;
+  run_.control().all_reduce(buffer_of(std::span(&done, 1)), ReduceOp::min).or_throw();
+  stopping_ = sums.back() > 0;
   sums.pop_back();
-  if (logged_ >= run_.step()) return;  // before somebody was lost in this fence
+  if (logged_ >= run_.step()) return done;  // before somebody was lost in this fence
   log_rows(sums);
   logged_ = run_.step();
+  return done;
 }
 
 void LeaseLoop::log_rows(const std::vector<double>& sums) {
@@ -205,8 +264,13 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
 // Whether somebody was lost and the others are together again.
 bool LeaseLoop::regroup() {
   if (!run_.control().rebuild().ok()) return false;
-  const std::vector<int> left = present();
-  if (left.size() == workers_.size()) return false;
+  if (static_cast<std::size_t>(run_.control().size()) == workers_.size()) return false;
+  std::vector<int> left;
+  try {
+    left = present();
+  } catch (const JobFailed&) {
+    return regroup();  // another one was lost meanwhile
+  }
   std::vector<int> lost;
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));
@@ -230,8 +294,8 @@ std::vector<int> LeaseLoop::present() {
 
 }  // namespace
 
-void train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked) {
-  LeaseLoop(run, job, stop_asked).train();
+TrainEnd train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  return LeaseLoop(run, job, stop_asked).train();
 }
 
 }  // namespace asup::train

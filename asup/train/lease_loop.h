@@ -7,7 +7,9 @@
 // servers for one at the end of the step that they are dealing out.
 //
 // A worker that is lost is missed at the next fence: the others go on without it, its leases are
-// done by them, and rank 0 says so. Rank 0 itself keeps the run folder: without it, the run ends.
+// done by them, and rank 0 says so. Where it is lost in the fence itself, some may have ended it
+// and others not: the servers know, and send all there again. The run is concluded at its last
+// fence. Rank 0 itself keeps the run folder: without it, the run ends.
 #pragma once
 
 #include <functional>
@@ -16,8 +18,8 @@
 
 namespace asup::train {
 
-// Trains to the run's last step, or to the first fence at which any worker's `stop_asked` says so.
-// needs: run.setup().server. Collective at fences.
-void train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked);
+// Trains to the run's last step, or to the first fence at which any worker's `stop_asked` says so,
+// and concludes the run. needs: run.setup().server. Collective at fences.
+TrainEnd train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked);
 
 }  // namespace asup::train

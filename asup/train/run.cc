@@ -144,19 +144,23 @@ void Run::save() {
 }
 
 // A run that was stopped is not tested: it goes on.
-TrainEnd Run::end() {
-  const bool finished = step_ >= setup_.length.steps;
-  if (finished && (!test_ || test_->step != step_)) test();
-  const bool wanted = config_.checkpoint_every.kind != Every::Kind::never;
-  if (wanted && checkpoint_step_ != step_) save();
-  TrainEnd result{summarise(), !finished};
+bool Run::wants_last_test() const {
+  return step_ >= setup_.length.steps && (!test_ || test_->step != step_);
+}
+
+bool Run::wants_last_checkpoint() const {
+  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_;
+}
+
+TrainEnd Run::conclude() {
+  if (wants_last_test()) test();
+  if (wants_last_checkpoint()) save();
+  TrainEnd result{summarise(), step_ < setup_.length.steps};
   if (first_rank_) {
     write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");
     write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
     write_report(folder_.path());
   }
-  tell(&Observer::ended, result.summary);
-  control().barrier().or_throw();
   return result;
 }
 

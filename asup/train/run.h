@@ -48,9 +48,11 @@ class Run {
   // Collective, as is what follows. All that was trained has been logged.
   void test();
   void save();
-  // The last test and checkpoint, where they are wanted and not done; then the summary and the
-  // report. Nobody leaves before the run is told.
-  TrainEnd end();
+  // At the end: whether a test and a checkpoint are wanted and not done.
+  bool wants_last_test() const;
+  bool wants_last_checkpoint() const;
+  // They, and then the summary and the report; may be done again where somebody was lost in it.
+  TrainEnd conclude();
 
  private:
   void save_servers(const std::string& path);

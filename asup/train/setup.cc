@@ -17,6 +17,7 @@
 #include "asup/sync/agreement.h"
 #include "asup/train/distribute.h"
 #include "asup/train/inputs.h"
+#include "asup/train/rounds.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/settings.h"
 #include "asup/train/stepper.h"
@@ -188,24 +189,11 @@ std::string servers_resume_from(Communicator& control, const TrainConfig& config
   return broadcast_text(control, path);
 }
 
-ps::pace::Work work_of(const Setup& setup, const TrainConfig& config) {
-  const auto per_epoch = static_cast<std::uint64_t>(setup.length.steps_per_epoch);
-  ps::pace::Work work;
-  work.steps = static_cast<std::uint64_t>(setup.length.steps);
-  work.first_step = setup.resumed ? static_cast<std::uint64_t>(setup.resumed->step) : 0;
-  work.batch = static_cast<std::uint64_t>(config.batch);
-  work.steps_per_epoch = per_epoch;
-  const std::uint64_t last = setup.batches->global_count(0, per_epoch - 1);
-  work.last_batch = last == work.batch ? 0 : last;
-  for (const std::int64_t step : fences(config, setup.length))
-    work.fences.push_back(static_cast<std::uint64_t>(step));
-  return work;
-}
-
 void make_replica_of_servers(Setup& setup, Job& job, const TrainConfig& config,
                              const CheckpointFile& file) {
   ServerReplicaOptions options = server_options(strategy_of(config));
-  options.work = work_of(setup, config);
+  options.work =
+      work_of(config, setup.length, *setup.batches, setup.resumed ? setup.resumed->step : 0);
   if (setup.resumed) {
     options.resume = servers_resume_from(*setup.control, config, *setup.resumed);
     restore_parameters(*setup.control, file, *setup.model);

@@ -138,8 +138,11 @@ void StepLoop::flush_log() {
 
 }  // namespace
 
-void train_in_step(Run& run, const std::function<bool()>& stop_asked) {
+TrainEnd train_in_step(Run& run, const std::function<bool()>& stop_asked) {
   StepLoop(run, stop_asked).train();
+  const TrainEnd end = run.conclude();
+  run.control().barrier().or_throw();
+  return end;
 }
 
 }  // namespace asup::train

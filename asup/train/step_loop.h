@@ -8,7 +8,7 @@
 namespace asup::train {
 
 // Trains to the run's last step, or until any rank's `stop_asked`, which is looked at after every
-// step. Collective.
-void train_in_step(Run& run, const std::function<bool()>& stop_asked);
+// step, and concludes the run; nobody leaves before that. Collective.
+TrainEnd train_in_step(Run& run, const std::function<bool()>& stop_asked);
 
 }  // namespace asup::train

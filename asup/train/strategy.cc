@@ -13,12 +13,14 @@
 namespace asup {
 namespace {
 
-constexpr std::array<std::string_view, 14> kKeys{
-    "sync",     "pace",       "staleness",   "backup",           "compensation",
-    "stale-lr", "non-finite", "freeze-pace", "local-parameters", "evaluate-with",
-    "buffers",  "bucket-mb",  "algorithm",   "timeout"};
+constexpr std::array<std::string_view, 17> kKeys{
+    "sync",          "pace",         "staleness", "backup",     "merge",       "every",
+    "elasticity",    "compensation", "stale-lr",  "non-finite", "freeze-pace", "local-parameters",
+    "evaluate-with", "buffers",      "bucket-mb", "algorithm",  "timeout"};
 
 constexpr std::int64_t kUsualStaleness = 4;
+constexpr std::int64_t kUsualEvery = 4;
+constexpr double kUsualElasticity = 0.9;  // as Zhang et al. (2015) have it
 
 // A choice that would do nothing is a mistake that somebody should hear of.
 template <typename T>
@@ -54,9 +56,28 @@ void settle_pace(Strategy& strategy) {
   }
 }
 
+void settle_merge(Strategy& strategy) {
+  require_one_of("merge", strategy.merge, std::array{"none", "easgd", "mean"});
+  require(strategy.every >= 0, "every = {} cannot be below 0", strategy.every);
+  require(strategy.elasticity >= 0 && strategy.elasticity <= 1,
+          "elasticity = {} is out of range (allowed: 0 … 1)", strategy.elasticity);
+  const auto because = fmt::format("merge is {}", strategy.merge);
+  if (strategy.merge != "easgd")
+    unused("elasticity", &Strategy::elasticity, strategy, because + ", not easgd");
+  else if (strategy.elasticity == 0)
+    strategy.elasticity = kUsualElasticity;
+  if (strategy.merge == "none")
+    return unused("every", &Strategy::every, strategy,
+                  because + ": gradients are exchanged at every step");
+  if (strategy.every == 0) strategy.every = kUsualEvery;
+  unused("compensation", &Strategy::compensation, strategy, because + ": no gradients are pushed");
+  unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradients are pushed");
+}
+
 // What servers do, and what others do that there is no need for with servers.
 void settle_server(Strategy& strategy) {
   settle_pace(strategy);
+  settle_merge(strategy);
   require(strategy.compensation >= 0, "compensation = {} cannot be below 0", strategy.compensation);
   require_one_of("non-finite", strategy.non_finite, std::array{"skip", "fatal", "apply"});
   require_one_of("evaluate-with", strategy.evaluate_with, std::array{"average", "first", "own"});
@@ -70,12 +91,16 @@ void refuse_server_choices(const Strategy& strategy) {
   unused("pace", &Strategy::pace, strategy, because);
   unused("staleness", &Strategy::staleness, strategy, because);
   unused("backup", &Strategy::backup, strategy, because);
+  unused("merge", &Strategy::merge, strategy, because);
+  unused("every", &Strategy::every, strategy, because);
+  unused("elasticity", &Strategy::elasticity, strategy, because);
   unused("compensation", &Strategy::compensation, strategy, because);
   unused("stale-lr", &Strategy::stale_lr, strategy, because);
   unused("non-finite", &Strategy::non_finite, strategy, because);
   unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
   unused("local-parameters", &Strategy::local_parameters, strategy, because);
   unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
+  unused("resume_servers", &Strategy::resume_servers, strategy, because);
 }
 
 // "bucket-mb" is ASUP_BUCKET_MB.
@@ -139,6 +164,9 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.pace = config.pace;
   strategy.staleness = config.staleness;
   strategy.backup = config.backup;
+  strategy.merge = config.merge;
+  strategy.every = config.every;
+  strategy.elasticity = config.elasticity;
   strategy.compensation = config.compensation;
   strategy.stale_lr = config.stale_lr;
   strategy.non_finite = config.non_finite;

@@ -16,12 +16,16 @@ struct Strategy {
   std::string pace = "auto";   // of sync server: bsp, ssp, asp or adaptive
   std::int64_t staleness = 0;  // of pace ssp; 0: 4
   std::int64_t backup = 0;     // workers that pace bsp does not wait for
-  double compensation = 0;     // of sync server, as are the following
+  std::string merge = "none";  // of sync server, as are the following: none, easgd or mean
+  std::int64_t every = 0;      // of a merge; 0: 4
+  double elasticity = 0;       // of merge easgd; 0: 0.9
+  double compensation = 0;
   bool stale_lr = false;
   std::string non_finite = "skip";  // skip, fatal or apply
   bool freeze_pace = false;
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
+  std::string resume_servers{};           // what ServerReplica::save() left; in programs alone
   std::string buffers = "local";          // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce

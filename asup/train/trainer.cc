@@ -13,11 +13,10 @@ TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
         config.workers, job.size());
   Run run(job, config, display);
   run.begin();
-  if (run.setup().server)
-    train_by_leases(run, job, stop_asked);
-  else
-    train_in_step(run, stop_asked);
-  return run.end();
+  const TrainEnd end =
+      run.setup().server ? train_by_leases(run, job, stop_asked) : train_in_step(run, stop_asked);
+  run.tell(&Observer::ended, end.summary);
+  return end;
 }
 
 }  // namespace asup::train

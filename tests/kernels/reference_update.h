@@ -81,6 +81,9 @@ inline void update(const Rule& rule, const UpdateStep& step, Parameter& p, doubl
       return lars_update(rule, step, p, g);
     case Rule::Kind::asup:
       return asup_update(rule, step, p, g);
+    case Rule::Kind::merge:
+      p.w += step.lr * (g - p.w);
+      return;
   }
 }
 

@@ -66,7 +66,7 @@ std::string refusal(std::string_view text) {
 TEST(ParseRule, RefusesNonsense) {
   EXPECT_EQ(refusal("adaam eps=1"),
             "update rule: there is no 'adaam'; did you mean 'adam'?; there are sgd, momentum, "
-            "nesterov, rmsprop, adam, adamw, lars, asup");
+            "nesterov, rmsprop, adam, adamw, lars, asup, merge");
   EXPECT_EQ(refusal("sgd"), "update rule sgd: '' stands where weight_decay=… was expected");
   EXPECT_EQ(refusal("sgd weight_decay"),
             "update rule sgd: 'weight_decay' stands where weight_decay=… was expected");

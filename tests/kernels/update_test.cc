@@ -41,6 +41,7 @@ const Rule kRules[] = {
     {.kind = Kind::lars, .momentum = 0.9, .weight_decay = 0.01},
     {.kind = Kind::asup, .momentum = 0.9},
     {.kind = Kind::asup, .momentum = 0.7, .weight_decay = 0.01, .alpha = 0.9, .eps = 1e-3},
+    {.kind = Kind::merge},
 };
 
 Floats random_floats(std::size_t count, std::uint64_t seed) {

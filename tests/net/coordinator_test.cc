@@ -347,6 +347,21 @@ TEST_F(CoordinatorTest, ALossBeforeAnybodyWatchesIsNotForgotten) {
   survivor.leave();
 }
 
+// As under a launcher that starts again what has died.
+TEST_F(CoordinatorTest, WhoComesBackIsToldThatTheJobGoesOnWithoutIt) {
+  MemberProcess victim(join_options(1, 2, ""));
+  Coordinator coordinator(options(2));
+  victim.start(coordinator.address());
+  Membership survivor = join(0, 2, coordinator.address()).get();
+  victim.signal(SIGKILL);
+  ASSERT_EQ(lost_.wait(1).size(), 1u);
+  EXPECT_THAT(
+      thrown<BadInput>(join(1, 2, coordinator.address())),
+      AllOf(HasSubstr(fmt::format("cannot take the place of rank 1 (pid {} ", victim.pid())),
+            HasSubstr("resume from its last checkpoint")));
+  survivor.leave();
+}
+
 TEST_F(CoordinatorTest, AStoppedMemberIsLateNotLost) {
   MemberProcess sleeper(join_options(1, 2, ""));
   CoordinatorOptions strict = options(2);

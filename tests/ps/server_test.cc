@@ -163,12 +163,15 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
     const std::vector<float> gradient(5000, 1.0f);
     client.arrive();
     for (;;) {
+      const Release known = client.wait_for_release();  // before the parameters
       const Release release = client.wait();
+      EXPECT_EQ(std::tuple(known.next, known.step, known.begin),
+                std::tuple(release.next, release.step, release.begin));
       const std::lock_guard lock(mutex);
       if (release.next == Release::Next::end) break;
       if (release.next == Release::Next::fence) {
         at_fence[release.step].insert(client.parameters()[17]);
-        client.arrive();
+        client.arrive({0, 1, 2});
         continue;
       }
       for (std::uint64_t i = release.begin; i < release.end; ++i)

@@ -32,6 +32,26 @@ const ReplicaWay kServer{
 INSTANTIATE_TEST_SUITE_P(Server, ReplicaConformance, ::testing::ValuesIn(replica_cases(kServer)),
                          name_of_case);
 
+// Workers step by themselves, each with an optimizer of its own, and are averaged.
+const ReplicaWay kMerge{
+    .name = "merge",
+    .run =
+        [](int ranks, LinkKind links, const std::function<void(const Trainee&)>& body) {
+          train_with_servers(ranks, 2, links, [&](const ServerStage& stage) {
+            body({stage.rank, [&](auto& module, auto& optimizer) {
+                    return stage.make(module, optimizer, {.merge = Merge::mean});
+                  }});
+          });
+        },
+    .follows_one_process = false};
+
+// Of three, the mean of equal numbers may be another by its last bit.
+INSTANTIATE_TEST_SUITE_P(Merge, ReplicaConformance,
+                         ::testing::Values(ReplicaCase{kMerge, LinkKind::inproc, 1},
+                                           ReplicaCase{kMerge, LinkKind::shm, 2},
+                                           ReplicaCase{kMerge, LinkKind::tcp, 4}),
+                         name_of_case);
+
 torch::optim::SGD sgd(torch::nn::Module& module, double lr = 0.05) {
   return torch::optim::SGD(module.parameters(), torch::optim::SGDOptions(lr));
 }
@@ -339,7 +359,7 @@ TEST(ServerReplica, LeasesFencesAndFiles) {
       replica->save(folder.file("step-4"));
     }
     stage.workers.barrier().or_throw();
-    replica->arrive();
+    replica->arrive({0, 1});
     while (replica->release().next == Next::lease) lease(model, optimizer, *replica);
     EXPECT_EQ(replica->release().next, Next::end);
     replica->check_equal();

@@ -56,6 +56,16 @@ TEST(Strategy, IsSettled) {
   EXPECT_TRUE(usual.survives_loss());
   const Strategy bounded = Strategy{.sync = "server", .pace = "ssp"}.settled();
   EXPECT_EQ(bounded.staleness, 4);
+  const Strategy elastic = Strategy{.sync = "server", .merge = "easgd"}.settled();
+  EXPECT_EQ(elastic.every, 4);
+  EXPECT_EQ(elastic.elasticity, 0.9);
+  EXPECT_THAT(message_of<BadInput>([] { Strategy{.sync = "server", .every = 8}.settled(); }),
+              HasSubstr("every = 8 has no effect: merge is none"));
+  EXPECT_THAT(
+      message_of<BadInput>([] {
+        Strategy{.sync = "server", .pace = "asp", .merge = "mean", .compensation = 1}.settled();
+      }),
+      HasSubstr("compensation = 1 has no effect: merge is mean"));
   const Strategy adaptive = Strategy{.sync = "asup"}.settled();
   EXPECT_EQ(adaptive.sync, "server");
   EXPECT_EQ(adaptive.pace, "adaptive");
@@ -96,6 +106,7 @@ TEST(Distribute, TakesReferencesHoldersAndSharedPointers) {
       EXPECT_TRUE(torch::allclose(linear->weight, alone->weight, 1e-6, 1e-7));
       EXPECT_EQ(replica->stats().steps, 1u);
       replica->check_equal();
+      EXPECT_EQ(replica->servers(), nullptr);
     };
     // Rank 0's weights become everybody's.
     const auto fresh = [&] { return row(job.rank() == 0 ? first : torch::zeros({1, 3})); };
@@ -129,6 +140,44 @@ TEST(Distribute, ThroughServers) {
   run_ranks(3, net::LinkKind::shm, body, 1);
 }
 
+// A program keeps what its servers have, momentum too, and another run goes on with it.
+TEST(Distribute, ProgramsSaveAndReportThroughServers) {
+  const TemporaryFolder folder;
+  const auto data = torch::arange(24, torch::kFloat32).view({8, 3}) / 24;
+  const auto train = [&](Job& job, const Strategy& strategy, int steps, const auto& then) {
+    if (job.is_server()) return ps::serve(job);
+    auto model = row(torch::tensor({{0.5F, -1.0F, 2.0F}}));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    const auto replica = distribute(job, model, optimizer, strategy);
+    ServerReplica* servers = replica->servers();
+    ASSERT_NE(servers, nullptr);
+    for (int step = 1; step <= steps; ++step) {
+      optimizer.zero_grad();
+      model->forward(data.narrow(0, job.rank() * 4, 4)).square().mean().backward();
+      replica->step();
+      if (job.rank() == 0) then(*servers, step, model->weight);
+    }
+  };
+  torch::Tensor whole, resumed;
+  std::string report;
+  const auto first = [&](Job& job) {
+    train(job, {.sync = "server"}, 3, [&](ServerReplica& servers, int step, const auto& weight) {
+      if (step == 2) servers.save(folder.file("step-2"));
+      if (step == 3) report = servers.report();
+      whole = weight.detach().clone();
+    });
+  };
+  run_ranks(3, net::LinkKind::shm, first, 1);
+  EXPECT_THAT(report, HasSubstr("\"updates\":3"));
+  const auto second = [&](Job& job) {
+    const Strategy strategy{.sync = "server", .resume_servers = folder.file("step-2")};
+    train(job, strategy, 1,
+          [&](ServerReplica&, int, const auto& weight) { resumed = weight.detach().clone(); });
+  };
+  run_ranks(3, net::LinkKind::tcp, second, 1);
+  EXPECT_TRUE(torch::equal(whole, resumed));
+}
+
 TEST(Distribute, RefusesAStrategyThatCannotWork) {
   run_ranks(1, net::LinkKind::inproc, [](Job& job) {
     torch::nn::Linear model(3, 1);
@@ -139,6 +188,7 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("not available in this version"));
     EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
     EXPECT_THAT(refusal({.pace = "asp"}), HasSubstr("pace = asp has no effect"));
+    EXPECT_THAT(refusal({.resume_servers = "x"}), HasSubstr("resume_servers = x has no effect"));
     EXPECT_THAT(refusal({.bucket_mb = 0}), HasSubstr("bucket-mb"));
     EXPECT_THAT(refusal({.algorithm = "spiral"}), HasSubstr("spiral"));
   });

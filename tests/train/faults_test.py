@@ -52,6 +52,10 @@ class BadInput(Case):
         with open(self.path("file")) as file:
             self.assertEqual(file.read(), "precious")
 
+    def test_what_only_workers_find(self):
+        self.assertIn("all_reduce has no algorithm 'star'",
+                      self.refused("train", *SMALL, "--workers=2", "--algorithm=star"))
+
     def test_a_config_is_run_again_from_its_run_folder(self):
         first = self.train("first", "--steps=5", "--workers=2")
         self.call("train", f"--config={first.path('config.toml')}", "--out=second")

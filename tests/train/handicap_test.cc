@@ -1,8 +1,14 @@
 #include "asup/train/handicap.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "asup/base/error.h"
+#include "asup/base/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace asup::train {
@@ -32,11 +38,36 @@ TEST(Handicap, SleepsAsLongAsABatchShouldTake) {
   EXPECT_GE(seconds_since(start), 0.04);
 }
 
+char state_of(pid_t process) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", process));
+  return stat.at(stat.rfind(')') + 2);
+}
+
+// A process that halts itself, and then ends well.
+TEST(Handicap, HaltsAndGoesOn) {
+  const pid_t process = fork();
+  if (process == 0) {
+    Handicap handicap = handicap_of("sample_ms=1 halt=3:50:10:0:0.5");
+    for (int batch = 0; batch < 3; ++batch) handicap.before_batch(100, 0);
+    handicap.before_batch(1, 0.5);
+    _exit(0);
+  }
+  bool was_halted = false;
+  int status = -1;
+  while (waitpid(process, &status, WNOHANG) == 0) {
+    was_halted = was_halted || state_of(process) == 'T';
+    std::this_thread::sleep_for(Seconds(0.001));
+  }
+  EXPECT_TRUE(was_halted);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Handicap, WordsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(message_of<BadInput>([] { handicap_of("speed=3"); }), HasSubstr("'speed=3'"));
   EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1:x"); }), HasSubstr("'x' is no number"));
   EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1"); }), HasSubstr("needs 2 to 4"));
   EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1:4:0.2"); }), HasSubstr("no end"));
+  EXPECT_THAT(message_of<BadInput>([] { handicap_of("halt=1:0:5"); }), HasSubstr("above 0"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -135,6 +136,23 @@ class Case(unittest.TestCase):
                 continue
             if self.place in line and pid != os.getpid() and state != "Z":
                 found.append((pid, line))
+        return found
+
+    def members(self):
+        """Pids of the test's workers and servers: {"rank 0": …, "server 0": …}."""
+        found = {}
+        for pid, _ in self.processes():
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                text = b"\0" + file.read() + b"\0"
+            server = re.search(rb"\0ASUP_SERVER_RANK=(\d+)\0", text)
+            rank = re.search(rb"\0ASUP_RANK=(\d+)\0", text)
+            if server:
+                name = f"server {int(server[1])}"
+            elif rank:
+                name = f"rank {int(rank[1])}"
+            else:
+                continue
+            found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
         return found
 
     def check_nothing_left(self):

@@ -2,8 +2,8 @@
 
 import json
 import os
-import re
 import signal
+import time
 import unittest
 
 from harness import SMALL, Case, Run
@@ -18,22 +18,20 @@ PACES = {
 
 
 class Server(Case):
-    def members(self):
-        """Pids of the test's workers and servers: {"rank 0": …, "server 0": …}."""
-        found = {}
-        for pid, _ in self.processes():
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                text = b"\0" + file.read() + b"\0"
-            server = re.search(rb"\0ASUP_SERVER_RANK=(\d+)\0", text)
-            rank = re.search(rb"\0ASUP_RANK=(\d+)\0", text)
-            if server:
-                name = f"server {int(server[1])}"
-            elif rank:
-                name = f"rank {int(rank[1])}"
-            else:
-                continue
-            found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
-        return found
+    def wait_for_member(self, name, process):
+        deadline = time.monotonic() + 60
+        while name not in self.members():
+            self.assertIsNone(process.poll(), "the run ended too early")
+            self.assertLess(time.monotonic(), deadline, f"{name} did not come")
+            time.sleep(0.02)
+        return self.members()[name]
+
+    def wait_for_content(self, path, process):
+        """Looks as often as it can: what is waited for is soon over."""
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if os.path.exists(path) and os.path.getsize(path) > 0:
+                return
 
     # An epoch has 17 steps, the last of them with 16 samples.
     def test_every_pace_trains_on_all_samples(self):
@@ -116,6 +114,30 @@ class Server(Case):
                                  [True, False, True])
                 self.assertEqual(server["samples"], 16000)
 
+    # The files of a run's only fence show how far rank 0 is. Rank 2 is halted there, wherever it is
+    # by then, so that the others come to wait for it, and then dies.
+    def test_a_worker_lost_while_a_run_ends_is_done_without(self):
+        for sign in ("metrics.jsonl", "evaluation.json", "checkpoints/step-00000017.asup",
+                     "summary.json"):
+            with self.subTest(sign=sign):
+                run = Run(self.path(os.path.basename(sign)))
+                process = self.start("train", *SMALL, "--sync=server", "--workers=3", "--steps=17",
+                                     "--timeout=50", f"--out={run.folder}")
+                victim = self.wait_for_member("rank 2", process)
+                self.wait_for_content(run.path(sign), process)
+                for number in (signal.SIGSTOP, signal.SIGKILL):
+                    try:
+                        os.kill(victim, number)
+                    except ProcessLookupError:
+                        break  # it was done
+                    time.sleep(0.1)
+                _, err = process.communicate(timeout=40)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertTrue(run.summary["finished"])
+                self.assertEqual(len(run.losses), 17)
+                self.assertEqual(run.summary["server"]["samples"], 400)
+                self.assertEqual(len(run.checkpoints), 1)
+
     def test_a_lost_server_ends_the_job(self):
         run = Run(self.path("run"))
         process = self.start("train", *SMALL, "--sync=asup", "--servers=2", "--workers=2",
@@ -147,6 +169,39 @@ class Server(Case):
         done = self.call("train", *SMALL, *SERVER, "--lr=1000", f"--out={self.path('run')}",
                          status=1)
         self.assertIn("training has diverged", done.stderr.strip().splitlines()[-1])
+
+    # 17 steps in rounds of 4 are 5 rounds, of which the last is the short last step.
+    def test_workers_may_train_by_themselves_and_merge(self):
+        for merge, pace, *more in (("easgd", "bsp"), ("easgd", "asp", "--servers=2"),
+                                   ("mean", "bsp", "--every=17"), ("mean", "adaptive")):
+            with self.subTest(merge=merge, pace=pace):
+                run = self.train(f"{merge}-{pace}", "--sync=server", "--workers=2", "--epochs=6",
+                                 f"--pace={pace}", f"--merge={merge}", *more)
+                server = run.summary["server"]
+                self.assertEqual(server["samples"] + server["samples_dropped"], 2400)
+                if pace == "bsp":
+                    self.assertEqual(server["updates"], 30 if merge == "easgd" else 6)
+                self.assertEqual(len(run.losses), 102)
+                self.assertLess(sum(run.losses[-17:]), 0.7 * sum(run.losses[:17]))
+
+    def test_a_merged_run_that_was_stopped_ends_as_one_that_was_not(self):
+        flags = [*SERVER, "--merge=easgd", "--optimizer=adam", "--remainder=drop", "--steps=32",
+                 "--checkpoint-every=4"]
+        whole = self.train("whole", *flags)
+        often = self.train("often", *flags, "--eval-every=4")
+        self.assertEqual(often.sha, whole.sha)
+        parts = self.train("parts", *flags, "--stop-at=12")
+        self.call("train", f"--resume={parts.folder}")
+        self.assertEqual(parts.sha, whole.sha)
+        self.assertIn("all meet after step 7, for a test, a checkpoint or the end, but",
+                      self.refused("train", *SMALL, *flags, "--stop-at=7",
+                                   f"--out={self.path('run')}"))
+
+    # How a model is cut up is known in workers alone.
+    def test_bad_input_that_workers_find_is_bad_input(self):
+        last = self.refused("train", *SMALL, *SERVER, "--optimizer=lars", "--servers=7",
+                            f"--out={self.path('run')}")
+        self.assertIn("7 servers are more than the model can use", last)
 
     def test_parameters_may_stay_on_their_worker(self):
         flags = [*SERVER, "--model=cnn", "--width=4", "--checkpoint-every=20"]

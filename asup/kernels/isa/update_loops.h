@@ -8,6 +8,7 @@
 #include "asup/kernels/update/adamw.h"
 #include "asup/kernels/update/asup.h"
 #include "asup/kernels/update/lars.h"
+#include "asup/kernels/update/merge.h"
 #include "asup/kernels/update/momentum.h"
 #include "asup/kernels/update/nesterov.h"
 #include "asup/kernels/update/rmsprop.h"
@@ -61,6 +62,8 @@ inline void with_formula(const Rule& rule, const UpdateStep& step, Visit visit) 
       return visit(Lars(rule, step));
     case Rule::Kind::asup:
       return visit(Asup(rule, step));
+    case Rule::Kind::merge:
+      return visit(Merge(rule, step));
   }
 }
 

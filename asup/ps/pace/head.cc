@@ -66,11 +66,12 @@ Decisions Head::pushed(const Push& push, double now) {
   return finish();
 }
 
-Decisions Head::passed_fence(int worker, double now) {
-  check(at_fence_.erase(worker) == 1, "worker {} is through a fence that it was not sent to",
-        worker);
+Decisions Head::passed_fence(int worker, const std::set<int>& met, double now) {
+  check(meeting_.contains(worker) && !back_.contains(worker),
+        "worker {} is through a fence that it was not sent to", worker);
   now_ = now;
-  if (at_fence_.empty()) ledger_->pass();
+  back_[worker] = met;
+  end_fence();
   return finish();
 }
 
@@ -82,7 +83,8 @@ Decisions Head::left(int worker, double now) {
   Account& account = this->account(worker);
   account.figures.is_here = false;
   account.pushes.clear();
-  if (at_fence_.erase(worker) == 1 && at_fence_.empty()) ledger_->pass();
+  back_.erase(worker);
+  if (meeting_.erase(worker) == 1) end_fence();
   const int returned = ledger_ ? ledger_->leaves(worker) : 0;
   const bool is_whole_step = options_.pace.kind == Kind::bsp && options_.pace.backup == 0;
   post(pacer_.left(worker, now, is_whole_step ? returned : 0));
@@ -242,11 +244,36 @@ bool Head::wake_one() {
 }
 
 void Head::go_to_fence() {
-  if (!at_fence_.empty() || !missing_.empty()) return;
-  for (const int worker : here_)
-    decisions_.push_back(
-        Release{worker, Release::To::fence, std::nullopt, ledger_->fence(), version_});
-  at_fence_ = here_;
+  if (!meeting_.empty() || !missing_.empty()) return;
+  meeting_ = here_;
+  for (const int worker : meeting_) send_to_fence(worker);
+}
+
+void Head::send_to_fence(int worker) {
+  decisions_.push_back(
+      Release{worker, Release::To::fence, std::nullopt, ledger_->fence(), version_});
+}
+
+// Whoever met one that is gone goes again at once: others may wait for it there, since they have
+// not ended the fence. Where all are back and did not all meet all, two of them have lost each
+// other: going again shows who goes on.
+void Head::end_fence() {
+  const bool are_all_back = back_.size() == meeting_.size();
+  const bool have_met = std::all_of(back_.begin(), back_.end(),
+                                    [&](const auto& one) { return one.second == meeting_; });
+  if (are_all_back && have_met) {
+    meeting_.clear();
+    back_.clear();
+    ledger_->pass();
+    return;
+  }
+  std::erase_if(back_, [&](const auto& one) {
+    const auto& [worker, met] = one;
+    const bool met_the_gone =
+        !std::includes(meeting_.begin(), meeting_.end(), met.begin(), met.end());
+    if (met_the_gone || are_all_back) send_to_fence(worker);
+    return met_the_gone || are_all_back;
+  });
 }
 
 void Head::go_to_end() {

@@ -8,12 +8,16 @@
 //   Head head({.workers = 4, .pace = {.kind = Kind::ssp}, .work = work});
 //   for each worker that has joined:  carry_out(head.arrived(worker, now));
 //   when all servers have a push:     carry_out(head.pushed(push, now));
-//   when a worker is through a fence: carry_out(head.passed_fence(worker, now));
+//   when a worker is through a fence: carry_out(head.passed_fence(worker, whom_it_met, now));
 //   when a worker is lost:            carry_out(head.left(worker, now));
 //   when head.wake() has come:        carry_out(head.tick(now));
 //
 // Nothing is released before all workers have arrived or left. After that, a worker may leave and
 // arrive again at any time; its pushes are then numbered from 0 again.
+//
+// A fence is passed when all who were sent there, and are still here, have met each other. Where
+// one is lost there, some may have ended it with the lost one and others without: they are sent
+// again.
 //
 // A worker is released when its push has been applied or dropped, with one exception: in bsp, where
 // a worker was lost, another is released once more in the same step to do what was lost, and its
@@ -95,7 +99,8 @@ class Head {
   Decisions arrived(int worker, double now);
   // needs: no refusal(). Throws JobFailed as Pacer::pushed() does.
   Decisions pushed(const Push& push, double now);
-  Decisions passed_fence(int worker, double now);
+  // `met`: the workers it ended the fence with, itself included.
+  Decisions passed_fence(int worker, const std::set<int>& met, double now);
   Decisions left(int worker, double now);
   // All are to meet at the end of the step that samples are leased from now. Without leases,
   // nothing.
@@ -109,7 +114,7 @@ class Head {
   std::optional<std::string> refusal(const Push& push) const;
 
   std::uint64_t version() const { return version_; }
-  bool is_at_fence() const { return !at_fence_.empty(); }  // some worker is
+  bool is_at_fence() const { return !meeting_.empty(); }  // some worker is
   bool has_ended() const { return has_ended_; }
   const Bounds& bounds() const { return pacer_.bounds(); }
   // Step that samples are leased from now; without leases, samples applied / B.
@@ -139,6 +144,8 @@ class Head {
   void carry_out(const Go& go);
   bool wake_one();
   void go_to_fence();
+  void send_to_fence(int worker);
+  void end_fence();
   void go_to_end();
   void expect(int worker);
   void adapt();
@@ -155,8 +162,9 @@ class Head {
   std::vector<Account> accounts_;  // by worker
   std::set<int> missing_;          // not yet arrived at the start
   std::set<int> here_;
-  std::set<int> resting_;   // here, but there is no lease for them now
-  std::set<int> at_fence_;  // released to it, not yet back
+  std::set<int> resting_;              // here, but there is no lease for them now
+  std::set<int> meeting_;              // sent to the fence, and still here
+  std::map<int, std::set<int>> back_;  // of those, who is back, and whom it met
   bool has_ended_ = false;
   std::size_t pushes_since_look_ = 0;  // of the controller
   std::uint64_t version_;              // after the updates that are decided so far

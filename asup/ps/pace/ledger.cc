@@ -52,6 +52,13 @@ void require_sense(const Work& work) {
           work.steps);
 }
 
+double step_weight(const Work& work, std::uint64_t step) {
+  const bool is_last = step % work.steps_per_epoch == work.steps_per_epoch - 1;
+  return is_last && work.last_batch > 0
+             ? static_cast<double>(work.batch) / static_cast<double>(work.last_batch)
+             : 1;
+}
+
 Ledger::Ledger(const Work& work, Dealing dealing, int workers)
     : work_((require_sense(work), work)),
       dealing_(dealing),

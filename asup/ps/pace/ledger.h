@@ -36,6 +36,10 @@ struct Work {
 // Throws BadInput.
 void require_sense(const Work& work);
 
+// By what a push's learning rate must be multiplied. Servers take a push for as much of a step as
+// it has samples of a whole batch; all of an epoch's shorter last batch is a step too.
+double step_weight(const Work& work, std::uint64_t step);
+
 // Samples [begin, end) of step `step`.
 struct Lease {
   std::uint64_t step = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 namespace asup::ps::pace {
 
@@ -72,10 +73,12 @@ bool Cluster::step(double until) {
 }
 
 void Cluster::pass_fence() {
-  for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
-    if (!workers_[worker].is_at_fence) continue;
-    workers_[worker].is_at_fence = false;
-    carry_out(head_.passed_fence(static_cast<int>(worker), now_));
+  std::set<int> met;
+  for (std::size_t worker = 0; worker < workers_.size(); ++worker)
+    if (workers_[worker].is_at_fence) met.insert(static_cast<int>(worker));
+  for (const int worker : met) {
+    workers_[static_cast<std::size_t>(worker)].is_at_fence = false;
+    carry_out(head_.passed_fence(worker, met, now_));
   }
 }
 

@@ -217,12 +217,82 @@ TEST(Head, OneThatIsLostAtAFenceDoesNotHoldIt) {
     EXPECT_EQ(release.version, 4u);
   }
   EXPECT_TRUE(head.is_at_fence());
-  EXPECT_TRUE(head.passed_fence(0, 2).empty());
-  EXPECT_THROW(head.passed_fence(0, 2), Error);
-  const Decisions after = head.left(1, 3);
+  EXPECT_TRUE(head.passed_fence(0, {0, 1}, 2).empty());
+  EXPECT_THROW(head.passed_fence(0, {0, 1}, 2), Error);
+  // Worker 1 may not have ended the fence: worker 0 is to end it without it.
+  const Decisions again = head.left(1, 3);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(std::get<Release>(again[0]).to, Release::To::fence);
+  EXPECT_EQ(std::get<Release>(again[0]).fence, 2u);
+  EXPECT_TRUE(head.is_at_fence());
+  const Decisions after = head.passed_fence(0, {0}, 4);
+  EXPECT_FALSE(head.is_at_fence());
   ASSERT_EQ(after.size(), 1u);
   EXPECT_EQ(std::get<Release>(after[0]).to, Release::To::work);
   EXPECT_EQ(std::get<Release>(after[0]).lease->step, 2u);
+}
+
+// Three workers at a fence.
+struct AtFence {
+  AtFence() : head(options()) {
+    for (int worker = 0; worker < 3; ++worker) head.arrived(worker, 0);
+    for (int worker = 0; worker < 3; ++worker) {
+      Push push;
+      push.worker = worker;
+      push.samples = 2;
+      last = head.pushed(push, 1);
+    }
+  }
+  static HeadOptions options() {
+    HeadOptions options = job(Kind::asp, 3, 4, 6);
+    options.work->fences = {1, 4};
+    return options;
+  }
+  static std::vector<int> sent(const Decisions& decisions) {
+    std::vector<int> workers;
+    for (const Decision& decision : decisions)
+      if (const auto* release = std::get_if<Release>(&decision);
+          release != nullptr && release->to == Release::To::fence)
+        workers.push_back(release->worker);
+    return workers;
+  }
+
+  Head head;
+  Decisions last;
+};
+
+// Worker 0 has ended it before worker 2 died, worker 1 has not and waits for worker 0.
+TEST(Head, WhoMetOneThatIsLostMeetsTheOthersAgain) {
+  AtFence at;
+  ASSERT_EQ(AtFence::sent(at.last), (std::vector{0, 1, 2}));
+  EXPECT_TRUE(at.head.passed_fence(0, {0, 1, 2}, 2).empty());
+  EXPECT_EQ(AtFence::sent(at.head.left(2, 3)), std::vector{0});
+  EXPECT_TRUE(at.head.passed_fence(1, {0, 1}, 4).empty());
+  const Decisions after = at.head.passed_fence(0, {0, 1}, 4);
+  EXPECT_EQ(AtFence::sent(after), std::vector<int>{});
+  EXPECT_EQ(after.size(), 2u);  // leases
+  EXPECT_FALSE(at.head.is_at_fence());
+}
+
+// The loss is heard of by the others first.
+TEST(Head, AFenceIsNotPassedBeforeTheHeadHearsOfTheLoss) {
+  AtFence at;
+  EXPECT_TRUE(at.head.passed_fence(0, {0, 1}, 2).empty());
+  EXPECT_TRUE(at.head.passed_fence(1, {0, 1}, 2).empty());
+  EXPECT_TRUE(at.head.is_at_fence());
+  EXPECT_EQ(at.head.left(2, 3).size(), 2u);
+  EXPECT_FALSE(at.head.is_at_fence());
+}
+
+// Worker 2 thinks that it has met all; the others went on without it.
+TEST(Head, WhereNotAllMetAllTheyAllMeetAgain) {
+  AtFence at;
+  EXPECT_TRUE(at.head.passed_fence(0, {0, 1}, 2).empty());
+  EXPECT_TRUE(at.head.passed_fence(2, {0, 1, 2}, 2).empty());
+  EXPECT_EQ(AtFence::sent(at.head.passed_fence(1, {0, 1}, 2)), (std::vector{0, 1, 2}));
+  EXPECT_TRUE(at.head.passed_fence(0, {0, 1}, 3).empty());
+  EXPECT_TRUE(at.head.passed_fence(1, {0, 1}, 3).empty());
+  EXPECT_EQ(at.head.left(2, 4).size(), 2u);
 }
 
 TEST(Head, PushesThatMakeNoSenseAreRefused) {

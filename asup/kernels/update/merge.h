@@ -1,0 +1,28 @@
+// Merging: what is pushed are parameters, not gradients, and the common ones move towards their
+// mean. S. Zhang, A. Choromanska and Y. LeCun, "Deep learning with elastic averaging SGD", NeurIPS
+// 2015, equation 6, with lr for the sum of the workers' moving rates.
+//
+//   w ← w + lr · (g − w)
+//
+// lr 1 makes them the mean. Values only; safe from any thread.
+#pragma once
+
+#include "asup/kernels/update/arithmetic.h"
+
+namespace asup::kernels {
+namespace {
+
+class Merge {
+ public:
+  static constexpr std::size_t kSlots = 0;
+
+  Merge(const Rule&, const UpdateStep& step) : lr_(as_float(step.lr)) {}
+
+  void apply(Floats g, Floats& w, Floats*) const { w += lr_ * (g - w); }
+
+ private:
+  float lr_;
+};
+
+}  // namespace
+}  // namespace asup::kernels

@@ -1,0 +1,28 @@
+"""Workers and servers need the memory that the documentation says."""
+
+import json
+import unittest
+
+from harness import Case
+
+
+class Memory(Case):
+    def test_every_case_needs_what_it_should(self):
+        self.call("bench", "memory", "--size=16M", "--json=rows.json")
+        with open(self.path("rows.json")) as file:
+            rows = json.load(file)
+        self.assertEqual({row["role"] for row in rows}, {"alone", "worker", "server"})
+        alone = {row["optimizer"]: row["bytes"] for row in rows if row["role"] == "alone"}
+        self.assertEqual(sorted(alone), ["adam", "momentum", "sgd"])
+        for row in rows:
+            with self.subTest(**row):
+                # A layer is an eighth of the model.
+                self.assertLess(abs(row["bytes"] - row["expected_bytes"]),
+                                0.2 * row["model_bytes"])
+                if row["role"] == "worker":
+                    self.assertLess(row["bytes"], alone[row["optimizer"]] +
+                                    1.2 * row["model_bytes"])
+
+
+if __name__ == "__main__":
+    unittest.main()
