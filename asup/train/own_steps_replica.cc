@@ -1,5 +1,6 @@
 #include "asup/train/own_steps_replica.h"
 
+#include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
 #include "asup/train/own_steps_strategy.h"
@@ -24,6 +25,18 @@ LocalOptions local_options(const Strategy& strategy, const std::string& learned,
   return options;
 }
 
+DilocoOptions diloco_options(const Strategy& strategy) {
+  DilocoOptions options;
+  options.every = steps_between_exchanges(strategy);
+  options.outer_lr = strategy.outer_lr;
+  options.outer_momentum = strategy.outer_momentum;
+  options.overlap = strategy.outer_overlap;
+  options.fragments = strategy.fragments;
+  options.in_bf16 = strategy.exchange_dtype == "bf16";
+  options.jitter = jitter(strategy);
+  return options;
+}
+
 GossipOptions gossip_options(const Strategy& strategy) {
   GossipOptions options;
   options.every = steps_between_exchanges(strategy);
@@ -37,6 +50,8 @@ GossipOptions gossip_options(const Strategy& strategy) {
 std::unique_ptr<Replica> make_own_steps_replica(
     Communicator& communicator, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
     const Strategy& strategy, const std::string& learned, const Progress& progress) {
+  if (strategy.sync == "diloco")
+    return make_diloco_replica(communicator, model, optimizer, diloco_options(strategy));
   if (strategy.sync == "gossip")
     return make_gossip_replica(communicator, model, optimizer, gossip_options(strategy));
   return make_local_replica(communicator, model, optimizer,

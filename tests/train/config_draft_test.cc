@@ -108,8 +108,8 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 TEST(Resolve, RefusesWhatCannotWork) {
   EXPECT_EQ(
       complaint([](auto& c) { c.sync = "adpsgd"; }),
-      "sync = adpsgd is not available in this version of asup; allreduce, server, asup, local "
-      "and gossip are.");
+      "sync = adpsgd is not available in this version of asup; allreduce, server, asup, local, "
+      "diloco and gossip are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -128,8 +128,10 @@ TEST(Resolve, FillsInWhereWorkersStepOnTheirOwn) {
   config.every = "auto";
   EXPECT_EQ(resolve(config).every, "auto");
   EXPECT_EQ(resolve(TrainConfig{}).every, "usual");
-  config.sync = "gossip";
   config.every = "usual";
+  config.sync = "diloco";
+  EXPECT_EQ(resolve(config).every, "100");
+  config.sync = "gossip";
   EXPECT_EQ(resolve(config).every, "1");
 }
 
@@ -161,6 +163,15 @@ TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
               StartsWith("every = auto is no number of steps"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.local_after = "4"; }),
               StartsWith("local-after = 4 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.every = "4", c.fragments = 5; }),
+              StartsWith("fragments = 5 cannot be exchanged one by one in every = 4 steps"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.outer_overlap = 100; }),
+              StartsWith("outer-overlap = 100 steps do not end before the next exchange"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.merge_state = "reset"; }),
+              StartsWith("merge-state = reset has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.outer_lr = 1; }), StartsWith("outer-lr = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.exchange_dtype = "bf16"; }),
+              StartsWith("exchange-dtype = bf16 has no effect: it is a choice of sync = diloco"));
   EXPECT_THAT(complaint([](auto& c) { c.graph = "exponential"; }),
               StartsWith("graph = exponential has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.pace = "asp"; }),
