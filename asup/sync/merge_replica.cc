@@ -22,9 +22,12 @@ class MergeReplica final : public ServerReplica {
   void step_alone() override;
   void finish_exchange() override {}  // gradients stay here: they may be read and clipped at once
   void set_sync(bool sync) override { sync_ = sync; }
+  void settle() override {}  // show_common() has what is common
   void average_buffers() override { settle_unshared(workers_, averaged_, options_.evaluate_with); }
   void check_equal() override;
   std::string learned() const override { return ""; }
+  std::vector<NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return true; }
   ReplicaStats stats() const override;
 
   void describe_batch(std::uint64_t samples, double loss) override;

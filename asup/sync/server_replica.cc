@@ -26,14 +26,17 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void step_alone() override;
   void finish_exchange() override;
   void set_sync(bool sync) override { collector_.set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override;
+  void settle() override {}  // at fences, workers have what the servers have
   void average_buffers() override {
     sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
   }
   void check_equal() override;
   std::string learned() const override { return ""; }
+  std::vector<sync::NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
   ReplicaStats stats() const override;
 
-  void describe_batch(std::uint64_t samples, double loss) override;
   const ps::Release& release() const override { return release_; }
   void arrive(const std::vector<int>& met) override;
   void when_released(std::function<void(const ps::Release&)> prepare) override {

@@ -25,6 +25,8 @@
 // takes their place. There is no optimizer state. So it needs no more than one process that trains
 // alone, but for the alignment of tensors and buckets.
 //
+// Without describe_batch(), the samples of a step are those of the lease and its loss is unknown.
+//
 // Used from the thread that trains; gradients leave on autograd's.
 #pragma once
 
@@ -72,10 +74,6 @@ struct ServerReplicaOptions {
 class ServerReplica : public Replica {
  public:
   ServerReplica* servers() override { return this; }
-
-  // What the next step() tells of its batch: samples, and the sum of their losses. Without it, the
-  // samples are those of the lease and the loss is unknown.
-  virtual void describe_batch(std::uint64_t samples, double loss) = 0;
 
   // With a merge: a step that is followed by others before the exchange. A lease is as many of them
   // as the caller likes, and the last is a step().

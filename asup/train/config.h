@@ -64,7 +64,6 @@ struct TrainConfig {
   std::int64_t staleness = 0;
   std::int64_t backup = 0;
   std::string merge = "none";
-  std::int64_t every = 0;
   double elasticity = 0;
   double compensation = 0;
   bool stale_lr = false;
@@ -72,6 +71,16 @@ struct TrainConfig {
   bool freeze_pace = false;
   std::string local_parameters;
   std::string evaluate_with = "average";
+  std::string every = "usual";
+  std::string local_after = "0";
+  std::string merge_state = "average";
+  std::string graph = "ring";
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  std::int64_t outer_overlap = 0;
+  std::int64_t fragments = 1;
+  std::string exchange_dtype = "f32";
+  double jitter_ms = 0;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

@@ -7,6 +7,7 @@
 #include "asup/ps/team.h"
 #include "asup/sync/all_reduce_replica.h"
 #include "asup/sync/sharing.h"
+#include "asup/train/own_steps_strategy.h"
 
 namespace asup {
 namespace {
@@ -33,9 +34,15 @@ class DistributedReplica final : public Replica {
   StepResult step() override { return replica_->step(); }
   void finish_exchange() override { replica_->finish_exchange(); }
   void set_sync(bool sync) override { replica_->set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override {
+    replica_->describe_batch(samples, loss);
+  }
+  void settle() override { replica_->settle(); }
   void average_buffers() override { replica_->average_buffers(); }
   void check_equal() override { replica_->check_equal(); }
   std::string learned() const override { return replica_->learned(); }
+  std::vector<sync::NamedTensor> state() const override { return replica_->state(); }
+  bool keeps_own_optimizer() const override { return replica_->keeps_own_optimizer(); }
   ReplicaStats stats() const override { return replica_->stats(); }
   ServerReplica* servers() override { return replica_->servers(); }
 
@@ -53,10 +60,8 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 
 std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer, const Strategy& chosen) {
+  chosen.require_available();
   const Strategy strategy = chosen.settled();
-  require(strategy.sync == "allreduce" || strategy.sync == "server",
-          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
-          strategy.sync);
   train::check_roles(job, strategy);
   auto control = train::make_communicator(job, strategy);
   if (strategy.needs_servers()) {
@@ -78,6 +83,9 @@ void check_roles(const Job& job, const Strategy& strategy) {
       "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
       "--servers 1",
       strategy.sync);
+  require(strategy.sync != "gossip" || job.size() > 1,
+          "sync = gossip averages models among neighbours, and this job has one worker: start it "
+          "with asup run -n 2, or say sync = allreduce");
   require(strategy.needs_servers() || job.servers() == 0,
           "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
           "it without servers",
@@ -104,7 +112,9 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
 
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
-                                      const std::string& learned) {
+                                      const std::string& learned, const Progress& progress) {
+  if (strategy.has_own_steps())
+    return make_own_steps_replica(communicator, model, optimizer, strategy, learned, progress);
   AllReduceOptions options;
   options.bucket_bytes = bucket_bytes(strategy);
   options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);
@@ -126,7 +136,7 @@ ServerReplicaOptions server_options(const Strategy& strategy) {
   options.merge = strategy.merge == "easgd"  ? Merge::easgd
                   : strategy.merge == "mean" ? Merge::mean
                                              : Merge::none;
-  options.every = strategy.every;
+  if (options.merge != Merge::none) options.every = steps_between_exchanges(strategy);
   options.elasticity = strategy.elasticity;
   options.compensation = strategy.compensation;
   options.local = sync::split_names(strategy.local_parameters);

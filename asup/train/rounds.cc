@@ -3,8 +3,18 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/train/own_steps_strategy.h"
+#include "asup/train/strategy.h"
 
 namespace asup::train {
+
+namespace {
+
+std::int64_t steps_of_round(const TrainConfig& config) {
+  return config.merge == "none" ? 1 : steps_between_exchanges(strategy_of(config));
+}
+
+}  // namespace
 
 std::int64_t Rounds::steps_after(std::int64_t rounds) const {
   const std::int64_t epochs = rounds / per_epoch(), rest = rounds % per_epoch();
@@ -23,7 +33,7 @@ std::int64_t Rounds::rounds_after(std::int64_t steps) const {
 }
 
 Rounds rounds_of(const TrainConfig& config, const RunLength& length) {
-  return {std::max<std::int64_t>(config.every, 1), length.steps_per_epoch};
+  return {steps_of_round(config), length.steps_per_epoch};
 }
 
 ps::pace::Work work_of(const TrainConfig& config, const RunLength& length,
@@ -35,7 +45,7 @@ ps::pace::Work work_of(const TrainConfig& config, const RunLength& length,
   ps::pace::Work work;
   work.steps = rounds_after(length.steps);
   work.first_step = rounds_after(first);
-  work.batch = static_cast<std::uint64_t>(config.batch * std::max<std::int64_t>(config.every, 1));
+  work.batch = static_cast<std::uint64_t>(config.batch * steps_of_round(config));
   work.steps_per_epoch = static_cast<std::uint64_t>(rounds.per_epoch());
   std::uint64_t last = 0;
   for (std::int64_t step = rounds.steps_after(rounds.per_epoch() - 1);

@@ -8,34 +8,28 @@
 
 #include "asup/base/error.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/own_steps_strategy.h"
 #include "asup/train/settings.h"
+#include "asup/train/strategy_checks.h"
 
 namespace asup {
 namespace {
 
-constexpr std::array<std::string_view, 17> kKeys{
-    "sync",          "pace",         "staleness", "backup",     "merge",       "every",
-    "elasticity",    "compensation", "stale-lr",  "non-finite", "freeze-pace", "local-parameters",
-    "evaluate-with", "buffers",      "bucket-mb", "algorithm",  "timeout"};
+constexpr std::array kKeys = std::to_array<std::string_view>(
+    {"sync",           "pace",           "staleness",        "backup",
+     "merge",          "elasticity",     "compensation",     "stale-lr",
+     "non-finite",     "freeze-pace",    "local-parameters", "evaluate-with",
+     "every",          "local-after",    "merge-state",      "graph",
+     "outer-lr",       "outer-momentum", "outer-overlap",    "fragments",
+     "exchange-dtype", "jitter-ms",      "buffers",          "bucket-mb",
+     "algorithm",      "timeout"});
 
 constexpr std::int64_t kUsualStaleness = 4;
-constexpr std::int64_t kUsualEvery = 4;
+constexpr const char* kUsualEvery = "4";
 constexpr double kUsualElasticity = 0.9;  // as Zhang et al. (2015) have it
 
-// A choice that would do nothing is a mistake that somebody should hear of.
-template <typename T>
-void unused(std::string_view name, T Strategy::*member, const Strategy& strategy,
-            const std::string& because) {
-  require(strategy.*member == Strategy{}.*member, "{} = {} has no effect: {}. Leave it out.", name,
-          strategy.*member, because);
-}
-
-template <std::size_t count>
-void require_one_of(std::string_view name, const std::string& value,
-                    const std::array<const char*, count>& values) {
-  require(std::find(values.begin(), values.end(), value) != values.end(), "{} = '{}' is none of {}",
-          name, value, fmt::join(values, ", "));
-}
+using train::require_one_of;
+using train::require_unused;
 
 void settle_pace(Strategy& strategy) {
   if (strategy.pace == "auto") strategy.pace = "bsp";
@@ -44,34 +38,38 @@ void settle_pace(Strategy& strategy) {
           "staleness = {} and backup = {} cannot be below 0", strategy.staleness, strategy.backup);
   const auto because = fmt::format("the pace is {}", strategy.pace);
   if (strategy.pace != "ssp")
-    unused("staleness", &Strategy::staleness, strategy, because + ", not ssp");
+    require_unused("staleness", &Strategy::staleness, strategy, because + ", not ssp");
   else if (strategy.staleness == 0)
     strategy.staleness = kUsualStaleness;
-  if (strategy.pace != "bsp") unused("backup", &Strategy::backup, strategy, because + ", not bsp");
+  if (strategy.pace != "bsp")
+    require_unused("backup", &Strategy::backup, strategy, because + ", not bsp");
   if (strategy.pace != "adaptive")
-    unused("freeze-pace", &Strategy::freeze_pace, strategy, because + ", not adaptive");
+    require_unused("freeze-pace", &Strategy::freeze_pace, strategy, because + ", not adaptive");
   if (strategy.pace == "bsp") {
-    unused("compensation", &Strategy::compensation, strategy, because + ": no gradient is late");
-    unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradient is late");
+    require_unused("compensation", &Strategy::compensation, strategy,
+                   because + ": no gradient is late");
+    require_unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradient is late");
   }
 }
 
 void settle_merge(Strategy& strategy) {
   require_one_of("merge", strategy.merge, std::array{"none", "easgd", "mean"});
-  require(strategy.every >= 0, "every = {} cannot be below 0", strategy.every);
   require(strategy.elasticity >= 0 && strategy.elasticity <= 1,
           "elasticity = {} is out of range (allowed: 0 … 1)", strategy.elasticity);
   const auto because = fmt::format("merge is {}", strategy.merge);
   if (strategy.merge != "easgd")
-    unused("elasticity", &Strategy::elasticity, strategy, because + ", not easgd");
+    require_unused("elasticity", &Strategy::elasticity, strategy, because + ", not easgd");
   else if (strategy.elasticity == 0)
     strategy.elasticity = kUsualElasticity;
   if (strategy.merge == "none")
-    return unused("every", &Strategy::every, strategy,
-                  because + ": gradients are exchanged at every step");
-  if (strategy.every == 0) strategy.every = kUsualEvery;
-  unused("compensation", &Strategy::compensation, strategy, because + ": no gradients are pushed");
-  unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradients are pushed");
+    return require_unused("every", &Strategy::every, strategy,
+                          because + ": gradients are exchanged at every step");
+  if (strategy.every == Strategy{}.every) strategy.every = kUsualEvery;
+  require(strategy.every != "auto" && train::steps_between_exchanges(strategy) > 0,
+          "every = auto is of sync = local; a merge through servers takes a number of steps");
+  require_unused("compensation", &Strategy::compensation, strategy,
+                 because + ": no gradients are pushed");
+  require_unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradients are pushed");
 }
 
 // What servers do, and what others do that there is no need for with servers.
@@ -81,26 +79,27 @@ void settle_server(Strategy& strategy) {
   require(strategy.compensation >= 0, "compensation = {} cannot be below 0", strategy.compensation);
   require_one_of("non-finite", strategy.non_finite, std::array{"skip", "fatal", "apply"});
   require_one_of("evaluate-with", strategy.evaluate_with, std::array{"average", "first", "own"});
-  unused("buffers", &Strategy::buffers, strategy,
-         "with servers, statistics stay on their worker; evaluate-with says whose a test takes");
-  unused("algorithm", &Strategy::algorithm, strategy, "with servers there is no all-reduce");
+  require_unused(
+      "buffers", &Strategy::buffers, strategy,
+      "with servers, statistics stay on their worker; evaluate-with says whose a test takes");
+  require_unused("algorithm", &Strategy::algorithm, strategy,
+                 "with servers there is no all-reduce");
 }
 
 void refuse_server_choices(const Strategy& strategy) {
   const auto because = fmt::format("sync = {} has no servers, whose it is", strategy.sync);
-  unused("pace", &Strategy::pace, strategy, because);
-  unused("staleness", &Strategy::staleness, strategy, because);
-  unused("backup", &Strategy::backup, strategy, because);
-  unused("merge", &Strategy::merge, strategy, because);
-  unused("every", &Strategy::every, strategy, because);
-  unused("elasticity", &Strategy::elasticity, strategy, because);
-  unused("compensation", &Strategy::compensation, strategy, because);
-  unused("stale-lr", &Strategy::stale_lr, strategy, because);
-  unused("non-finite", &Strategy::non_finite, strategy, because);
-  unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
-  unused("local-parameters", &Strategy::local_parameters, strategy, because);
-  unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
-  unused("resume_servers", &Strategy::resume_servers, strategy, because);
+  require_unused("pace", &Strategy::pace, strategy, because);
+  require_unused("staleness", &Strategy::staleness, strategy, because);
+  require_unused("backup", &Strategy::backup, strategy, because);
+  require_unused("merge", &Strategy::merge, strategy, because);
+  require_unused("elasticity", &Strategy::elasticity, strategy, because);
+  require_unused("compensation", &Strategy::compensation, strategy, because);
+  require_unused("stale-lr", &Strategy::stale_lr, strategy, because);
+  require_unused("non-finite", &Strategy::non_finite, strategy, because);
+  require_unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
+  require_unused("local-parameters", &Strategy::local_parameters, strategy, because);
+  require_unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
+  require_unused("resume_servers", &Strategy::resume_servers, strategy, because);
 }
 
 // "bucket-mb" is ASUP_BUCKET_MB.
@@ -153,7 +152,18 @@ Strategy Strategy::settled() const {
     settle_server(strategy);
   else
     refuse_server_choices(strategy);
+  if (strategy.has_own_steps())
+    train::settle_own_steps(strategy);
+  else
+    train::refuse_own_steps_choices(strategy);
   return strategy;
+}
+
+void Strategy::require_available() const {
+  require(sync == "allreduce" || needs_servers() || has_own_steps(),
+          "sync = {} is not available in this version of asup; allreduce, server, asup, local, "
+          "diloco and gossip are.",
+          sync);
 }
 
 namespace train {
@@ -165,7 +175,6 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.staleness = config.staleness;
   strategy.backup = config.backup;
   strategy.merge = config.merge;
-  strategy.every = config.every;
   strategy.elasticity = config.elasticity;
   strategy.compensation = config.compensation;
   strategy.stale_lr = config.stale_lr;
@@ -173,15 +182,22 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.freeze_pace = config.freeze_pace;
   strategy.local_parameters = config.local_parameters;
   strategy.evaluate_with = config.evaluate_with;
+  strategy.every = config.every;
+  strategy.local_after = config.local_after;
+  strategy.merge_state = config.merge_state;
+  strategy.graph = config.graph;
+  strategy.outer_lr = config.outer_lr;
+  strategy.outer_momentum = config.outer_momentum;
+  strategy.outer_overlap = config.outer_overlap;
+  strategy.fragments = config.fragments;
+  strategy.exchange_dtype = config.exchange_dtype;
+  strategy.jitter_ms = config.jitter_ms;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;
   strategy.algorithm = config.algorithm;
   strategy.timeout = Seconds(config.timeout);
-  strategy = strategy.settled();
-  require(strategy.sync == "allreduce" || strategy.sync == "server",
-          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
-          config.sync);
-  return strategy;
+  strategy.require_available();
+  return strategy.settled();
 }
 
 }  // namespace train

@@ -17,7 +17,6 @@ struct Strategy {
   std::int64_t staleness = 0;  // of pace ssp; 0: 4
   std::int64_t backup = 0;     // workers that pace bsp does not wait for
   std::string merge = "none";  // of sync server, as are the following: none, easgd or mean
-  std::int64_t every = 0;      // of a merge; 0: 4
   double elasticity = 0;       // of merge easgd; 0: 0.9
   double compensation = 0;
   bool stale_lr = false;
@@ -26,7 +25,17 @@ struct Strategy {
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
   std::string resume_servers{};           // what ServerReplica::save() left; in programs alone
-  std::string buffers = "local";          // local, broadcast or average
+  std::string every = "usual";            // steps between exchanges of models; auto, usual
+  std::string local_after = "0";          // of sync local: steps, or a share of the run: 30%
+  std::string merge_state = "average";    // of sync local: average, keep or reset
+  std::string graph = "ring";             // of sync gossip: ring or exponential
+  double outer_lr = 0.7;                  // of sync diloco, as are the following
+  double outer_momentum = 0.9;
+  std::int64_t outer_overlap = 0;  // steps
+  std::int64_t fragments = 1;
+  std::string exchange_dtype = "f32";  // f32 or bf16
+  double jitter_ms = 0;                // of all ways in which workers step on their own
+  std::string buffers = "local";       // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
@@ -40,7 +49,12 @@ struct Strategy {
   // for choices that do not go together.
   Strategy settled() const;
 
+  // Throws BadInput for a way of staying in step that this version does not have.
+  void require_available() const;
+
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
+  // Workers step on their own, and exchange models instead of gradients.
+  bool has_own_steps() const { return sync == "local" || sync == "diloco" || sync == "gossip"; }
   // The others go on when a worker is lost.
   bool survives_loss() const { return needs_servers(); }
 };
