@@ -120,7 +120,7 @@ void warm_up() {
 Strategy strategy_of(const Case& one) {
   Strategy strategy{.sync = "server", .pace = "asp"};
   strategy.merge = one.merge;
-  if (one.merge != "none") strategy.every = 1;
+  if (one.merge != "none") strategy.every = "1";
   strategy.compensation = one.compensation;
   return strategy;
 }

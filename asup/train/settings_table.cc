@@ -61,7 +61,7 @@ const std::vector<Setting>& table() {
       {"freeze-pace", "Workers", &C::freeze_pace, "an adaptive pace keeps its first choice, for experiments"},
       {"local-parameters", "Workers", &C::local_parameters, "sync server: parameters that each worker trains for itself, a,b: names, or what they begin with and a dot", {}, {}, Scope::fixed},
       {"evaluate-with", "Workers", &C::evaluate_with, "sync server: whose statistics and local parameters a test takes: the average, rank 0's, each worker's own", {}, {"average", "first", "own"}},
-      {"every", "Workers", &C::every, "sync local, diloco, gossip, and merge: steps between two exchanges of models; auto: as the loss and the learning rate allow (local); usual: 8 for local, 100 for diloco, 1 for gossip, 4 for merge", {1, 1e9}, {"usual", "auto"}, Scope::fixed},
+      {"every", "Workers", &C::every, "sync local, diloco, gossip, and merge: steps between two exchanges of models; auto: as the loss and the learning rate allow (local); usual: 8 for local, 100 for diloco, 1 for gossip, 4 for merge", {1, 1e9}, {"usual", "auto"}},
       {"local-after", "Workers", &C::local_after, "sync local: models are averaged after every step at first, for so many steps or such a share of the run, like 30%", kCountOrZero},
       {"merge-state", "Workers", &C::merge_state, "sync local: the optimizer's state is averaged with the models, kept by each worker, or reset", {}, {"average", "keep", "reset"}},
       {"graph", "Workers", &C::graph, "sync gossip: models are averaged with both neighbours on a ring, or with one worker 1, 2, 4, … places on, by turns (exponential)", {}, {"ring", "exponential"}},

@@ -33,7 +33,8 @@ struct Leases {
     config.batch = 12;
     config.workers = 2;
     config.merge = merge;
-    config.every = merge == "none" ? 0 : 3;
+    config.sync = "server";
+    if (merge != "none") config.every = "3";
     return config;
   }
 

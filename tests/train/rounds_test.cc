@@ -28,7 +28,9 @@ TEST(Rounds, AnEpochEndsWithAShorterOne) {
 TEST(Rounds, TheWorkIsDealtOutInRounds) {
   TrainConfig config;
   config.batch = 12;
-  config.every = 2;
+  config.sync = "server";
+  config.merge = "mean";
+  config.every = "2";
   config.epochs = 2;
   config.checkpoint_every = {Every::Kind::never, 0};
   const data::ShardedBatches batches(100, 0, 0, 2, 12, data::Remainder::keep);
