@@ -58,6 +58,7 @@ class LeaseLoop {
   bool is_new_ = false;  // steps were done before it; else somebody asked for one after the last
   bool wants_test_ = false, wants_checkpoint_ = false;  // for the end of the run
   int duties_done_ = 0;                                 // of hold_fence(), here
+  bool lost_some_ = false;                              // in it, or on the way to it
   std::optional<TrainEnd> end_;                         // where it is the last
 
   std::int64_t shown_ = 0;  // steps
@@ -189,6 +190,7 @@ void LeaseLoop::begin_fence() {
   wants_test_ = run_.wants_last_test();
   wants_checkpoint_ = run_.wants_last_checkpoint();
   duties_done_ = 0;
+  lost_some_ = false;
 }
 
 // Holds the fence with those who are left; once more, where somebody was lost in it.
@@ -238,15 +240,20 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
   const std::vector<double> ends = tally_.ends(run_.step(), run_.seconds());
   const auto workers = static_cast<double>(run_.control().size());
   StepRecord whole;
+  std::int64_t told = logged_;
+  double told_at = tally_.began();
   for (std::size_t i = 0; i < last.size(); ++i) {
+    // Losses that a lost worker alone knew are lost with it: such steps are told with the next.
+    const bool is_unknown = lost_some_ && sums[3 * i + 1] == 0;
+    if (is_unknown && i + 1 < last.size()) continue;
     StepRecord row;
     row.step = last[i];
     row.epoch = (row.step - 1) / setup_.length.steps_per_epoch + 1;
     row.lr = learning_rate(run_.config(), setup_.length, row.step - 1);
-    row.loss = sums[3 * i] / sums[3 * i + 1];
-    row.samples = samples_between(i == 0 ? logged_ : last[i - 1], row.step);
+    row.loss = is_unknown ? run_.last_loss() : sums[3 * i] / sums[3 * i + 1];
+    row.samples = samples_between(std::exchange(told, row.step), row.step);
     row.seconds = ends[i];
-    row.step_seconds = ends[i] - (i == 0 ? tally_.began() : ends[i - 1]);
+    row.step_seconds = ends[i] - std::exchange(told_at, ends[i]);
     row.comm_s = std::min(sums[3 * i + 2] / workers, row.step_seconds);
     check(std::isfinite(row.loss),
           "no worker had a loss that is a number up to step {}: training has diverged. A lower "
@@ -278,6 +285,7 @@ bool LeaseLoop::regroup() {
     throw JobFailed(
         "rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
   workers_ = left;
+  lost_some_ = true;
   if (run_.is_first_rank())
     log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),
                lost.size() == 1 ? "was" : "were", run_.step(), left.size(), run_.config().workers);

@@ -44,6 +44,7 @@ class Run {
   }
   // A row of metrics.
   void log(const StepRecord& record);
+  double last_loss() const { return last_loss_; }  // in the last row
 
   // Collective, as is what follows. All that was trained has been logged.
   void test();

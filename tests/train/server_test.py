@@ -114,6 +114,18 @@ class Server(Case):
                                  [True, False, True])
                 self.assertEqual(server["samples"], 16000)
 
+    # The losses of steps that it had to itself, as in a merge, are lost with it.
+    def test_a_lost_worker_is_done_without_where_workers_train_by_themselves(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, "--sync=server", "--merge=easgd", "--workers=3",
+                             "--every=17", "--steps=680", f"--out={run.folder}")
+        self.wait_for_step(run, 17, process)
+        os.kill(self.members()["rank 1"], signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(run.summary["server"]["samples"], 16000)
+        self.assertEqual(run.rows[-1]["step"], 680)
+
     # The files of a run's only fence show how far rank 0 is. Rank 2 is halted there, wherever it is
     # by then, so that the others come to wait for it, and then dies.
     def test_a_worker_lost_while_a_run_ends_is_done_without(self):
