@@ -22,7 +22,7 @@ struct Strategy {
   bool freeze_pace = false;
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
-  std::string every = "usual";            // steps; auto, usual
+  std::string every = "usual";            // of sync local, diloco and gossip: steps, auto or usual
   std::string local_after = "0";          // of sync local: steps, or a share of the run: 30%
   std::string merge_state = "average";    // of sync local: average, keep or reset
   std::string graph = "ring";             // of sync gossip: ring or exponential
