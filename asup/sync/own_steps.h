@@ -52,13 +52,14 @@ class OwnSteps : public Replica {
   FlatModel& flat() { return flat_; }
   std::uint64_t steps() const { return steps_; }
 
-  // Samples and losses since the last time that this was called.
+  // Samples and losses since they were last forgotten.
   struct Batches {
     double samples = 0;
     double loss = 0;        // summed over samples
     bool described = true;  // every step was, by describe_batch()
   };
-  Batches take_batches();
+  const Batches& batches() const { return batches_; }
+  void forget_batches() { batches_ = {}; }
 
   // Stands still for a random part of the jitter.
   void put_off();

@@ -77,7 +77,8 @@ void Run::log(const StepRecord& record) {
 }
 
 // Testing changes nothing: statistics are averaged for it and then put back, so that how often a
-// run tests has no influence on its weights.
+// run tests has no influence on its weights; but where workers step on their own, they have met and
+// averaged their models for it before.
 void Run::test() {
   const auto start = Clock::now();
   const auto own = trained_of(setup_, rank_).own;
