@@ -55,9 +55,13 @@ class AllReduceReplica final : public Replica {
   StepResult step() override;
   void finish_exchange() override;
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
+  void describe_batch(std::uint64_t, double) override {}
+  void settle() override {}  // always is
   void average_buffers() override;
   void check_equal() override;
   std::string learned() const override;
+  std::vector<sync::NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return false; }
   ReplicaStats stats() const override;
 
  private:

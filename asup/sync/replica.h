@@ -6,7 +6,11 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "asup/sync/tensors.h"
 
 namespace asup {
 
@@ -21,6 +25,11 @@ struct ReplicaStats {
   double wait_seconds = 0;        // the training thread stood still for the exchange
   double exchange_seconds = 0;    // the exchange was under way, beside backward or not
   std::uint64_t bytes_moved = 0;  // by this rank
+  // Where models differ between steps: how often they were averaged, wholly or in part, and how far
+  // apart they were the last time that it was looked at: the root of the mean over ranks of
+  // |x_i - mean|^2, by |mean|.
+  std::uint64_t merges = 0;
+  std::optional<double> consensus_distance{};
 };
 
 class Replica {
@@ -39,16 +48,31 @@ class Replica {
   // exchanges the sum. NoSync below sets it for a scope.
   virtual void set_sync(bool sync) = 0;
 
+  // What the next step() is of: samples, and the sum of their losses. Ways that weigh ranks by
+  // their samples or watch the loss want to know; without it, all steps count alike.
+  virtual void describe_batch(std::uint64_t samples, double loss) = 0;
+
+  // Makes the parameters equal on all ranks, for a test, a checkpoint or the end, where they differ
+  // between steps; training goes on from there. Collective.
+  virtual void settle() = 0;
+
   // Makes BatchNorm statistics and other buffers equal on all ranks (the average for floating
   // points, rank 0's for others), for evaluation or a checkpoint. Collective.
   virtual void average_buffers() = 0;
 
-  // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. Collective.
+  // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. Where they
+  // differ between steps, settle() goes before. Collective.
   virtual void check_equal() = 0;
 
   // What this replica found out by watching, in one line, for a checkpoint: a replica that is made
   // with it repeats the same bits. The same on all ranks; complete after the first step.
   virtual std::string learned() const = 0;
+
+  // What a checkpoint keeps beside the model and the optimizer's state; the same on all ranks after
+  // settle(). What is copied into these tensors before the first step counts.
+  virtual std::vector<sync::NamedTensor> state() const = 0;
+  // Whether the optimizer's state is each rank's own even after settle().
+  virtual bool keeps_own_optimizer() const = 0;
 
   virtual ReplicaStats stats() const = 0;
 };

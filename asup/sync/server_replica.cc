@@ -39,12 +39,15 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   StepResult step() override;
   void finish_exchange() override;
   void set_sync(bool sync) override { collector_.set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override;
+  void settle() override {}  // at fences, workers have what the servers have
   void average_buffers() override;
   void check_equal() override;
   std::string learned() const override { return ""; }
+  std::vector<sync::NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
   ReplicaStats stats() const override;
 
-  void describe_batch(std::uint64_t samples, double loss) override;
   const ps::Release& release() const override { return release_; }
   void arrive() override;
   void ask_for_fence() override { client_->ask_for_fence(); }

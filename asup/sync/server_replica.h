@@ -25,6 +25,8 @@
 // takes their place. There is no optimizer state. So it needs no more than one process that trains
 // alone, but for the alignment of tensors and buckets.
 //
+// Without describe_batch(), the samples of a step are those of the lease and its loss is unknown.
+//
 // Used from the thread that trains; gradients leave on autograd's.
 #pragma once
 
@@ -69,10 +71,6 @@ struct ServerReplicaOptions {
 
 class ServerReplica : public Replica {
  public:
-  // What the next step() tells of its batch: samples, and the sum of their losses. Without it, the
-  // samples are those of the lease and the loss is unknown.
-  virtual void describe_batch(std::uint64_t samples, double loss) = 0;
-
   // What this worker was told to do next: by the last step() or arrive().
   virtual const ps::Release& release() const = 0;
   // Asks for parameters and work, and waits for them: where workers lease samples, first of all and

@@ -161,6 +161,8 @@ void save_checkpoint(Communicator& communicator, const std::string& path,
     file.header = header_of(info);
     file.sections.push_back({"parameters", pack_tensors(sync::parameters_of(trained.module))});
     file.sections.push_back({"optimizer", optimizer});
+    if (!trained.replica.empty())
+      file.sections.push_back({"replica", pack_tensors(trained.replica)});
     for (std::size_t i = 0; i < names.size(); ++i) {
       file.sections.push_back({names[i], states[i]});
       if (trained.own_optimizer) file.sections.push_back({optimizer_of(names[i]), optimizers[i]});
@@ -178,6 +180,9 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
                           reads ? file.section(file.has_section(name) ? name : or_else) : "");
   };
   const std::string parameters = share("parameters", "parameters");
+  // Another way of staying in step has left none, or another.
+  const std::string replica = broadcast_text(
+      communicator, reads && file.has_section("replica") ? file.section("replica") : "");
   std::string own, optimizer;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const std::string name = section_of_rank(rank);
@@ -192,6 +197,7 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
     unpack_tensors(parameters, sync::parameters_of(trained.module));
     unpack_optimizer(optimizer, trained.optimizer);
     unpack_tensors(own, rank_state(trained, random));
+    if (!replica.empty() && !trained.replica.empty()) unpack_tensors(replica, trained.replica);
     generator().set_state(random);
   });
 }

@@ -39,11 +39,11 @@ struct CheckpointInfo {
 struct Trained {
   torch::nn::Module& module;
   torch::optim::Optimizer& optimizer;
-  // Tensors that differ between ranks: buffers, and parameters that each trains for itself; then
-  // the optimizer's state is each one's own too.
+  // Tensors that differ between ranks: buffers, and parameters that each trains for itself.
   std::vector<sync::NamedTensor> own;
-  bool own_optimizer = false;
-  int rank = 0;  // in the job, of which some may have been lost
+  bool own_optimizer = false;                // so does the optimizer's state
+  int rank = 0;                              // in the job, of which some may have been lost
+  std::vector<sync::NamedTensor> replica{};  // Replica::state(), the same on all ranks
 };
 
 // Throws BadInput for a header of another form, naming `path`.

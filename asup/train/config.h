@@ -69,6 +69,10 @@ struct TrainConfig {
   bool freeze_pace = false;
   std::string local_parameters;
   std::string evaluate_with = "average";
+  std::string every = "usual";
+  std::string local_after = "0";
+  std::string merge_state = "average";
+  double jitter_ms = 0;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

@@ -62,7 +62,7 @@ void ConfigDraft::note(const Setting& setting, const TrainConfig& before, int so
                        const std::string& where) {
   given_[std::string(setting.name)] = source;
   if (setting.name == "epochs" || setting.name == "steps") settle_length(setting, source, where);
-  if (config_.sync != before.sync) forget_pace(before, source);
+  if (config_.sync != before.sync) forget_way(before, source);
 }
 
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
@@ -76,13 +76,14 @@ void ConfigDraft::settle_length(const Setting& setting, int source, const std::s
   other = 0;
 }
 
-// What earlier sources said of the pace, or of servers where there are none any more, belongs to
-// the way of staying in step that they chose.
-void ConfigDraft::forget_pace(const TrainConfig& before, int source) {
+// What earlier sources said of the pace, of exchanges of models, or of servers where there are none
+// any more, belongs to the way of staying in step that they chose.
+void ConfigDraft::forget_way(const TrainConfig& before, int source) {
   const bool had_servers = Strategy{.sync = before.sync}.needs_servers();
   const bool has_servers = Strategy{.sync = config_.sync}.needs_servers();
-  std::vector<std::string_view> names{"pace",         "staleness", "backup",
-                                      "compensation", "stale-lr",  "freeze-pace"};
+  std::vector<std::string_view> names{"pace",        "staleness",   "backup", "compensation",
+                                      "stale-lr",    "freeze-pace", "every",  "local-after",
+                                      "merge-state", "jitter-ms"};
   if (had_servers != has_servers)
     names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
                                "buffers", "algorithm"});

@@ -28,7 +28,7 @@ class ConfigDraft {
   void note(const Setting& setting, const TrainConfig& before, int source,
             const std::string& where);
   void settle_length(const Setting& setting, int source, const std::string& where);
-  void forget_pace(const TrainConfig& before, int source);
+  void forget_way(const TrainConfig& before, int source);
 
   TrainConfig config_;
   int files_ = 0;

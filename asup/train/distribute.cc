@@ -33,9 +33,15 @@ class DistributedReplica final : public Replica {
   StepResult step() override { return replica_->step(); }
   void finish_exchange() override { replica_->finish_exchange(); }
   void set_sync(bool sync) override { replica_->set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override {
+    replica_->describe_batch(samples, loss);
+  }
+  void settle() override { replica_->settle(); }
   void average_buffers() override { replica_->average_buffers(); }
   void check_equal() override { replica_->check_equal(); }
   std::string learned() const override { return replica_->learned(); }
+  std::vector<sync::NamedTensor> state() const override { return replica_->state(); }
+  bool keeps_own_optimizer() const override { return replica_->keeps_own_optimizer(); }
   ReplicaStats stats() const override { return replica_->stats(); }
 
  private:
@@ -52,10 +58,8 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 
 std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer, const Strategy& chosen) {
+  chosen.require_available();
   const Strategy strategy = chosen.settled();
-  require(strategy.sync == "allreduce" || strategy.sync == "server",
-          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
-          strategy.sync);
   train::check_roles(job, strategy);
   auto control = train::make_communicator(job, strategy);
   if (strategy.needs_servers()) {
@@ -103,7 +107,9 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
 
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
-                                      const std::string& learned) {
+                                      const std::string& learned, const Progress& progress) {
+  if (strategy.has_own_steps())
+    return make_own_steps_replica(communicator, model, optimizer, strategy, learned, progress);
   AllReduceOptions options;
   options.bucket_bytes = bucket_bytes(strategy);
   options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);

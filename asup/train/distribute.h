@@ -15,6 +15,7 @@
 #include "asup/net/job.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/server_replica.h"
+#include "asup/train/own_steps_replica.h"
 #include "asup/train/strategy.h"
 
 namespace asup {
@@ -44,10 +45,11 @@ std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strate
 // What algorithms are chosen by where the strategy names none; nothing where it does. Collective.
 std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
                                             const Strategy& strategy);
-// By all-reduce. needs: !strategy.needs_servers()
+// Over a communicator of its own. needs: a settled strategy without servers
 std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
                                       torch::optim::Optimizer& optimizer, const Strategy& strategy,
-                                      const std::string& learned = "");
+                                      const std::string& learned = "",
+                                      const Progress& progress = {});
 // Through the job's servers, of which there is one model at a time. needs: a settled strategy
 ServerReplicaOptions server_options(const Strategy& strategy);
 std::unique_ptr<ServerReplica> make_server_replica(Job& job, Communicator& workers,

@@ -18,19 +18,26 @@ void StepRecord::add(const StepRecord& later) {
   step_seconds += later.step_seconds;
   comm_s += later.comm_s;
   seconds = later.seconds;
+  merges += later.merges;
+  if (later.consensus_distance) consensus_distance = later.consensus_distance;
 }
 
 json to_json(const StepRecord& record) {
-  return {{"step", record.step},
-          {"epoch", record.epoch},
-          {"loss", record.loss},
-          {"lr", record.lr},
-          {"samples", record.samples},
-          {"samples_per_s", record.samples_per_s()},
-          {"step_s", record.step_seconds},
-          {"comm_s", record.comm_s},
-          {"comm_share", record.comm_share()},
-          {"seconds", record.seconds}};
+  json out = {{"step", record.step},
+              {"epoch", record.epoch},
+              {"loss", record.loss},
+              {"lr", record.lr},
+              {"samples", record.samples},
+              {"samples_per_s", record.samples_per_s()},
+              {"step_s", record.step_seconds},
+              {"comm_s", record.comm_s},
+              {"comm_share", record.comm_share()},
+              {"seconds", record.seconds}};
+  if (record.consensus_distance) {
+    out["merges"] = record.merges;
+    out["consensus_distance"] = *record.consensus_distance;
+  }
+  return out;
 }
 
 json to_json(const EvalRecord& record) {
@@ -80,6 +87,7 @@ json to_json(const Summary& summary) {
     out["test_accuracy"] = summary.test->test_accuracy;
     out["test_loss"] = summary.test->test_loss;
   }
+  if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
 }
@@ -130,6 +138,8 @@ Summary summary_from(const json& in) {
   in.at("peak_memory_bytes_max").get_to(summary.peak_memory_bytes_max);
   in.at("weights_sha256").get_to(summary.weights_sha256);
   in.at("checkpoint").get_to(summary.checkpoint);
+  if (in.contains("consensus_distance"))
+    summary.consensus_distance = number_in(in.at("consensus_distance"));
   if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) {
     summary.test.emplace();

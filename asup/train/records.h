@@ -44,6 +44,10 @@ struct StepRecord {
   double step_seconds = 0;  // that the steps took
   double comm_s = 0;        // of these, a rank stood still for the exchange: mean over the ranks
   double seconds = 0;       // since the run began, resumed parts counted
+  // Where workers step on their own: how often models were exchanged, and how far apart they were
+  // the last time (ReplicaStats).
+  std::int64_t merges = 0;
+  std::optional<double> consensus_distance{};
 
   double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
   double comm_share() const { return step_seconds > 0 ? comm_s / step_seconds : 0; }
@@ -71,11 +75,12 @@ struct Summary {
   double train_seconds = 0;
   double comm_s = 0;
   std::int64_t samples = 0;
-  std::uint64_t bytes_sent = 0;             // by all ranks
-  std::uint64_t peak_memory_bytes = 0;      // of all ranks together
-  std::uint64_t peak_memory_bytes_max = 0;  // of the largest rank
-  std::string weights_sha256;               // over parameters and buffers, by name
-  std::string checkpoint;                   // the last one's file name, or ""
+  std::optional<double> consensus_distance{};  // the last one
+  std::uint64_t bytes_sent = 0;                // by all ranks
+  std::uint64_t peak_memory_bytes = 0;         // of all ranks together
+  std::uint64_t peak_memory_bytes_max = 0;     // of the largest rank
+  std::string weights_sha256;                  // over parameters and buffers, by name
+  std::string checkpoint;                      // the last one's file name, or ""
   std::string server;  // JSON: what the servers tell of the pace of this call, or ""
 
   double samples_per_s() const { return train_seconds > 0 ? samples / train_seconds : 0; }

@@ -28,6 +28,7 @@ void settle_sync(TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
   config.pace = strategy.pace;
   config.staleness = strategy.staleness;
+  config.every = strategy.every;
 }
 
 void check_portions(const TrainConfig& config) {

@@ -179,6 +179,7 @@ Summary Run::summarise() {
   setup_.replica->average_buffers();
   summary.weights_sha256 = weights_sha256(*setup_.model);
   summary.checkpoint = checkpoint_;
+  summary.consensus_distance = setup_.replica->stats().consensus_distance;
   if (setup_.server && first_rank_) {
     summary.server = setup_.server->report();
     write_atomically(folder_.server_file(), summary.server + "\n");

@@ -33,12 +33,24 @@ void check_range(const Setting& setting, double value, std::string_view shown,
           setting.range.describe());
 }
 
+template <typename T>
+std::optional<T> number_in(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end && !text.empty()) return value;
+  return std::nullopt;
+}
+
 void check_choice(const Setting& setting, const std::string& text, std::string_view where) {
+  const auto number = setting.takes_numbers() ? number_in<std::int64_t>(text) : std::nullopt;
+  if (number) return check_range(setting, static_cast<double>(*number), text, where);
   const auto& choices = setting.choices;
   if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
   const std::vector<std::string> known(choices.begin(), choices.end());
-  throw BadInput(fmt::format("{}: '{}' is none of {}{}", where, text, fmt::join(known, ", "),
-                             did_you_mean(text, known)));
+  throw BadInput(fmt::format("{}: '{}' is {}none of {}{}", where, text,
+                             setting.takes_numbers() ? "no whole number and " : "",
+                             fmt::join(known, ", "), did_you_mean(text, known)));
 }
 
 [[noreturn]] void wrong_type(const Value& value, std::string_view wanted, std::string_view where) {
@@ -63,15 +75,6 @@ Every every_from(const Setting& setting, const Value& value, std::string_view wh
   }
   check_range(setting, static_cast<double>(*steps), quoted(value), where);
   return {Every::Kind::steps, *steps};
-}
-
-template <typename T>
-std::optional<T> number_in(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && stop == end && !text.empty()) return value;
-  return std::nullopt;
 }
 
 std::optional<bool> truth_in(const std::string& text) {
@@ -142,7 +145,9 @@ std::string Range::describe() const {
 std::string Setting::type_name() const {
   return std::visit(Overload{[&](std::string C::*) {
                                return choices.empty() ? std::string("TEXT")
-                                                      : fmt::format("{}", fmt::join(choices, "|"));
+                                      : takes_numbers()
+                                          ? fmt::format("N|{}", fmt::join(choices, "|"))
+                                          : fmt::format("{}", fmt::join(choices, "|"));
                              },
                              [](std::int64_t C::*) { return std::string("N"); },
                              [](double C::*) { return std::string("X"); },
@@ -168,10 +173,13 @@ void assign(TrainConfig& config, const Setting& setting, const Value& value,
             std::string_view where) {
   std::visit(
       Overload{[&](std::string C::*member) {
+                 const auto* number = std::get_if<std::int64_t>(&value);
                  const auto* text = std::get_if<std::string>(&value);
-                 if (!text) wrong_type(value, "a text", where);
-                 check_choice(setting, *text, where);
-                 config.*member = *text;
+                 if (!text && !(number && setting.takes_numbers()))
+                   wrong_type(value, "a text", where);
+                 const std::string chosen = text ? *text : fmt::format("{}", *number);
+                 check_choice(setting, chosen, where);
+                 config.*member = chosen;
                },
                [&](std::int64_t C::*member) {
                  const auto* number = std::get_if<std::int64_t>(&value);

@@ -45,11 +45,13 @@ struct Setting {
   std::string_view group;  // heading in the help and in config.toml
   Field field;
   std::string_view help;
-  Range range{};                            // of numbers, and of the steps of an Every
+  Range range{};  // of numbers, of the steps of an Every, and of a text that may be a number
   std::vector<std::string_view> choices{};  // of texts; empty: any
   Scope scope = Scope::run;
 
   bool is_flag() const { return std::holds_alternative<bool TrainConfig::*>(field); }
+  // Whether a text may be a number, beside its choices.
+  bool takes_numbers() const { return range.most > 0; }
   std::string type_name() const;  // "NUMBER", "sgd|adam", …, for the help
 };
 

@@ -227,19 +227,23 @@ void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
   check_roles(job, strategy);
   if (strategy.needs_servers()) return make_replica_of_servers(setup, job, config, file);
   make_gradients(setup, job, config);
-  if (setup.resumed) setup.choices.learned = setup.resumed->choices.learned;
+  // What another way of staying in step has learned is of no use to this one.
+  if (setup.resumed && setup.resumed->config.sync == config.sync)
+    setup.choices.learned = setup.resumed->choices.learned;
   setup.replica = make_replica(*setup.gradients, *setup.model, *setup.optimizer, strategy,
-                               setup.choices.learned);
+                               setup.choices.learned,
+                               {setup.length.steps, setup.resumed ? setup.resumed->step : 0});
 }
 
 }  // namespace
 
 Trained trained_of(const Setup& setup, int rank) {
-  Trained trained{*setup.model, *setup.optimizer, sync::buffers_of(*setup.model), false, rank};
-  if (!setup.server) return trained;
-  trained.own_optimizer = setup.server->unshared().size() > trained.own.size();
-  trained.own = setup.server->unshared();
-  return trained;
+  return {*setup.model,
+          *setup.optimizer,
+          setup.server ? setup.server->unshared() : sync::buffers_of(*setup.model),
+          setup.replica->keeps_own_optimizer(),
+          rank,
+          setup.replica->state()};
 }
 
 Setup set_up(Job& job, const TrainConfig& config) {

@@ -1,11 +1,14 @@
 #include "asup/train/step_loop.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "asup/base/error.h"
 #include "asup/data/prefetch.h"
 #include "asup/train/handicap.h"
 #include "asup/train/stepper.h"
+#include "asup/train/strategy.h"
 #include "asup/train/tally.h"
 
 namespace asup::train {
@@ -18,8 +21,12 @@ class StepLoop {
 
  private:
   void run_epoch();
-  void run_step(const data::Batch& batch);
+  StepRecord run_step(const data::Batch& batch);
+  void take_in(const StepRecord& record);
   void after_step();
+  bool at_fence() const;
+  bool tally_due() const;
+  void settle();
   void collect();
   void flush_log();
 
@@ -28,10 +35,14 @@ class StepLoop {
   const std::function<bool()>& stop_asked_;
   Stepper stepper_;
   Handicap handicap_;
+  const bool own_steps_;  // and models are exchanged
   Tally tally_;
   bool stopping_ = false;
-  double waited_ = 0;    // of the replica's wait_seconds, told so far
-  StepRecord pending_;   // the last step, without what the tally brings
+  double waited_ = 0;         // of the replica's wait_seconds, told so far
+  std::uint64_t merges_ = 0;  // of the replica's, told so far
+  StepFigures own_;           // since the last tally was started, as is the next
+  StepRecord current_;
+  StepRecord pending_;   // that the tally is of, without what it brings
   StepRecord interval_;  // since the last row of metrics
 };
 
@@ -43,10 +54,12 @@ StepLoop::StepLoop(Run& run, const std::function<bool()>& stop_asked)
                run.config().accumulate),
       handicap_(
           Handicap::from(net::process_environment(), run.control().rank(), run.config().seed)),
+      own_steps_(strategy_of(run.config()).has_own_steps()),
       tally_(run.control()) {}
 
 void StepLoop::train() {
   while (run_.step() < run_.last_step() && !stopping_) run_epoch();
+  settle();  // somebody may have asked to stop between two fences
   collect();
   flush_log();
 }
@@ -60,65 +73,100 @@ void StepLoop::run_epoch() {
     const auto start = Clock::now();
     const auto batch = ahead.next();
     if (!batch) return;
-    run_step(*batch);
-    const double took = seconds_since(start);
-    pending_.step_seconds = took;
-    pending_.seconds = run_.seconds();
-    run_.totals().train_seconds += took;
+    StepRecord record = run_step(*batch);
+    record.step_seconds = seconds_since(start);
+    record.seconds = run_.seconds();
+    run_.totals().train_seconds += record.step_seconds;
+    take_in(record);
     after_step();
   }
 }
 
-void StepLoop::run_step(const data::Batch& batch) {
+StepRecord StepLoop::run_step(const data::Batch& batch) {
   const std::int64_t per_epoch = setup_.length.steps_per_epoch;
   const std::int64_t step = run_.step();
   const auto samples = setup_.batches->global_count(static_cast<std::uint64_t>(step / per_epoch),
                                                     static_cast<std::size_t>(step % per_epoch));
   const double lr = learning_rate(run_.config(), setup_.length, step);
-  // The exchange takes the mean over ranks, the update wants the mean over samples.
-  const double weight = static_cast<double>(run_.control().size()) / static_cast<double>(samples);
   const auto own = static_cast<std::size_t>(batch.input.size(0));
+  // Gradients are averaged over ranks, and the update wants the mean over samples; where ranks step
+  // on their own, it is over their own samples, and models are weighted by those.
+  const double weight = own_steps_ ? 1 / static_cast<double>(std::max<std::size_t>(1, own))
+                                   : run_.control().size() / static_cast<double>(samples);
   handicap_.before_batch(own, static_cast<double>(step) / static_cast<double>(setup_.length.steps));
   const double loss = stepper_.gradients(batch, weight, lr);
   handicap_.after_batch(own);
+  setup_.replica->describe_batch(own, loss);
   setup_.replica->step();
-  collect();  // the step before; it travelled beside this one
+  own_.loss += loss;
+  own_.samples += static_cast<double>(own);
   run_.set_step(step + 1);
-  pending_ = {};
-  pending_.step = run_.step();
-  pending_.epoch = run_.epoch();
-  pending_.lr = lr;
-  pending_.samples = static_cast<std::int64_t>(samples);
+  if (tally_due()) collect();  // the one before; it travelled beside this step
 
+  StepRecord record;
+  record.step = run_.step();
+  record.epoch = run_.epoch();
+  record.lr = lr;
+  record.samples = static_cast<std::int64_t>(samples);
+  return record;
+}
+
+// Where gradients are averaged, ranks wait for each other in every step, and a few figures more
+// cost nothing. Where they step on their own, figures are summed now and then.
+bool StepLoop::tally_due() const {
+  constexpr std::int64_t kEvery = 10;  // steps: somebody may watch, or wait for the run to stop
+  return !own_steps_ || run_.step() % std::min(kEvery, run_.config().log_every) == 0 ||
+         run_.step() % run_.config().log_every == 0 || at_fence();
+}
+
+// Where all meet: see fences() of schedule.h.
+bool StepLoop::at_fence() const {
+  return run_.ends_epoch() || run_.step() == run_.last_step() ||
+         run_.due(run_.config().eval_every) || run_.due(run_.config().checkpoint_every);
+}
+
+void StepLoop::take_in(const StepRecord& record) {
+  current_.samples == 0 ? void(current_ = record) : current_.add(record);
+  if (!tally_due()) return;
   const double waited = setup_.replica->stats().wait_seconds;
-  tally_.start({loss, static_cast<double>(batch.input.size(0)), waited - waited_,
-                stop_asked_() ? 1.0 : 0.0});
-  waited_ = waited;
+  own_.wait_seconds = waited - std::exchange(waited_, waited);
+  own_.stops = stop_asked_() ? 1 : 0;
+  tally_.start(std::exchange(own_, {}));
+  pending_ = std::exchange(current_, {});
 }
 
 void StepLoop::after_step() {
-  if (run_.ends_epoch() || run_.step() == run_.last_step()) {
-    collect();
-    setup_.replica->check_equal();
-  }
+  if (!at_fence()) return;
+  settle();
+  collect();
+  if (run_.ends_epoch() || run_.step() == run_.last_step()) setup_.replica->check_equal();
   if (run_.due(run_.config().eval_every)) {
-    collect();
     flush_log();
     run_.test();
   }
-  if (run_.due(run_.config().checkpoint_every)) {
-    collect();
-    run_.save();
-  }
+  if (run_.due(run_.config().checkpoint_every)) run_.save();
 }
 
-// Takes in what all ranks say of the step before.
+// One model for all. It is no part of a step's time.
+void StepLoop::settle() {
+  const auto start = Clock::now();
+  setup_.replica->settle();
+  if (!own_steps_) return;
+  run_.totals().train_seconds += seconds_since(start);
+  run_.totals().comm_s += seconds_since(start);
+  waited_ = setup_.replica->stats().wait_seconds;
+}
+
+// Takes in what all ranks say of the steps that the last tally is of.
 void StepLoop::collect() {
   const auto figures = tally_.collect();
   if (!figures) return;
   pending_.loss = figures->loss / figures->samples;
   pending_.comm_s = figures->wait_seconds / run_.control().size();
   stopping_ = stopping_ || figures->stops > 0;
+  const ReplicaStats stats = setup_.replica->stats();
+  pending_.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
+  pending_.consensus_distance = stats.consensus_distance;
   run_.totals().comm_s += pending_.comm_s;
   run_.totals().samples += pending_.samples;
   check(std::isfinite(pending_.loss),

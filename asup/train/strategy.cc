@@ -8,32 +8,22 @@
 
 #include "asup/base/error.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/own_steps_strategy.h"
 #include "asup/train/settings.h"
+#include "asup/train/strategy_checks.h"
 
 namespace asup {
 namespace {
 
-constexpr std::array<std::string_view, 14> kKeys{
-    "sync",     "pace",       "staleness",   "backup",           "compensation",
-    "stale-lr", "non-finite", "freeze-pace", "local-parameters", "evaluate-with",
-    "buffers",  "bucket-mb",  "algorithm",   "timeout"};
+constexpr std::array kKeys = std::to_array<std::string_view>(
+    {"sync", "pace", "staleness", "backup", "compensation", "stale-lr", "non-finite", "freeze-pace",
+     "local-parameters", "evaluate-with", "every", "local-after", "merge-state", "jitter-ms",
+     "buffers", "bucket-mb", "algorithm", "timeout"});
 
 constexpr std::int64_t kUsualStaleness = 4;
 
-// A choice that would do nothing is a mistake that somebody should hear of.
-template <typename T>
-void unused(std::string_view name, T Strategy::*member, const Strategy& strategy,
-            const std::string& because) {
-  require(strategy.*member == Strategy{}.*member, "{} = {} has no effect: {}. Leave it out.", name,
-          strategy.*member, because);
-}
-
-template <std::size_t count>
-void require_one_of(std::string_view name, const std::string& value,
-                    const std::array<const char*, count>& values) {
-  require(std::find(values.begin(), values.end(), value) != values.end(), "{} = '{}' is none of {}",
-          name, value, fmt::join(values, ", "));
-}
+using train::require_one_of;
+using train::require_unused;
 
 void settle_pace(Strategy& strategy) {
   if (strategy.pace == "auto") strategy.pace = "bsp";
@@ -42,15 +32,17 @@ void settle_pace(Strategy& strategy) {
           "staleness = {} and backup = {} cannot be below 0", strategy.staleness, strategy.backup);
   const auto because = fmt::format("the pace is {}", strategy.pace);
   if (strategy.pace != "ssp")
-    unused("staleness", &Strategy::staleness, strategy, because + ", not ssp");
+    require_unused("staleness", &Strategy::staleness, strategy, because + ", not ssp");
   else if (strategy.staleness == 0)
     strategy.staleness = kUsualStaleness;
-  if (strategy.pace != "bsp") unused("backup", &Strategy::backup, strategy, because + ", not bsp");
+  if (strategy.pace != "bsp")
+    require_unused("backup", &Strategy::backup, strategy, because + ", not bsp");
   if (strategy.pace != "adaptive")
-    unused("freeze-pace", &Strategy::freeze_pace, strategy, because + ", not adaptive");
+    require_unused("freeze-pace", &Strategy::freeze_pace, strategy, because + ", not adaptive");
   if (strategy.pace == "bsp") {
-    unused("compensation", &Strategy::compensation, strategy, because + ": no gradient is late");
-    unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradient is late");
+    require_unused("compensation", &Strategy::compensation, strategy,
+                   because + ": no gradient is late");
+    require_unused("stale-lr", &Strategy::stale_lr, strategy, because + ": no gradient is late");
   }
 }
 
@@ -60,22 +52,24 @@ void settle_server(Strategy& strategy) {
   require(strategy.compensation >= 0, "compensation = {} cannot be below 0", strategy.compensation);
   require_one_of("non-finite", strategy.non_finite, std::array{"skip", "fatal", "apply"});
   require_one_of("evaluate-with", strategy.evaluate_with, std::array{"average", "first", "own"});
-  unused("buffers", &Strategy::buffers, strategy,
-         "with servers, statistics stay on their worker; evaluate-with says whose a test takes");
-  unused("algorithm", &Strategy::algorithm, strategy, "with servers there is no all-reduce");
+  require_unused(
+      "buffers", &Strategy::buffers, strategy,
+      "with servers, statistics stay on their worker; evaluate-with says whose a test takes");
+  require_unused("algorithm", &Strategy::algorithm, strategy,
+                 "with servers there is no all-reduce");
 }
 
 void refuse_server_choices(const Strategy& strategy) {
   const auto because = fmt::format("sync = {} has no servers, whose it is", strategy.sync);
-  unused("pace", &Strategy::pace, strategy, because);
-  unused("staleness", &Strategy::staleness, strategy, because);
-  unused("backup", &Strategy::backup, strategy, because);
-  unused("compensation", &Strategy::compensation, strategy, because);
-  unused("stale-lr", &Strategy::stale_lr, strategy, because);
-  unused("non-finite", &Strategy::non_finite, strategy, because);
-  unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
-  unused("local-parameters", &Strategy::local_parameters, strategy, because);
-  unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
+  require_unused("pace", &Strategy::pace, strategy, because);
+  require_unused("staleness", &Strategy::staleness, strategy, because);
+  require_unused("backup", &Strategy::backup, strategy, because);
+  require_unused("compensation", &Strategy::compensation, strategy, because);
+  require_unused("stale-lr", &Strategy::stale_lr, strategy, because);
+  require_unused("non-finite", &Strategy::non_finite, strategy, because);
+  require_unused("freeze-pace", &Strategy::freeze_pace, strategy, because);
+  require_unused("local-parameters", &Strategy::local_parameters, strategy, because);
+  require_unused("evaluate-with", &Strategy::evaluate_with, strategy, because);
 }
 
 // "bucket-mb" is ASUP_BUCKET_MB.
@@ -128,7 +122,18 @@ Strategy Strategy::settled() const {
     settle_server(strategy);
   else
     refuse_server_choices(strategy);
+  if (strategy.has_own_steps())
+    train::settle_own_steps(strategy);
+  else
+    train::refuse_own_steps_choices(strategy);
   return strategy;
+}
+
+void Strategy::require_available() const {
+  require(sync == "allreduce" || needs_servers() || has_own_steps(),
+          "sync = {} is not available in this version of asup; allreduce, server, asup and local "
+          "are.",
+          sync);
 }
 
 namespace train {
@@ -145,15 +150,16 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.freeze_pace = config.freeze_pace;
   strategy.local_parameters = config.local_parameters;
   strategy.evaluate_with = config.evaluate_with;
+  strategy.every = config.every;
+  strategy.local_after = config.local_after;
+  strategy.merge_state = config.merge_state;
+  strategy.jitter_ms = config.jitter_ms;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;
   strategy.algorithm = config.algorithm;
   strategy.timeout = Seconds(config.timeout);
-  strategy = strategy.settled();
-  require(strategy.sync == "allreduce" || strategy.sync == "server",
-          "sync = {} is not available in this version of asup; allreduce, server and asup are.",
-          config.sync);
-  return strategy;
+  strategy.require_available();
+  return strategy.settled();
 }
 
 }  // namespace train

@@ -22,7 +22,11 @@ struct Strategy {
   bool freeze_pace = false;
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
-  std::string buffers = "local";          // local, broadcast or average
+  std::string every = "usual";            // of sync local, as are the following: steps, or auto
+  std::string local_after = "0";          // steps, or a share of the run: 30%
+  std::string merge_state = "average";    // average, keep or reset
+  double jitter_ms = 0;
+  std::string buffers = "local";  // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
@@ -36,7 +40,12 @@ struct Strategy {
   // for choices that do not go together.
   Strategy settled() const;
 
+  // Throws BadInput for a way of staying in step that this version does not have.
+  void require_available() const;
+
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
+  // Workers step on their own, and exchange models instead of gradients.
+  bool has_own_steps() const { return sync == "local"; }
   // The others go on when a worker is lost.
   bool survives_loss() const { return needs_servers(); }
 };

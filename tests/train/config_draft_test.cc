@@ -107,8 +107,9 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 
 TEST(Resolve, RefusesWhatCannotWork) {
   EXPECT_EQ(
-      complaint([](auto& c) { c.sync = "gossip"; }),
-      "sync = gossip is not available in this version of asup; allreduce, server and asup are.");
+      complaint([](auto& c) { c.sync = "adpsgd"; }),
+      "sync = adpsgd is not available in this version of asup; allreduce, server, asup and local "
+      "are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -117,6 +118,42 @@ TEST(Resolve, RefusesWhatCannotWork) {
               HasSubstr("not of adam's"));
   EXPECT_THAT(complaint([](auto& c) { c.nesterov = true, c.momentum = 0; }),
               HasSubstr("needs a momentum"));
+}
+
+TEST(Resolve, FillsInWhereWorkersStepOnTheirOwn) {
+  TrainConfig config;
+  config.sync = "local";
+  EXPECT_EQ(resolve(config).every, "8");
+  EXPECT_EQ(resolve(resolve(config)).every, "8");
+  config.every = "auto";
+  EXPECT_EQ(resolve(config).every, "auto");
+  EXPECT_EQ(resolve(TrainConfig{}).every, "usual");
+}
+
+TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
+  EXPECT_EQ(complaint([](auto& c) { c.every = "4"; }),
+            "every = 4 has no effect: with sync = allreduce, workers do not step on their own. "
+            "Leave it out.");
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "server", c.jitter_ms = 5; }),
+              StartsWith("jitter-ms = 5 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.merge_state = "keep"; }),
+              StartsWith("merge-state = keep has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.local_after = "30%"; }),
+              StartsWith("local-after = 30% has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.every = "0"; }),
+              StartsWith("every = 0 is no number of steps"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.local_after = "a third"; }),
+              StartsWith("local-after = 'a third' is no number of steps and no share"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.local_after = "101%"; }),
+              StartsWith("local-after = '101%'"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.every = "1", c.local_after = "5"; }),
+              StartsWith("local-after = 5 has no effect: every = 1"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.buffers = "average"; }),
+              StartsWith("buffers = average has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.bucket_mb = 1; }),
+              StartsWith("bucket-mb = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.pace = "asp"; }),
+              StartsWith("pace = asp has no effect"));
 }
 
 TEST(Resolve, RefusesPacesAndServersThatDoNotGoTogether) {

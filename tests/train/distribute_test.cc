@@ -44,7 +44,7 @@ TEST(Strategy, MistakesAreNamed) {
   };
   EXPECT_EQ(refusal({{"ASUP_BUFFERS", "locl"}}),
             "ASUP_BUFFERS: 'locl' is none of local, broadcast, average; did you mean 'local'?");
-  EXPECT_THAT(refusal({{"ASUP_SYNC", "diloco"}}), HasSubstr("not available in this version"));
+  EXPECT_THAT(refusal({{"ASUP_SYNC", "adpsgd"}}), HasSubstr("not available in this version"));
   const auto file = folder.write("strategy.toml", "batch = 4\n");
   EXPECT_THAT(refusal({{"ASUP_STRATEGY", file}}),
               HasSubstr("batch is a setting of `asup train`, not of a strategy"));
@@ -129,6 +129,30 @@ TEST(Distribute, ThroughServers) {
   run_ranks(3, net::LinkKind::shm, body, 1);
 }
 
+TEST(Distribute, WhereWorkersStepOnTheirOwn) {
+  run_ranks(2, net::LinkKind::inproc, [](Job& job) {
+    auto model = row(torch::zeros({1, 3}));
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    const auto replica = distribute(job, model, optimizer, Strategy{.sync = "local", .every = "2"});
+    const auto step = [&](float value) {
+      torch::NoGradGuard no_grad;
+      model->weight.fill_(value);
+      replica->describe_batch(job.rank() == 0 ? 1 : 3, 0);
+      replica->step();
+      return model->weight[0][0].item<float>();
+    };
+    EXPECT_EQ(step(job.rank()), job.rank());
+    EXPECT_EQ(step(job.rank()), 0.75F);
+    replica->check_equal();
+    step(job.rank());
+    replica->settle();
+    replica->check_equal();
+    EXPECT_EQ(replica->stats().merges, 2u);
+    EXPECT_FALSE(replica->keeps_own_optimizer());
+    EXPECT_TRUE(replica->state().empty());
+  });
+}
+
 TEST(Distribute, RefusesAStrategyThatCannotWork) {
   run_ranks(1, net::LinkKind::inproc, [](Job& job) {
     torch::nn::Linear model(3, 1);
@@ -136,8 +160,10 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     const auto refusal = [&](const Strategy& strategy) {
       return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
     };
-    EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("not available in this version"));
+    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("not available in this version"));
     EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal({.sync = "local", .local_after = "30%"}),
+                HasSubstr("a share of a run whose length is not known here"));
     EXPECT_THAT(refusal({.pace = "asp"}), HasSubstr("pace = asp has no effect"));
     EXPECT_THAT(refusal({.bucket_mb = 0}), HasSubstr("bucket-mb"));
     EXPECT_THAT(refusal({.algorithm = "spiral"}), HasSubstr("spiral"));

@@ -1,0 +1,162 @@
+#include "asup/sync/local_replica.h"
+
+#include <array>
+#include <cmath>
+
+#include "asup/base/error.h"
+#include "asup/sync/adaptive_interval.h"
+#include "asup/sync/optimizer_state.h"
+#include "asup/sync/own_steps.h"
+
+namespace asup {
+namespace {
+
+std::string_view name_of(MergeState state) {
+  switch (state) {
+    case MergeState::average:
+      return "average";
+    case MergeState::keep:
+      return "keep";
+    case MergeState::reset:
+      return "reset";
+  }
+  return "?";
+}
+
+std::vector<sync::Fact> facts_of(const LocalOptions& options) {
+  return {{"setting every", std::to_string(options.every)},
+          {"setting adaptive", options.adaptive ? "yes" : "no"},
+          {"setting local_after", std::to_string(options.local_after)},
+          {"setting state", std::string(name_of(options.state))},
+          {"setting learned", options.learned.empty() ? "nothing" : options.learned}};
+}
+
+class LocalReplica final : public sync::OwnSteps {
+ public:
+  LocalReplica(Communicator& communicator, torch::nn::Module& module,
+               torch::optim::Optimizer& optimizer, const LocalOptions& options);
+
+  void settle() override;
+  std::string learned() const override { return options_.adaptive ? interval_.to_text() : ""; }
+  bool keeps_own_optimizer() const override { return options_.state == MergeState::keep; }
+
+ private:
+  // What all ranks know when a round is over.
+  struct Round {
+    double weight = 1;       // of this rank's model; the sum over ranks is 1
+    bool equal = true;       // all weights are
+    double loss = 0;         // mean over samples
+    bool state_same = true;  // the optimizers have the same tensors
+  };
+
+  void after_step() override;
+  std::int64_t interval() const;
+  void merge();
+  Round meet();
+  void average(const Round& round, std::span<const torch::Tensor> tensors);
+  void find_distance();
+
+  // Constant after construction.
+  const LocalOptions options_;
+
+  sync::AdaptiveInterval interval_;
+  std::optional<sync::OptimizerState> state_;  // unless each keeps its own
+  std::int64_t since_merge_ = 0;               // steps
+};
+
+LocalReplica::LocalReplica(Communicator& communicator, torch::nn::Module& module,
+                           torch::optim::Optimizer& optimizer, const LocalOptions& options)
+    : OwnSteps(communicator, module, optimizer, facts_of(options), options.jitter),
+      options_(options),
+      interval_(options.adaptive ? options.learned : "") {
+  require(options.every >= 0 && options.local_after >= 0,
+          "models cannot be merged every {} steps after {} steps", options.every,
+          options.local_after);
+  if (options.state != MergeState::keep) state_.emplace(optimizer, flat().parameters());
+}
+
+std::int64_t LocalReplica::interval() const {
+  if (steps() <= static_cast<std::uint64_t>(options_.local_after)) return 1;
+  return options_.adaptive ? interval_.steps() : options_.every;
+}
+
+void LocalReplica::after_step() {
+  ++since_merge_;
+  if (since_merge_ == interval()) merge();
+}
+
+// Where each merges at its own count of steps, only all of them know whether there is anything new.
+void LocalReplica::settle() {
+  if (since_merge_ > 0 || options_.every == 0) merge();
+}
+
+// The models last: should an exchange fail, a worker still has its own.
+void LocalReplica::merge() {
+  put_off();
+  const auto start = Clock::now();
+  const Round round = meet();
+  if (options_.state == MergeState::average) {
+    if (!round.state_same) state_->complete(communicator());
+    for (const auto& tensors : state_->tensors()) {
+      average(round, tensors);
+      flat().give(tensors);
+    }
+  }
+  average(round, flat().parameters());
+  find_distance();
+  flat().give(flat().parameters());
+  if (options_.state == MergeState::reset) state_->reset();
+  if (options_.adaptive)
+    interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
+  since_merge_ = 0;
+  merged();
+  exchanged(start);
+  waited(start);
+}
+
+LocalReplica::Round LocalReplica::meet() {
+  const Batches own = take_batches();
+  check(own.described || !options_.adaptive,
+        "the interval between merges cannot follow a loss that nobody tells: call "
+        "describe_batch() before each step(), or give a fixed interval");
+  const auto ranks = static_cast<std::size_t>(communicator().size());
+  std::array<double, 3> mine{own.samples, own.loss, state_ ? state_->fingerprint() : 0};
+  std::vector<double> all(ranks * mine.size());
+  expect(communicator().all_gather(buffer_of(std::span(mine)), buffer_of(std::span(all))));
+  Round round;
+  double samples = 0, loss = 0;
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    samples += all[i];
+    loss += all[i + 1];
+    round.equal = round.equal && all[i] == all[0];
+    round.state_same = round.state_same && all[i + 2] == all[2];
+  }
+  round.weight = round.equal ? 1 / static_cast<double>(ranks) : own.samples / samples;
+  round.loss = loss / samples;
+  return round;
+}
+
+// The ranks' tensors, each times its weight, added up, come to lie in flat().
+void LocalReplica::average(const Round& round, std::span<const torch::Tensor> tensors) {
+  flat().take(tensors);
+  if (!round.equal) flat().flat().mul_(round.weight);
+  expect(communicator().all_reduce(sync::buffer_of(flat().flat()),
+                                   round.equal ? ReduceOp::average : ReduceOp::sum));
+}
+
+// needs: the mean of the models in flat(), and this worker's own still in its place
+void LocalReplica::find_distance() {
+  double sum = flat().squared_distance();
+  expect(communicator().all_reduce(buffer_of(std::span(&sum, 1))));
+  found_distance(sum / communicator().size(), std::pow(flat().flat().norm().item<double>(), 2));
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,
+                                            torch::optim::Optimizer& optimizer,
+                                            const LocalOptions& options) {
+  return std::make_unique<LocalReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup

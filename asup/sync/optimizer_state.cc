@@ -1,0 +1,172 @@
+#include "asup/sync/optimizer_state.h"
+
+#include <algorithm>
+#include <array>
+#include <typeinfo>
+
+#include "asup/base/error.h"
+#include "asup/optim/rule_optimizer.h"
+
+namespace asup::sync {
+
+using torch::optim::OptimizerParamState;
+
+namespace {
+constexpr std::size_t kMostTensors = 3;  // of a parameter
+static_assert(kMostTensors >= kernels::kMostStateSlots);
+}  // namespace
+
+// What is to be known of a type of optimizer.
+struct OptimizerState::Kind {
+  bool (*is)(const torch::optim::Optimizer&);
+  std::unique_ptr<OptimizerParamState> (*make)();
+  // Where the tensors of a parameter are, in one order; those that it cannot have are left out.
+  std::vector<torch::Tensor*> (*tensors)(OptimizerParamState&);
+  std::int64_t (*steps)(const OptimizerParamState&);
+  void (*set_steps)(OptimizerParamState&, std::int64_t);
+};
+
+namespace {
+
+using namespace torch::optim;
+using Kind = OptimizerState::Kind;
+
+std::vector<torch::Tensor*> tensors_of(SGDParamState& state) { return {&state.momentum_buffer()}; }
+std::vector<torch::Tensor*> tensors_of(AdagradParamState& state) { return {&state.sum()}; }
+std::vector<torch::Tensor*> tensors_of(RMSpropParamState& state) {
+  return {&state.square_avg(), &state.momentum_buffer(), &state.grad_avg()};
+}
+template <typename Adam>
+std::vector<torch::Tensor*> tensors_of(Adam& state) {
+  return {&state.exp_avg(), &state.exp_avg_sq(), &state.max_exp_avg_sq()};
+}
+std::vector<torch::Tensor*> tensors_of(asup::optim::RuleState& state) {
+  std::vector<torch::Tensor*> tensors;
+  for (torch::Tensor& slot : state.slots) tensors.push_back(&slot);
+  return tensors;
+}
+
+std::int64_t steps_of(const SGDParamState&) { return 0; }  // it does not count
+void set_steps_of(SGDParamState&, std::int64_t) {}
+std::int64_t steps_of(const asup::optim::RuleState& state) { return state.step; }
+void set_steps_of(asup::optim::RuleState& state, std::int64_t steps) { state.step = steps; }
+template <typename State>
+std::int64_t steps_of(const State& state) {
+  return state.step();
+}
+template <typename State>
+void set_steps_of(State& state, std::int64_t steps) {
+  state.step(steps);
+}
+
+template <typename Optimizer, typename State>
+constexpr Kind kind_of() {
+  return {
+      [](const torch::optim::Optimizer& optimizer) {
+        return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
+      },
+      []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
+      [](OptimizerParamState& state) { return tensors_of(static_cast<State&>(state)); },
+      [](const OptimizerParamState& state) { return steps_of(static_cast<const State&>(state)); },
+      [](OptimizerParamState& state, std::int64_t steps) {
+        set_steps_of(static_cast<State&>(state), steps);
+      }};
+}
+
+constexpr std::array kKinds{kind_of<SGD, SGDParamState>(),
+                            kind_of<Adam, AdamParamState>(),
+                            kind_of<AdamW, AdamWParamState>(),
+                            kind_of<RMSprop, RMSpropParamState>(),
+                            kind_of<Adagrad, AdagradParamState>(),
+                            kind_of<asup::optim::RuleOptimizer, asup::optim::RuleState>()};
+
+const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const Kind& kind) { return kind.is(optimizer); });
+  require(found != kKinds.end(),
+          "the state of {} cannot be averaged, since nothing is known of it: let each worker keep "
+          "its own (merge-state = keep), or use an optimizer of torch::optim",
+          c10::demangle(typeid(optimizer).name()));
+  return &*found;
+}
+
+// So that a sum of counts tells which is which.
+constexpr std::int64_t kPrime = 1'000'003, kModulus = 1LL << 40;
+
+}  // namespace
+
+OptimizerState::OptimizerState(torch::optim::Optimizer& optimizer,
+                               std::vector<torch::Tensor> parameters)
+    : optimizer_(optimizer), parameters_(std::move(parameters)), kind_(find_kind(optimizer)) {}
+
+OptimizerParamState* OptimizerState::find(const torch::Tensor& parameter) const {
+  const auto found = optimizer_.state().find(parameter.unsafeGetTensorImpl());
+  return found == optimizer_.state().end() ? nullptr : found->second.get();
+}
+
+std::vector<std::vector<torch::Tensor>> OptimizerState::tensors() const {
+  std::vector<std::vector<torch::Tensor>> kinds(kMostTensors);
+  for (auto& kind : kinds) kind.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    OptimizerParamState* state = find(parameters_[i]);
+    if (!state) continue;
+    const auto found = kind_->tensors(*state);
+    for (std::size_t k = 0; k < found.size(); ++k) kinds[k][i] = *found[k];
+  }
+  std::erase_if(kinds, [](const auto& kind) {
+    return std::none_of(kind.begin(), kind.end(), [](const auto& t) { return t.defined(); });
+  });
+  return kinds;
+}
+
+// For each parameter and kind of tensor: 1 and the steps done where it is there, else 0.
+std::vector<std::int64_t> OptimizerState::counts() const {
+  std::vector<std::int64_t> counts(parameters_.size() * kMostTensors);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    OptimizerParamState* state = find(parameters_[i]);
+    if (!state) continue;
+    const auto found = kind_->tensors(*state);
+    for (std::size_t k = 0; k < found.size(); ++k)
+      if (found[k]->defined()) counts[i * kMostTensors + k] = 1 + kind_->steps(*state);
+  }
+  return counts;
+}
+
+double OptimizerState::fingerprint() const {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : counts()) sum = (sum * kPrime + count) % kModulus;
+  return static_cast<double>(sum);
+}
+
+void OptimizerState::complete(Communicator& communicator) {
+  std::vector<std::int64_t> most = counts();
+  communicator.all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto begin = most.begin() + static_cast<std::ptrdiff_t>(i * kMostTensors);
+    const auto end = begin + static_cast<std::ptrdiff_t>(kMostTensors);
+    const std::int64_t steps = *std::max_element(begin, end) - 1;
+    if (steps < 0) continue;
+    auto& state = optimizer_.state()[parameters_[i].unsafeGetTensorImpl()];
+    if (!state) state = kind_->make();
+    if (auto* rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
+      rule->slots.resize(static_cast<std::size_t>(
+          std::count_if(begin, end, [](std::int64_t count) { return count > 0; })));
+    const auto tensors = kind_->tensors(*state);
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+      if (begin[static_cast<std::ptrdiff_t>(k)] > 0 && !tensors[k]->defined())
+        *tensors[k] = torch::zeros_like(parameters_[i].detach());
+    kind_->set_steps(*state, steps);
+  }
+}
+
+void OptimizerState::reset() {
+  for (const torch::Tensor& parameter : parameters_) {
+    OptimizerParamState* state = find(parameter);
+    if (!state) continue;
+    for (torch::Tensor* tensor : kind_->tensors(*state))
+      if (tensor->defined()) tensor->zero_();
+    kind_->set_steps(*state, 0);
+  }
+}
+
+}  // namespace asup::sync

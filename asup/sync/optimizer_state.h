@@ -1,0 +1,45 @@
+// The tensors that an optimizer keeps beside each parameter (momentum, Adam's moments), so that
+// ranks can average them. Used from the thread that trains.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+#include "asup/collective/communicator.h"
+
+namespace asup::sync {
+
+class OptimizerState {
+ public:
+  // Throws BadInput for an optimizer whose state is not known: torch's SGD, RMSprop, Adagrad, Adam
+  // and AdamW and asup's rules are, and types derived from them. It must outlive this.
+  OptimizerState(torch::optim::Optimizer& optimizer, std::vector<torch::Tensor> parameters);
+
+  // By kind ("momentum"), each with a tensor a parameter: undefined where the optimizer has not
+  // made it, as it does in a parameter's first step. A kind that no parameter has is left out.
+  std::vector<std::vector<torch::Tensor>> tensors() const;
+
+  // Differs where ranks have tensors of other parameters, or stepped them another number of times.
+  // A whole number that a double holds.
+  double fingerprint() const;
+
+  // Ranks that lack tensors that others have get zeros, and all count the most steps that one of
+  // them did: a parameter that was not used everywhere. Collective.
+  void complete(Communicator& communicator);
+
+  // As before the first step.
+  void reset();
+
+  struct Kind;
+
+ private:
+  torch::optim::OptimizerParamState* find(const torch::Tensor& parameter) const;
+  std::vector<std::int64_t> counts() const;
+
+  torch::optim::Optimizer& optimizer_;
+  const std::vector<torch::Tensor> parameters_;
+  const Kind* kind_;
+};
+
+}  // namespace asup::sync

@@ -1,0 +1,90 @@
+#include "asup/sync/own_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/sync/buffer_exchange.h"
+
+namespace asup::sync {
+namespace {
+
+// The parameters that are exchanged, once it is sure that all ranks have the same.
+const std::vector<NamedTensor>& agreed(Communicator& communicator, const TrainedModel& model,
+                                       const std::vector<Fact>& settings) {
+  auto facts = facts_of("parameter", model.parameters());
+  for (auto& fact : facts_of("buffer", model.buffers())) facts.push_back(std::move(fact));
+  facts.insert(facts.end(), settings.begin(), settings.end());
+  check_same_facts(communicator, facts);
+  return model.trainable();
+}
+
+}  // namespace
+
+OwnSteps::OwnSteps(Communicator& communicator, torch::nn::Module& module,
+                   torch::optim::Optimizer& optimizer, const std::vector<Fact>& settings,
+                   Seconds jitter)
+    : communicator_(communicator),
+      bytes_before_(communicator.bytes_moved()),
+      jitter_(jitter),
+      model_(module, optimizer),
+      flat_(communicator, agreed(communicator, model_, settings)),
+      random_(static_cast<std::uint64_t>(communicator.rank()) + 1) {
+  broadcast_tensors(communicator, model_.parameters());
+  broadcast_tensors(communicator, model_.buffers());
+}
+
+StepResult OwnSteps::step() {
+  check(sync_,
+        "there can be no step while synchronization is off: end the NoSync scope before step()");
+  model_.check_unchanged();
+  before_step();
+  model_.optimizer().step();
+  const Batches batch = std::exchange(described_, {}).value_or(Batches{1, 0, false});
+  batches_.samples += batch.samples;
+  batches_.loss += batch.loss;
+  batches_.described = batches_.described && batch.described;
+  ++steps_;
+  after_step();
+  return StepResult::applied;
+}
+
+void OwnSteps::describe_batch(std::uint64_t samples, double loss) {
+  described_ = Batches{static_cast<double>(samples), loss};
+}
+
+OwnSteps::Batches OwnSteps::take_batches() { return std::exchange(batches_, {}); }
+
+void OwnSteps::put_off() {
+  if (jitter_ <= Seconds(0)) return;
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(jitter_ * std::uniform_real_distribution<>()(random_));
+  waited(start);
+}
+
+void OwnSteps::expect(const Outcome& outcome) const {
+  if (!outcome.ok())
+    throw JobFailed(fmt::format("exchanging models after step {}: {}", steps_, outcome.message()));
+}
+
+void OwnSteps::found_distance(double squared, double mean_squared) {
+  consensus_distance_ = mean_squared > 0 ? std::sqrt(std::max(0.0, squared) / mean_squared) : 0;
+}
+
+void OwnSteps::average_buffers() {
+  if (!model_.buffers().empty()) average_packed(communicator_, model_.buffers());
+}
+
+void OwnSteps::check_equal() {
+  check_equal_tensors(communicator_, "parameter", model_.parameters());
+}
+
+ReplicaStats OwnSteps::stats() const {
+  return {
+      steps_,  wait_seconds_,      exchange_seconds_, communicator_.bytes_moved() - bytes_before_,
+      merges_, consensus_distance_};
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,91 @@
+// What the ways of training with little communication have in common: each worker's own optimizer
+// steps on the worker's own gradients, and models are exchanged now and then.
+//
+// What differs from a replica by all-reduce:
+//   - grad() is this worker's own gradient, to be read and clipped at will; finish_exchange() has
+//     nothing to do. A parameter without one is left alone by the optimizer, here.
+//   - Between steps models differ. check_equal() makes sense after settle().
+//   - The optimizer steps before models are exchanged: when step() throws JobFailed, this worker's
+//     own step is done, and its model is whole: its own, or one that was exchanged before.
+//   - Buffers (BatchNorm statistics) stay on their worker, but for average_buffers().
+//
+// Used from the thread that trains.
+#pragma once
+
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/collective/communicator.h"
+#include "asup/sync/agreement.h"
+#include "asup/sync/flat_model.h"
+#include "asup/sync/replica.h"
+#include "asup/sync/trained_model.h"
+
+namespace asup::sync {
+
+class OwnSteps : public Replica {
+ public:
+  StepResult step() final;
+  void finish_exchange() final {}
+  void set_sync(bool sync) final { sync_ = sync; }
+  void describe_batch(std::uint64_t samples, double loss) final;
+  void average_buffers() final;
+  void check_equal() final;
+  std::string learned() const override { return ""; }
+  std::vector<NamedTensor> state() const override { return {}; }
+  ReplicaStats stats() const final;
+
+ protected:
+  // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
+  // at most so long an exchange is put off, at random.
+  OwnSteps(Communicator& communicator, torch::nn::Module& module,
+           torch::optim::Optimizer& optimizer, const std::vector<Fact>& settings, Seconds jitter);
+
+  // The optimizer is about to step, and has stepped.
+  virtual void before_step() {}
+  virtual void after_step() = 0;
+
+  Communicator& communicator() { return communicator_; }
+  torch::optim::Optimizer& optimizer() { return model_.optimizer(); }
+  FlatModel& flat() { return flat_; }
+  std::uint64_t steps() const { return steps_; }
+
+  // Samples and losses since the last time that this was called.
+  struct Batches {
+    double samples = 0;
+    double loss = 0;        // summed over samples
+    bool described = true;  // every step was, by describe_batch()
+  };
+  Batches take_batches();
+
+  // Stands still for a random part of the jitter.
+  void put_off();
+  // Throws JobFailed that says what failed.
+  void expect(const Outcome& outcome) const;
+  // The training thread stood still for an exchange, or an exchange was under way, since then.
+  void waited(Clock::time_point since) { wait_seconds_ += seconds_since(since); }
+  void exchanged(Clock::time_point since) { exchange_seconds_ += seconds_since(since); }
+  void merged() { ++merges_; }
+  // |x_i - mean|^2, its mean over ranks, and |mean|^2.
+  void found_distance(double squared, double mean_squared);
+
+ private:
+  // Constant after construction.
+  Communicator& communicator_;
+  const std::uint64_t bytes_before_;
+  const Seconds jitter_;
+
+  TrainedModel model_;
+  FlatModel flat_;
+  std::mt19937_64 random_;
+  bool sync_ = true;
+  std::optional<Batches> described_;  // the step to come
+  Batches batches_;
+  std::uint64_t steps_ = 0, merges_ = 0;
+  double wait_seconds_ = 0, exchange_seconds_ = 0;
+  std::optional<double> consensus_distance_;
+};
+
+}  // namespace asup::sync

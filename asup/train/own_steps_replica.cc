@@ -1,0 +1,35 @@
+#include "asup/train/own_steps_replica.h"
+
+#include "asup/sync/local_replica.h"
+#include "asup/train/own_steps_strategy.h"
+
+namespace asup::train {
+namespace {
+
+Seconds jitter(const Strategy& strategy) { return Seconds(strategy.jitter_ms / 1000); }
+
+LocalOptions local_options(const Strategy& strategy, const std::string& learned,
+                           const Progress& progress) {
+  LocalOptions options;
+  options.adaptive = strategy.every == "auto";
+  if (!options.adaptive) options.every = steps_between_exchanges(strategy);
+  options.local_after =
+      std::max<std::int64_t>(0, steps_before_local(strategy, progress.steps) - progress.done);
+  options.state = strategy.merge_state == "keep"    ? MergeState::keep
+                  : strategy.merge_state == "reset" ? MergeState::reset
+                                                    : MergeState::average;
+  options.jitter = jitter(strategy);
+  options.learned = learned;
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_own_steps_replica(
+    Communicator& communicator, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+    const Strategy& strategy, const std::string& learned, const Progress& progress) {
+  return make_local_replica(communicator, model, optimizer,
+                            local_options(strategy, learned, progress));
+}
+
+}  // namespace asup::train

@@ -1,0 +1,92 @@
+#include "asup/train/own_steps_strategy.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "asup/train/strategy_checks.h"
+
+namespace asup::train {
+namespace {
+
+constexpr std::string_view kUsual = "usual";
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::int64_t steps_in(const std::string& every) {
+  const auto number = number_in(every);
+  require(number && *number >= 1 && *number <= 1e9 && *number == std::floor(*number),
+          "every = {} is no number of steps between two exchanges of models (allowed: 1 … 1e9)",
+          every);
+  return static_cast<std::int64_t>(*number);
+}
+
+// "30%" as a share, or "500" as steps.
+struct Moment {
+  double number = 0;
+  bool is_share = false;
+};
+
+Moment moment_in(const std::string& text) {
+  const bool is_share = text.ends_with('%');
+  const auto number = number_in(std::string_view(text).substr(0, text.size() - (is_share ? 1 : 0)));
+  require(number && *number >= 0 && *number <= (is_share ? 100 : 1e9) &&
+              (is_share || *number == std::floor(*number)),
+          "local-after = '{}' is no number of steps and no share of the run, like 30% (allowed: 0% "
+          "… 100%)",
+          text);
+  return {*number, is_share};
+}
+
+void settle_local(Strategy& strategy) {
+  if (strategy.every == kUsual) strategy.every = "8";
+  const bool adapts = strategy.every == "auto";
+  const std::int64_t every = adapts ? 0 : steps_in(strategy.every);
+  moment_in(strategy.local_after);
+  if (every == 1)
+    require_unused("local-after", &Strategy::local_after, strategy,
+                   "every = 1 merges models after every step anyway");
+  require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
+}
+
+}  // namespace
+
+void settle_own_steps(Strategy& strategy) {
+  settle_local(strategy);
+  require(strategy.jitter_ms >= 0, "jitter-ms = {} cannot be below 0", strategy.jitter_ms);
+  require_unused("buffers", &Strategy::buffers, strategy,
+                 "where workers step on their own, statistics stay on their worker, and a test "
+                 "takes their average");
+  require_unused("bucket-mb", &Strategy::bucket_mb, strategy,
+                 "where workers step on their own, no gradients travel");
+}
+
+void refuse_own_steps_choices(const Strategy& strategy) {
+  const auto because =
+      fmt::format("with sync = {}, workers do not step on their own", strategy.sync);
+  require_unused("every", &Strategy::every, strategy, because);
+  require_unused("local-after", &Strategy::local_after, strategy, because);
+  require_unused("merge-state", &Strategy::merge_state, strategy, because);
+  require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
+}
+
+std::int64_t steps_between_exchanges(const Strategy& strategy) {
+  return strategy.every == "auto" ? 0 : steps_in(strategy.every);
+}
+
+std::int64_t steps_before_local(const Strategy& strategy, std::int64_t steps) {
+  const Moment after = moment_in(strategy.local_after);
+  require(!after.is_share || steps > 0,
+          "local-after = {} is a share of a run whose length is not known here: give a number of "
+          "steps",
+          strategy.local_after);
+  const double share = after.number / 100 * static_cast<double>(steps);
+  return std::llround(after.is_share ? share : after.number);
+}
+
+}  // namespace asup::train

@@ -1,0 +1,45 @@
+// The ways in which workers step on their own, by the suite of all replicas.
+#include "asup/sync/local_replica.h"
+#include "tests/sync/replica_conformance.h"
+
+namespace asup::testing {
+namespace {
+
+using Make = std::function<std::unique_ptr<Replica>(Communicator&, torch::nn::Module&,
+                                                    torch::optim::Optimizer&)>;
+
+// Models are averaged, so what Adam does or what only some ranks use differs from one process;
+// where a way follows one, its own test says so.
+ReplicaWay way(std::string name, bool equal_after_steps, Make make) {
+  return {.name = std::move(name),
+          .run =
+              [make = std::move(make)](int ranks, net::LinkKind links,
+                                       const std::function<void(const Trainee&)>& body) {
+                train_ranks(ranks, links, [&](Communicator& communicator) {
+                  body({communicator.rank(), [&](auto& module, auto& optimizer) {
+                          return make(communicator, module, optimizer);
+                        }});
+                });
+              },
+          .equal_after_steps = equal_after_steps,
+          .follows_one_process = false,
+          .rounding = 1e-6};
+}
+
+const ReplicaWay kEveryStep =
+    way("local", true, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_local_replica(communicator, module, optimizer, {.every = 1});
+    });
+const ReplicaWay kTwoSteps =
+    way("local_2", false, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_local_replica(communicator, module, optimizer,
+                                {.every = 2, .state = MergeState::keep});
+    });
+
+INSTANTIATE_TEST_SUITE_P(Local, ReplicaConformance, ::testing::ValuesIn(replica_cases(kEveryStep)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(LocalSteps, ReplicaConformance,
+                         ::testing::ValuesIn(replica_cases(kTwoSteps)), name_of_case);
+
+}  // namespace
+}  // namespace asup::testing

@@ -1,0 +1,115 @@
+"""Training with little communication: workers step on their own, and exchange models."""
+
+import signal
+import unittest
+
+from harness import SMALL, Case, Run
+
+WAYS = {
+    "local": ["--sync=local", "--every=4"],
+    "local-auto": ["--sync=local", "--every=auto", "--schedule=cosine"],
+    "local-keep": ["--sync=local", "--merge-state=keep", "--local-after=30%"],
+    "local-reset": ["--sync=local", "--merge-state=reset", "--jitter-ms=1"],
+}
+
+
+class OwnSteps(Case):
+    # An epoch has 17 steps, the last of them with 16 samples: 6 for the first worker of three.
+    def test_every_way_trains_on_all_samples(self):
+        for name, flags in WAYS.items():
+            with self.subTest(way=name):
+                run = self.train(name, "--workers=3", "--epochs=4", *flags)
+                summary = run.summary
+                self.assertTrue(summary["finished"])
+                self.assertEqual((summary["step"], summary["samples"]), (68, 1600))
+                self.assertEqual(len(run.losses), 68)
+                self.assertLess(sum(run.losses[-10:]), sum(run.losses[:10]) / 2)
+                self.assertGreater(summary["test_accuracy"], 0.5)
+                self.assertGreater(summary["consensus_distance"], 0)
+                rows = [row for row in run.rows if "consensus_distance" in row]
+                self.assertGreater(sum(row["merges"] for row in rows), 4)
+                with open(run.path("report.html")) as file:
+                    self.assertIn('"consensus_distance"', file.read())
+
+    def test_merged_after_every_step_it_is_all_reduce(self):
+        reduced = self.train("reduced", "--workers=2", "--steps=40")
+        local = self.train("local", "--workers=2", "--steps=40", "--sync=local", "--every=1")
+        self.assertEqual(len(local.losses), 40)
+        for a, b in zip(reduced.losses, local.losses):
+            self.assertAlmostEqual(a, b, delta=2e-6)
+
+    def test_fewer_merges_send_less(self):
+        def sent(name, *flags):
+            flags = ["--workers=2", "--steps=64", "--synthetic-samples=3000", "--width=128",
+                     "--checkpoint-every=never", *flags]
+            return self.train(name, *flags).summary["bytes_sent"]
+
+        often = sent("often", "--sync=local", "--every=1", "--merge-state=keep")
+        seldom = sent("seldom", "--sync=local", "--every=16", "--merge-state=keep")
+        reduced = sent("reduced")
+        self.assertLess(abs(often - reduced), 0.1 * reduced)
+        self.assertLess(seldom, often / 10)
+
+    # Workers meet at checkpoints: a run that stops at one goes on as if it had not.
+    def test_a_run_stopped_at_a_checkpoint_ends_as_one_that_was_not(self):
+        for name, flags in WAYS.items():
+            with self.subTest(way=name):
+                flags = [*flags, "--workers=2", "--steps=40", "--optimizer=adam",
+                         "--checkpoint-every=10"]
+                whole = self.train(f"{name}-whole", *flags)
+                parts = self.train(f"{name}-parts", *flags, "--stop-at=20")
+                self.assertFalse(parts.summary["finished"])
+                self.call("train", f"--resume={parts.folder}")
+                self.assertTrue(parts.summary["finished"])
+                self.assertEqual(parts.losses, whole.losses)
+                self.assertEqual(parts.sha, whole.sha)
+
+    def test_a_run_may_change_its_way(self):
+        run = self.train("run", "--workers=2", "--steps=20")
+        steps = 20
+        for flags in [*WAYS.values(), ["--sync=allreduce"]]:
+            steps += 10
+            self.call("train", f"--resume={run.folder}", f"--steps={steps}", *flags)
+            self.assertEqual(run.summary["step"], steps)
+        self.assertEqual(len(run.losses), steps)
+
+    def test_ctrl_c_stops_soon_and_can_be_resumed(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, "--sync=local", "--workers=2", "--log-every=7",
+                             "--synthetic-samples=2400000", "--steps=100000",
+                             "--eval-every=never", "--checkpoint-every=100000",
+                             f"--out={run.folder}")
+        self.wait_for_step(run, 20, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        step = run.summary["step"]
+        self.assertLess(step, 100000)
+        self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row), 24 * step)
+        self.call("train", f"--resume={run.folder}", f"--steps={step + 5}")
+        self.assertTrue(run.summary["finished"])
+
+    def test_a_diverged_run_says_so(self):
+        done = self.call("train", *SMALL, "--sync=local", "--workers=2", "--steps=200",
+                         "--lr=1000", f"--out={self.path('run')}", status=1)
+        self.assertIn("training has diverged", done.stderr)
+
+    def test_bad_input(self):
+        def refused(*flags):
+            return self.refused("train", *SMALL, *flags)
+
+        self.assertIn("--every: 0 is out of range (allowed: 1 …", refused("--sync=local", "--every=0"))
+        self.assertIn("--every: 'often' is no whole number and none of usual, auto",
+                      refused("--sync=local", "--every=often"))
+        self.assertIn("every = 4 has no effect", refused("--every=4"))
+        self.assertIn("local-after = '130%' is no number of steps and no share of the run",
+                      refused("--sync=local", "--local-after=130%"))
+        self.assertIn("bucket-mb = 4 has no effect", refused("--sync=local", "--bucket-mb=4"))
+        with open(self.path("job.toml"), "w") as file:
+            file.write('sync = "local"\nevery = 0\n')
+        self.assertIn("job.toml:2: every: 0 is out of range",
+                      self.refused("train", "--config=job.toml"))
+
+
+if __name__ == "__main__":
+    unittest.main()
