@@ -29,6 +29,7 @@ class Averaging {
   // Adds the difference to the model. Then own is the model, unless an exchange is under way; says
   // which. needs: as many elements
   bool visit(std::span<float> model);
+  bool has_difference() const { return has_difference_; }
 
   // From here to the end of complete(), or drop(), own stays. needs: no exchange is under way
   void begin();

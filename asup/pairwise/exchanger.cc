@@ -15,12 +15,6 @@ constexpr int kMostLeaving = 2;
 // Elements that are averaged before whoever wants the turn may have it.
 constexpr std::size_t kAtOnce = std::size_t{1} << 19;
 
-std::vector<int> members_of(int workers) {
-  std::vector<int> members;
-  for (int member = 0; member < workers; ++member) members.push_back(member);
-  return members;
-}
-
 }  // namespace
 
 Exchanger::Exchanger(Circle circle, std::size_t elements, const ExchangerOptions& options)
@@ -28,17 +22,15 @@ Exchanger::Exchanger(Circle circle, std::size_t elements, const ExchangerOptions
       rank_(circle.mesh.rank()),
       options_(options),
       averaging_(elements),
-      counts_(circle.workers),
       partners_(options.graph, rank_, options.seed),
       silent_(static_cast<std::size_t>(circle.workers)),
-      gone_(static_cast<std::size_t>(circle.workers)),
-      told_(rank_) {
+      gone_(static_cast<std::size_t>(circle.workers)) {
   check(options.graph.ranks() == circle.workers, "a graph of {} ranks for {} workers",
         options.graph.ranks(), circle.workers);
   check(options.chunk > 0 && options.chunk * sizeof(float) <= net::Mail::kMostCollected,
         "chunks of {} elements", options.chunk);
   const net::Loop::Turn turn(circle_.mesh.loop());
-  mail_.emplace(circle_.mesh, circle_.id, members_of(circle.workers),
+  mail_.emplace(circle_.mesh, circle_.id, circle_.members(),
                 static_cast<net::Mail::Handler&>(*this));
   mail_->open();
 }
@@ -52,26 +44,23 @@ Exchanger::~Exchanger() {
 }
 
 void Exchanger::open(std::span<float> model) {
-  const Moment turn(circle_.mesh.loop());
+  const Moment moment(circle_.mesh.loop());
   check(closed_ && !underway_, "an exchanger is opened that has not settled");
   averaging_.visit(model);
   closed_ = false;
   stale_ = false;
 }
 
-Visit Exchanger::visit(std::span<float> model, std::uint64_t samples, bool ask) {
-  const Moment turn(circle_.mesh.loop());
+Visit Exchanger::visit(std::span<float> model, bool ask) {
+  const Moment moment(circle_.mesh.loop());
   Visit visit;
+  visit.changed = averaging_.has_difference();
   stale_ = !averaging_.visit(model);
-  counts_.set_samples(rank_, samples);
   if (ask && !underway_ && !closed_) {
     to_ask_ = partners_.next();
     ask_next();
     visit.asked = underway_.has_value();
   }
-  tell_news();
-  visit.total = counts_.total();
-  visit.fence = counts_.fence();
   return visit;
 }
 
@@ -87,42 +76,9 @@ void Exchanger::settle(std::span<float> model) {
   averaging_.visit(model);
 }
 
-void Exchanger::call_fence(std::uint64_t fence) {
-  const Moment turn(circle_.mesh.loop());
-  counts_.call_fence(fence);
-  for (int worker = 0; worker < circle_.workers; ++worker)
-    if (worker != rank_) send_with_counts(worker, News{});
-}
-
-void Exchanger::learn(const Counts& counts) {
-  const Moment turn(circle_.mesh.loop());
-  counts_.learn(counts.bytes());
-}
-
-Counts Exchanger::counts() {
-  const Moment turn(circle_.mesh.loop());
-  return counts_;
-}
-
 ExchangerStats Exchanger::stats() {
-  const Moment turn(circle_.mesh.loop());
+  const Moment moment(circle_.mesh.loop());
   return stats_;
-}
-
-template <typename Body>
-void Exchanger::send_with_counts(int member, const Body& body) {
-  mail_->send_kept(member, head_of(body), counts_.bytes());
-}
-
-// To one worker after the other: what each knows reaches all in about as many visits as it takes a
-// rumour.
-void Exchanger::tell_news() {
-  for (int tries = 0; tries < circle_.workers; ++tries) {
-    told_ = (told_ + 1) % circle_.workers;
-    if (told_ == rank_ || gone_[static_cast<std::size_t>(told_)]) continue;
-    send_with_counts(told_, News{});
-    return;
-  }
 }
 
 bool Exchanger::is(int member, const Exchange& exchange) const {
@@ -145,7 +101,7 @@ void Exchanger::ask_next() {
     underway_->exchange = {rank_, 0, ++asked_};
     underway_->partner = partner;
     heard();
-    send_with_counts(partner, Ask{underway_->exchange, averaging_.elements()});
+    mail_->send(partner, head_of(Ask{underway_->exchange, averaging_.elements()}));
     return;
   }
 }
@@ -153,7 +109,6 @@ void Exchanger::ask_next() {
 void Exchanger::arrived(int member, net::ConstBytes head, net::Bytes payload) {
   silent_[static_cast<std::size_t>(member)] = false;
   if (const auto chunk = read<Chunk>(head)) return on_chunk(member, *chunk, payload);
-  counts_.learn(payload);  // of the others, those that have one bring counts
   if (const auto ask = read<Ask>(head)) return on_ask(member, *ask);
   if (const auto accept = read<Accept>(head)) return on_accept(member, *accept);
   if (const auto busy = read<Busy>(head)) {
@@ -170,18 +125,18 @@ void Exchanger::on_ask(int member, const Ask& ask) {
   if (ask.elements != averaging_.elements()) {
     log().warn("rank {} asks for an exchange of {} elements, and the model here has {}", member,
                ask.elements, averaging_.elements());
-    return send_with_counts(member, Busy{ask.exchange});
+    return mail_->send(member, head_of(Busy{ask.exchange}));
   }
   // Two that ask each other: the lower rank's ask counts, and both know that without a word.
   const bool crossed =
       underway_ && underway_->stage == Underway::Stage::asking && underway_->partner == member;
   if (crossed && rank_ < member) return;
   if (crossed) underway_.reset();
-  if (underway_ || closed_ || stale_) return send_with_counts(member, Busy{ask.exchange});
+  if (underway_ || closed_ || stale_) return mail_->send(member, head_of(Busy{ask.exchange}));
   underway_.emplace();
   underway_->exchange = ask.exchange;
   underway_->partner = member;
-  send_with_counts(member, Accept{ask.exchange});
+  mail_->send(member, head_of(Accept{ask.exchange}));
   begin();
 }
 

@@ -4,7 +4,7 @@
 //   exchanger.open(model);
 //   for (;;) {
 //     … a step changes the model …
-//     Visit visit = exchanger.visit(model, samples, /*ask=*/true);
+//     exchanger.visit(model, /*ask=*/true);
 //   }
 //   exchanger.settle(model);
 //
@@ -23,24 +23,13 @@
 #include <vector>
 
 #include "asup/base/clock.h"
-#include "asup/net/job.h"
 #include "asup/net/mail.h"
 #include "asup/pairwise/averaging.h"
-#include "asup/pairwise/counts.h"
+#include "asup/pairwise/circle.h"
 #include "asup/pairwise/message.h"
 #include "asup/pairwise/partners.h"
 
 namespace asup::pairwise {
-
-// The first members of a mesh, which are its workers.
-struct Circle {
-  net::Mesh& mesh;
-  std::uint64_t id = 0;  // of their mail, the same on all: from Job::next_service_id()
-  int workers = 1;
-};
-
-// All workers of a job. Every one calls it as often as the others.
-inline Circle circle_of(Job& job) { return {job.mesh(), job.next_service_id(), job.size()}; }
 
 struct ExchangerOptions {
   Graph graph;
@@ -61,11 +50,10 @@ struct ExchangerStats {
   double seconds = 0;  // an exchange was under way
 };
 
-// What a visit brings.
+// What a visit has done.
 struct Visit {
-  bool asked = false;       // an exchange of our own began
-  std::uint64_t total = 0;  // samples of all workers, as far as known
-  std::uint64_t fence = 0;  // the last one that was called
+  bool asked = false;    // an exchange of our own began
+  bool changed = false;  // the model
 };
 
 class Exchanger : private net::Mail::Handler {
@@ -77,20 +65,14 @@ class Exchanger : private net::Mail::Handler {
   void open(std::span<float> model);
 
   // Between two steps: adds to the model what averages with partners have changed, and lets
-  // partners have it as it then is. `samples`: done by this worker so far. With `ask`, asks
-  // partners for an exchange unless one is under way. Waits for nobody.
-  Visit visit(std::span<float> model, std::uint64_t samples, bool ask);
+  // partners have it as it then is. With `ask`, asks partners for an exchange unless one is under
+  // way. Waits for nobody.
+  Visit visit(std::span<float> model, bool ask);
 
   // Refuses and asks nobody any more, waits for the end of the exchange under way (at most the
   // patience), and adds to the model what is left to add. When all workers have called it, the sum
   // of the models is what training has made of it, and stays.
   void settle(std::span<float> model);
-
-  // Tells all workers that they are to meet at this fence.
-  void call_fence(std::uint64_t fence);
-  // Where workers have met, what they have learned from each other.
-  void learn(const Counts& counts);
-  Counts counts();
 
   ExchangerStats stats();
 
@@ -120,18 +102,6 @@ class Exchanger : private net::Mail::Handler {
   void on_cancel(int member, const Exchange& exchange);
   bool is(int member, const Exchange& exchange) const;
 
-  // The turn for a moment. Unlike callers that wait, this one leaves the links to the loop's
-  // thread, which would stay away from them for a while.
-  class Moment {
-   public:
-    explicit Moment(net::Loop& loop) : turn_(loop) {
-      loop.post([] {});
-    }
-
-   private:
-    const net::Loop::Turn turn_;
-  };
-
   void ask_next();
   void begin();
   void send_chunks();
@@ -140,9 +110,6 @@ class Exchanger : private net::Mail::Handler {
   void give_up();
   void drop();
   void heard();
-  void tell_news();
-  template <typename Body>
-  void send_with_counts(int member, const Body& body);
 
   // Constant after construction.
   const Circle circle_;
@@ -151,7 +118,6 @@ class Exchanger : private net::Mail::Handler {
 
   // Under the turn.
   Averaging averaging_;
-  Counts counts_;
   Partners partners_;
   std::vector<int> to_ask_;   // in the exchange that we ask for, the next at the end
   std::vector<bool> silent_;  // by worker: until it is heard from
@@ -160,7 +126,6 @@ class Exchanger : private net::Mail::Handler {
   std::uint64_t asked_ = 0;  // exchanges, by us
   bool closed_ = true;       // nobody may have the model
   bool stale_ = false;       // own missed a visit: it is renewed before the next exchange
-  int told_ = 0;             // the worker that heard our news last
   ExchangerStats stats_;
   std::optional<net::Mail> mail_;  // goes first: it sends from what is above
 };

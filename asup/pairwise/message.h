@@ -1,8 +1,8 @@
 // What workers that average in pairs say to each other: the heads of their messages (net/mail.h).
 // Values only. docs/pairwise.md tells the whole conversation.
 //
-//   asker -> partner   ask, chunk, done         either   cancel, news
-//   partner -> asker   accept, busy, chunk, got
+//   asker -> partner   ask, chunk, done           either   cancel
+//   partner -> asker   accept, busy, chunk, got   all      news
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,6 @@ struct Exchange {
   bool operator==(const Exchange&) const = default;
 };
 
-// Payload of ask, accept, busy and news: what the sender knows of progress (counts.h).
 struct Ask {
   static constexpr Kind kKind = Kind::ask;
   Exchange exchange;
@@ -64,6 +63,7 @@ struct Cancel {
   Exchange exchange;
 };
 
+// Payload: what the sender knows of progress (counts.h).
 struct News {
   static constexpr Kind kKind = Kind::news;
 };

@@ -31,9 +31,9 @@ TEST_P(OnEveryLink, TwoBecomeTheirAverage) {
     Model model(kElements, job.rank() == 0 ? 1.0f : 4.0f);
     exchanger.open(model);
     all.arrive_and_wait();
-    if (job.rank() == 0) exchanger.visit(model, 0, true);
+    if (job.rank() == 0) exchanger.visit(model, true);
     wait_until([&] { return exchanger.stats().exchanges == 1; }, "the exchange");
-    exchanger.visit(model, 0, false);
+    exchanger.visit(model, false);
     EXPECT_THAT(model, Each(2.5f));
     EXPECT_EQ(exchanger.stats().bytes_sent, kElements * sizeof(float));
     all.arrive_and_wait();
@@ -74,10 +74,10 @@ TEST_P(OnEveryLink, PairsFollowTheTheory) {
       std::uint64_t expected = 0;
       for (const auto& [asker, partner] : pairs) {
         all.arrive_and_wait();
-        if (job.rank() == asker) exchanger.visit(model, 0, true);
+        if (job.rank() == asker) exchanger.visit(model, true);
         if (job.rank() == asker || job.rank() == partner) ++expected;
         wait_until([&] { return exchanger.stats().exchanges == expected; }, "the exchange");
-        exchanger.visit(model, 0, false);
+        exchanger.visit(model, false);
       }
       for (std::size_t i = 0; i < kElements; ++i)
         ASSERT_NEAR(model[i], values[rank] * static_cast<double>(i), 1e-3);
@@ -104,17 +104,17 @@ TEST_P(OnEveryLink, TheMeanIsKeptWhileAllTrainAtTheirOwnPace) {
       const float gradient = static_cast<float>(step % 7) - 2.5f;
       for (float& value : model) value += gradient;
       added[rank] += gradient;
-      exchanger.visit(model, 0, true);
+      exchanger.visit(model, true);
     }
     const std::uint64_t so_far = exchanger.stats().exchanges;
     wait_until(
         [&] {
-          exchanger.visit(model, 0, true);
+          exchanger.visit(model, true);
           return exchanger.stats().exchanges >= so_far + 100;
         },
         "a hundred exchanges");
     ++done;
-    wait_until([&] { return exchanger.visit(model, 0, false), done == kRanks; }, "the others");
+    wait_until([&] { return exchanger.visit(model, false), done == kRanks; }, "the others");
     exchanger.settle(model);
     all.arrive_and_wait();
   });
@@ -137,7 +137,7 @@ TEST_P(OnEveryLink, TwoThatAskEachOtherAtOnceDoNotMissEachOther) {
     exchanger.open(model);
     for (std::uint64_t round = 1; round <= 50; ++round) {
       all.arrive_and_wait();
-      exchanger.visit(model, 0, true);
+      exchanger.visit(model, true);
       wait_until([&] { return exchanger.stats().exchanges >= round; }, "an exchange a round");
     }
     all.arrive_and_wait();
@@ -158,37 +158,21 @@ TEST_P(OnEveryLink, WhoIsBusyIsPassedOver) {
     if (job.rank() == 2) exchanger.settle(model);
     all.arrive_and_wait();
     if (job.rank() == 0) {
-      EXPECT_TRUE(exchanger.visit(model, 0, true).asked);
+      EXPECT_TRUE(exchanger.visit(model, true).asked);
       wait_until([&] { return exchanger.stats().exchanges == 1; }, "the exchange with rank 1");
       EXPECT_EQ(exchanger.stats().refused, 1u);
-      exchanger.visit(model, 0, false);
+      exchanger.visit(model, false);
       EXPECT_THAT(model, Each(0.5f));
     }
     all.arrive_and_wait();
     if (job.rank() == 1) exchanger.settle(model);
     all.arrive_and_wait();
     if (job.rank() != 0) return all.arrive_and_wait();
-    exchanger.visit(model, 0, true);  // all refuse: it goes on alone
+    exchanger.visit(model, true);  // all refuse: it goes on alone
     wait_until([&] { return exchanger.stats().refused == 3; }, "the refusals");
     exchanger.settle(model);
     EXPECT_EQ(exchanger.stats().exchanges, 1u);
     EXPECT_THAT(model, Each(0.5f));
-    all.arrive_and_wait();
-  });
-}
-
-TEST_P(OnEveryLink, CountsAndCallsReachAll) {
-  constexpr int kRanks = 5;
-  std::barrier all(kRanks);
-  run(kRanks, [&](Job& job) {
-    Exchanger exchanger(circle_of(job), 1, options_of(Graph::ring(kRanks)));
-    Model model(1);
-    exchanger.open(model);
-    const auto own = static_cast<std::uint64_t>(100 + job.rank());
-    wait_until([&] { return exchanger.visit(model, own, false).total == 510; }, "the total");
-    EXPECT_EQ(exchanger.counts().samples(3), 103u);
-    if (job.rank() == 2) exchanger.call_fence(7);
-    wait_until([&] { return exchanger.visit(model, own, false).fence == 7; }, "the call");
     all.arrive_and_wait();
   });
 }
@@ -207,7 +191,7 @@ TEST_P(OnEveryLink, WhoIsSilentIsPassedOver) {
     exchanger.open(model);
     wait_until(
         [&] {
-          exchanger.visit(model, 0, job.rank() == 0);
+          exchanger.visit(model, job.rank() == 0);
           return exchanger.stats().exchanges > 0;
         },
         "an exchange");

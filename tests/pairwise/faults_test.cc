@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "asup/pairwise/grapevine.h"
 #include "tests/pairwise/circle.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
@@ -77,7 +78,8 @@ TEST_P(OnEveryLink, AHalfExchangeIsDropped) {
     if (job.rank() == 1) {
       Speaker speaker(circle);
       const Exchange exchange{1, 0, 1};
-      speaker.wait_for<News>();
+      speaker.wait_for<Ask>();
+      speaker.say(0, Busy{{0, 0, 1}});
       speaker.say(0, Ask{exchange, kElements});
       speaker.wait_for<Accept>();
       speaker.say(0, Chunk{exchange, 0}, floats(kElements / 2, 1e9f));
@@ -86,9 +88,9 @@ TEST_P(OnEveryLink, AHalfExchangeIsDropped) {
     Exchanger exchanger(circle, kElements, options_of(Graph::ring(2)));
     Model model(kElements, 1.0f);
     exchanger.open(model);
-    exchanger.visit(model, 0, false);  // has news for the other
+    exchanger.visit(model, true);
     wait_until([&] { return exchanger.stats().dropped == 1; }, "the loss of the partner");
-    exchanger.visit(model, 0, true);
+    exchanger.visit(model, true);
     exchanger.settle(model);
     EXPECT_THAT(model, Each(1.0f));
     EXPECT_EQ(exchanger.stats().exchanges, 0u);
@@ -100,6 +102,7 @@ TEST_P(OnEveryLink, AHalfExchangeIsDropped) {
 // range of the models that there were.
 TEST_P(OnEveryLink, TheOthersGoOnWithoutTheDead) {
   const auto body = [&](Job& job) {
+    Grapevine grapevine(circle_of(job));
     Exchanger exchanger(circle_of(job), kElements, [] {
       ExchangerOptions options = options_of(Graph::ring(4));
       options.chunk = 1 << 12;
@@ -111,9 +114,10 @@ TEST_P(OnEveryLink, TheOthersGoOnWithoutTheDead) {
         [&] {
           const std::uint64_t done = exchanger.stats().exchanges;
           if (job.rank() == 2 && done >= 3) raise(SIGKILL);
-          const Visit visit = exchanger.visit(model, done >= 40 ? 1 : 0, true);
-          if (visit.total == 3 && visit.fence == 0) exchanger.call_fence(1);
-          return visit.fence == 1;
+          exchanger.visit(model, true);
+          const Grapevine::Known known = grapevine.tell(done >= 40 ? 1 : 0);
+          if (known.samples == 3) grapevine.call_fence(1);
+          return known.samples == 3 || known.fence == 1;
         },
         "forty exchanges of each that is left");
     exchanger.settle(model);
@@ -127,7 +131,8 @@ TEST_P(OnEveryLink, NonsenseIsDroppedAndAnswered) {
     const Circle circle = circle_of(job);
     if (job.rank() == 1) {
       Speaker speaker(circle);
-      speaker.wait_for<News>();
+      speaker.wait_for<Ask>();
+      speaker.say(0, Busy{{0, 0, 1}});
       speaker.say(0, Ask{{1, 0, 1}, kElements + 1});
       speaker.wait_for<Busy>();
       speaker.say(0, Chunk{{1, 0, 1}, 0}, floats(10, 1e9f));  // of no exchange
@@ -146,13 +151,12 @@ TEST_P(OnEveryLink, NonsenseIsDroppedAndAnswered) {
       speaker.say(0, Chunk{{1, 0, 3}, 0}, std::vector<std::byte>(7));
       speaker.wait_for<Cancel>();
       speaker.say(0, Cancel{{1, 0, 3}});
-      speaker.say(0, News{}, std::vector<std::byte>(3));
       return;
     }
     Exchanger exchanger(circle, kElements, options_of(Graph::ring(2)));
     Model model(kElements, 1.0f);
     exchanger.open(model);
-    exchanger.visit(model, 0, false);  // has news for the other
+    exchanger.visit(model, true);
     wait_until([&] { return exchanger.stats().dropped == 2; }, "the drops");
     exchanger.settle(model);
     EXPECT_THAT(model, Each(1.0f));
