@@ -17,10 +17,13 @@ class GrapevineOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 TEST_P(GrapevineOnEveryLink, CountsAndCallsReachAll) {
   constexpr int kRanks = 5;
   std::barrier all(kRanks);
+  std::atomic<int> know = 0;
   asup::testing::run_ranks(kRanks, GetParam(), [&](Job& job) {
     Grapevine grapevine(circle_of(job));
     const auto own = static_cast<std::uint64_t>(100 + job.rank());
     wait_until([&] { return grapevine.tell(own).samples == 510; }, "the total");
+    ++know;
+    wait_until([&] { return grapevine.tell(own), know == kRanks; }, "that all know");
     EXPECT_EQ(grapevine.counts().samples(3), 103u);
     EXPECT_EQ(grapevine.tell(own).fence, 0u);
     all.arrive_and_wait();
