@@ -1,7 +1,6 @@
 #include "asup/sync/local_replica.h"
 
 #include <array>
-#include <cmath>
 
 #include "asup/base/error.h"
 #include "asup/sync/adaptive_interval.h"
@@ -54,7 +53,6 @@ class LocalReplica final : public sync::OwnSteps {
   void merge();
   Round meet();
   void average(const Round& round, std::span<const torch::Tensor> tensors);
-  void find_distance();
 
   // Constant after construction.
   const LocalOptions options_;
@@ -142,13 +140,6 @@ void LocalReplica::average(const Round& round, std::span<const torch::Tensor> te
   if (!round.equal) flat().flat().mul_(round.weight);
   expect(communicator().all_reduce(sync::buffer_of(flat().flat()),
                                    round.equal ? ReduceOp::average : ReduceOp::sum));
-}
-
-// needs: the mean of the models in flat(), and this worker's own still in its place
-void LocalReplica::find_distance() {
-  double sum = flat().squared_distance();
-  expect(communicator().all_reduce(buffer_of(std::span(&sum, 1))));
-  found_distance(sum / communicator().size(), std::pow(flat().flat().norm().item<double>(), 2));
 }
 
 }  // namespace

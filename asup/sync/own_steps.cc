@@ -69,6 +69,12 @@ void OwnSteps::expect(const Outcome& outcome) const {
     throw JobFailed(fmt::format("exchanging models after step {}: {}", steps_, outcome.message()));
 }
 
+void OwnSteps::find_distance() {
+  double sum = flat_.squared_distance();
+  expect(communicator_.all_reduce(buffer_of(std::span(&sum, 1))));
+  found_distance(sum / communicator_.size(), std::pow(flat_.flat().norm().item<double>(), 2));
+}
+
 void OwnSteps::found_distance(double squared, double mean_squared) {
   consensus_distance_ = mean_squared > 0 ? std::sqrt(std::max(0.0, squared) / mean_squared) : 0;
 }

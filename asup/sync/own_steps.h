@@ -68,7 +68,10 @@ class OwnSteps : public Replica {
   void waited(Clock::time_point since) { wait_seconds_ += seconds_since(since); }
   void exchanged(Clock::time_point since) { exchange_seconds_ += seconds_since(since); }
   void merged() { ++merges_; }
-  // |x_i - mean|^2, its mean over ranks, and |mean|^2.
+  // How far models are apart. needs: their mean in flat(), and each rank's own still in its place.
+  // Collective.
+  void find_distance();
+  // The mean over ranks of |x_i - mean|^2, and |mean|^2.
   void found_distance(double squared, double mean_squared);
 
  private:

@@ -72,6 +72,7 @@ struct TrainConfig {
   std::string every = "usual";
   std::string local_after = "0";
   std::string merge_state = "average";
+  std::string graph = "ring";
   double jitter_ms = 0;
   std::string buffers = "local";
   double bucket_mb = 25;

@@ -81,6 +81,9 @@ void check_roles(const Job& job, const Strategy& strategy) {
       "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
       "--servers 1",
       strategy.sync);
+  require(strategy.sync != "gossip" || job.size() > 1,
+          "sync = gossip averages models among neighbours, and this job has one worker: start it "
+          "with asup run -n 2, or say sync = allreduce");
   require(strategy.needs_servers() || job.servers() == 0,
           "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
           "it without servers",

@@ -1,5 +1,6 @@
 #include "asup/train/own_steps_replica.h"
 
+#include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
 #include "asup/train/own_steps_strategy.h"
 
@@ -23,11 +24,21 @@ LocalOptions local_options(const Strategy& strategy, const std::string& learned,
   return options;
 }
 
+GossipOptions gossip_options(const Strategy& strategy) {
+  GossipOptions options;
+  options.every = steps_between_exchanges(strategy);
+  options.graph = strategy.graph == "exponential" ? GossipGraph::exponential : GossipGraph::ring;
+  options.jitter = jitter(strategy);
+  return options;
+}
+
 }  // namespace
 
 std::unique_ptr<Replica> make_own_steps_replica(
     Communicator& communicator, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
     const Strategy& strategy, const std::string& learned, const Progress& progress) {
+  if (strategy.sync == "gossip")
+    return make_gossip_replica(communicator, model, optimizer, gossip_options(strategy));
   return make_local_replica(communicator, model, optimizer,
                             local_options(strategy, learned, progress));
 }

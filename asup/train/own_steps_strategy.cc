@@ -21,7 +21,8 @@ std::optional<double> number_in(std::string_view text) {
 std::int64_t steps_in(const std::string& every) {
   const auto number = number_in(every);
   require(number && *number >= 1 && *number <= 1e9 && *number == std::floor(*number),
-          "every = {} is no number of steps between two exchanges of models (allowed: 1 … 1e9)",
+          "every = {} is no number of steps between two exchanges of models (allowed: 1 … 1e9; "
+          "auto with sync = local)",
           every);
   return static_cast<std::int64_t>(*number);
 }
@@ -43,6 +44,11 @@ Moment moment_in(const std::string& text) {
   return {*number, is_share};
 }
 
+void require_local_unused(const Strategy& strategy, const std::string& because) {
+  require_unused("local-after", &Strategy::local_after, strategy, because);
+  require_unused("merge-state", &Strategy::merge_state, strategy, because);
+}
+
 void settle_local(Strategy& strategy) {
   if (strategy.every == kUsual) strategy.every = "8";
   const bool adapts = strategy.every == "auto";
@@ -52,12 +58,21 @@ void settle_local(Strategy& strategy) {
     require_unused("local-after", &Strategy::local_after, strategy,
                    "every = 1 merges models after every step anyway");
   require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
+  require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
+}
+
+void settle_gossip(Strategy& strategy) {
+  if (strategy.every == kUsual) strategy.every = "1";
+  steps_in(strategy.every);
+  require_one_of("graph", strategy.graph, std::array{"ring", "exponential"});
+  require_local_unused(strategy, "it is a choice of sync = local, not gossip");
 }
 
 }  // namespace
 
 void settle_own_steps(Strategy& strategy) {
-  settle_local(strategy);
+  if (strategy.sync == "local") settle_local(strategy);
+  if (strategy.sync == "gossip") settle_gossip(strategy);
   require(strategy.jitter_ms >= 0, "jitter-ms = {} cannot be below 0", strategy.jitter_ms);
   require_unused("buffers", &Strategy::buffers, strategy,
                  "where workers step on their own, statistics stay on their worker, and a test "
@@ -70,8 +85,8 @@ void refuse_own_steps_choices(const Strategy& strategy) {
   const auto because =
       fmt::format("with sync = {}, workers do not step on their own", strategy.sync);
   require_unused("every", &Strategy::every, strategy, because);
-  require_unused("local-after", &Strategy::local_after, strategy, because);
-  require_unused("merge-state", &Strategy::merge_state, strategy, because);
+  require_local_unused(strategy, because);
+  require_unused("graph", &Strategy::graph, strategy, because);
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
 }
 

@@ -26,6 +26,9 @@ void settle_sync(TrainConfig& config) {
           "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
           config.backup, config.workers);
   const Strategy strategy = strategy_of(config);
+  require(config.sync != "gossip" || config.workers > 1,
+          "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
+          "or leave sync out.");
   config.pace = strategy.pace;
   config.staleness = strategy.staleness;
   config.every = strategy.every;

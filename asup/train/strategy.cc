@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::array kKeys = std::to_array<std::string_view>(
     {"sync", "pace", "staleness", "backup", "compensation", "stale-lr", "non-finite", "freeze-pace",
-     "local-parameters", "evaluate-with", "every", "local-after", "merge-state", "jitter-ms",
-     "buffers", "bucket-mb", "algorithm", "timeout"});
+     "local-parameters", "evaluate-with", "every", "local-after", "merge-state", "graph",
+     "jitter-ms", "buffers", "bucket-mb", "algorithm", "timeout"});
 
 constexpr std::int64_t kUsualStaleness = 4;
 
@@ -131,8 +131,8 @@ Strategy Strategy::settled() const {
 
 void Strategy::require_available() const {
   require(sync == "allreduce" || needs_servers() || has_own_steps(),
-          "sync = {} is not available in this version of asup; allreduce, server, asup and local "
-          "are.",
+          "sync = {} is not available in this version of asup; allreduce, server, asup, local "
+          "and gossip are.",
           sync);
 }
 
@@ -153,6 +153,7 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.every = config.every;
   strategy.local_after = config.local_after;
   strategy.merge_state = config.merge_state;
+  strategy.graph = config.graph;
   strategy.jitter_ms = config.jitter_ms;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;

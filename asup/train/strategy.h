@@ -22,11 +22,12 @@ struct Strategy {
   bool freeze_pace = false;
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
-  std::string every = "usual";            // of sync local, as are the following: steps, or auto
-  std::string local_after = "0";          // steps, or a share of the run: 30%
-  std::string merge_state = "average";    // average, keep or reset
-  double jitter_ms = 0;
-  std::string buffers = "local";  // local, broadcast or average
+  std::string every = "usual";            // of sync local and gossip: steps; local: auto, too
+  std::string local_after = "0";          // of sync local: steps, or a share of the run: 30%
+  std::string merge_state = "average";    // of sync local: average, keep or reset
+  std::string graph = "ring";             // of sync gossip: ring or exponential
+  double jitter_ms = 0;                   // of all ways in which workers step on their own
+  std::string buffers = "local";          // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
@@ -45,7 +46,7 @@ struct Strategy {
 
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
   // Workers step on their own, and exchange models instead of gradients.
-  bool has_own_steps() const { return sync == "local"; }
+  bool has_own_steps() const { return sync == "local" || sync == "gossip"; }
   // The others go on when a worker is lost.
   bool survives_loss() const { return needs_servers(); }
 };

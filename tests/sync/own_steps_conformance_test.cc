@@ -1,4 +1,5 @@
 // The ways in which workers step on their own, by the suite of all replicas.
+#include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
 #include "tests/sync/replica_conformance.h"
 
@@ -40,6 +41,21 @@ INSTANTIATE_TEST_SUITE_P(Local, ReplicaConformance, ::testing::ValuesIn(replica_
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(LocalSteps, ReplicaConformance,
                          ::testing::ValuesIn(replica_cases(kTwoSteps)), name_of_case);
+
+const ReplicaWay kRing =
+    way("gossip", false, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_gossip_replica(communicator, module, optimizer);
+    });
+const ReplicaWay kExponential =
+    way("gossip_exponential", false, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_gossip_replica(communicator, module, optimizer,
+                                 {.graph = GossipGraph::exponential});
+    });
+
+INSTANTIATE_TEST_SUITE_P(Ring, ReplicaConformance, ::testing::ValuesIn(replica_cases(kRing)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Exponential, ReplicaConformance,
+                         ::testing::ValuesIn(replica_cases(kExponential)), name_of_case);
 
 }  // namespace
 }  // namespace asup::testing

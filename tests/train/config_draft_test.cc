@@ -108,8 +108,8 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 TEST(Resolve, RefusesWhatCannotWork) {
   EXPECT_EQ(
       complaint([](auto& c) { c.sync = "adpsgd"; }),
-      "sync = adpsgd is not available in this version of asup; allreduce, server, asup and local "
-      "are.");
+      "sync = adpsgd is not available in this version of asup; allreduce, server, asup, local "
+      "and gossip are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -128,6 +128,9 @@ TEST(Resolve, FillsInWhereWorkersStepOnTheirOwn) {
   config.every = "auto";
   EXPECT_EQ(resolve(config).every, "auto");
   EXPECT_EQ(resolve(TrainConfig{}).every, "usual");
+  config.sync = "gossip";
+  config.every = "usual";
+  EXPECT_EQ(resolve(config).every, "1");
 }
 
 TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
@@ -152,6 +155,14 @@ TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
               StartsWith("buffers = average has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.bucket_mb = 1; }),
               StartsWith("bucket-mb = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.workers = 1; }),
+              HasSubstr("one worker has none"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.every = "auto"; }),
+              StartsWith("every = auto is no number of steps"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.local_after = "4"; }),
+              StartsWith("local-after = 4 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.graph = "exponential"; }),
+              StartsWith("graph = exponential has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.pace = "asp"; }),
               StartsWith("pace = asp has no effect"));
 }

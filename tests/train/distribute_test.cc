@@ -162,6 +162,7 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     };
     EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("not available in this version"));
     EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("this job has one worker"));
     EXPECT_THAT(refusal({.sync = "local", .local_after = "30%"}),
                 HasSubstr("a share of a run whose length is not known here"));
     EXPECT_THAT(refusal({.pace = "asp"}), HasSubstr("pace = asp has no effect"));

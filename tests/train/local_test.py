@@ -9,6 +9,8 @@ WAYS = {
     "local": ["--sync=local", "--every=4"],
     "local-auto": ["--sync=local", "--every=auto", "--schedule=cosine"],
     "local-keep": ["--sync=local", "--merge-state=keep", "--local-after=30%"],
+    "gossip": ["--sync=gossip"],
+    "gossip-exponential": ["--sync=gossip", "--graph=exponential", "--every=2"],
     "local-reset": ["--sync=local", "--merge-state=reset", "--jitter-ms=1"],
 }
 
@@ -104,6 +106,13 @@ class OwnSteps(Case):
         self.assertIn("every = 4 has no effect", refused("--every=4"))
         self.assertIn("local-after = '130%' is no number of steps and no share of the run",
                       refused("--sync=local", "--local-after=130%"))
+        self.assertIn("one worker has none", refused("--sync=gossip", "--workers=1"))
+        self.assertIn("every = auto is no number of steps", refused("--sync=gossip", "--every=auto"))
+        self.assertIn("merge-state = keep has no effect: it is a choice of sync = local, not gossip",
+                      refused("--sync=gossip", "--merge-state=keep"))
+        self.assertIn("graph = exponential has no effect", refused("--sync=local", "--graph=exponential"))
+        self.assertIn("--graph: 'star' is none of ring, exponential",
+                      refused("--sync=gossip", "--graph=star"))
         self.assertIn("bucket-mb = 4 has no effect", refused("--sync=local", "--bucket-mb=4"))
         with open(self.path("job.toml"), "w") as file:
             file.write('sync = "local"\nevery = 0\n')

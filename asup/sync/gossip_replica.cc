@@ -1,0 +1,126 @@
+#include "asup/sync/gossip_replica.h"
+
+#include "asup/base/error.h"
+#include "asup/sync/drift_gauge.h"
+#include "asup/sync/own_steps.h"
+
+namespace asup {
+namespace {
+
+constexpr std::uint64_t kGaugeEvery = 10;  // rounds
+
+std::vector<sync::Fact> facts_of(const GossipOptions& options) {
+  return {{"setting every", std::to_string(options.every)},
+          {"setting graph", options.graph == GossipGraph::ring ? "ring" : "exponential"}};
+}
+
+class GossipReplica final : public sync::OwnSteps {
+ public:
+  GossipReplica(Communicator& communicator, torch::nn::Module& module,
+                torch::optim::Optimizer& optimizer, const GossipOptions& options);
+
+  void settle() override;
+  bool keeps_own_optimizer() const override { return true; }
+
+ private:
+  void after_step() override;
+  void exchange();
+  void hear(const GossipRound& round);
+  void gauge();
+
+  // Constant after construction.
+  const GossipOptions options_;
+
+  std::vector<torch::Tensor> heard_;  // others' models
+  sync::DriftGauge gauge_;
+  std::int64_t since_exchange_ = 0;  // steps
+  std::uint64_t round_ = 0;          // since models were one
+  bool one_ = true;                  // all ranks have the same model
+};
+
+GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& module,
+                             torch::optim::Optimizer& optimizer, const GossipOptions& options)
+    : OwnSteps(communicator, module, optimizer, facts_of(options), options.jitter),
+      options_(options),
+      gauge_(communicator, flat().elements()) {
+  require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
+  const auto others =
+      gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();
+  for (std::size_t i = 0; i < others; ++i)
+    heard_.push_back(
+        sync::tensor_for_links(communicator, flat().elements(), flat().flat().scalar_type()));
+}
+
+void GossipReplica::after_step() {
+  one_ = false;
+  if (++since_exchange_ < options_.every) return;
+  since_exchange_ = 0;
+  exchange();
+}
+
+void GossipReplica::exchange() {
+  put_off();
+  const auto start = Clock::now();
+  const GossipRound round =
+      gossip_round(options_.graph, communicator().rank(), communicator().size(), round_);
+  flat().take(flat().parameters());
+  gauge();
+  hear(round);
+  const torch::Tensor& own = flat().flat();
+  for (const torch::Tensor& other : heard_) other.sub_(own);
+  for (const torch::Tensor& difference : heard_)
+    own.add_(difference, 1.0 / static_cast<double>(1 + heard_.size()));
+  flat().give(flat().parameters());
+  ++round_;
+  merged();
+  exchanged(start);
+  waited(start);
+}
+
+// All calls end before a failure of one is told: they use this replica's memory.
+void GossipReplica::hear(const GossipRound& round) {
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < round.from.size(); ++i)
+    works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
+  for (const int peer : round.to)
+    works.push_back(communicator().start_send(sync::buffer_of(flat().flat()), peer));
+  Outcome failure;
+  for (Work& work : works) {
+    Outcome outcome = work.wait();
+    if (failure.ok()) failure = std::move(outcome);
+  }
+  expect(failure);
+}
+
+// Looks at models as they were before the exchange, and tells of it when it looks again.
+void GossipReplica::gauge() {
+  if (round_ % kGaugeEvery != kGaugeEvery - 1) return;
+  if (const auto drift = gauge_.collect()) found_distance(drift->squared, drift->mean_squared);
+  gauge_.start(flat().flat());
+}
+
+void GossipReplica::settle() {
+  if (one_) return;
+  put_off();
+  const auto start = Clock::now();
+  (void)gauge_.collect();
+  flat().take(flat().parameters());
+  expect(communicator().all_reduce(sync::buffer_of(flat().flat()), ReduceOp::average));
+  find_distance();
+  flat().give(flat().parameters());
+  since_exchange_ = 0;
+  round_ = 0;
+  one_ = true;
+  exchanged(start);
+  waited(start);
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_gossip_replica(Communicator& communicator, torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const GossipOptions& options) {
+  return std::make_unique<GossipReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup
