@@ -45,6 +45,8 @@ Every flag is also a key of the file, without the dashes. The run folder holds c
 metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
 the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
 
+constexpr int kBadInput = 2;
+
 struct TrainFlags {
   std::string config_file;
   bool list = false;
@@ -140,7 +142,7 @@ int train_for_launcher(const TrainConfig& config, const net::JoinOptions& identi
   const auto reason =
       identity.rank == 0 ? std::string(error.what()) : fmt::format("{}: {}", who, error.what());
   if (!FailureNote::leave(reason)) throw;
-  return dynamic_cast<const BadInput*>(&error) != nullptr ? 2 : 1;
+  return dynamic_cast<const BadInput*>(&error) != nullptr ? kBadInput : 1;
 }
 
 launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNote& note) {
@@ -181,7 +183,9 @@ int launch_workers(const TrainConfig& config) {
   if (result.message.empty()) return result.exit_status;
   const std::string reason = reason_of(result, options.on_loss, note);
   print_last_line("asup train", reason.empty() ? result.message : reason);
-  return result.exit_status;
+  // What only workers can find out, such as how long a step takes, may be bad input too.
+  const bool refused = !reason.empty() && result.culprit->exit_code() == kBadInput;
+  return refused ? kBadInput : result.exit_status;
 }
 
 void check_folder(const TrainConfig& config) {

@@ -52,6 +52,8 @@ struct TrainConfig {
   std::int64_t warmup = 0;
   std::int64_t decay_every = 0;
   double decay_factor = 0.1;
+  double eta_min = 1;
+  double power = 1;
   std::int64_t seed = 0;
 
   // Who works on it, and how they stay in step.
@@ -74,6 +76,7 @@ struct TrainConfig {
   std::string merge_state = "average";
   std::string graph = "ring";
   double jitter_ms = 0;
+  double round_seconds = 0;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

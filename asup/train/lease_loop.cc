@@ -5,9 +5,9 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/base/log.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
+#include "asup/train/roll_call.h"
 #include "asup/train/stepper.h"
 
 namespace asup::train {
@@ -22,24 +22,20 @@ class LeaseLoop {
   void work();
   void note(const ps::Release& lease, double loss);
   void show(std::int64_t step, double loss, double waited);
-  void meet(bool is_new);
   void hold_fence(bool is_new);
   void sum_up();
   void log_rows(const std::vector<double>& sums);
-  bool regroup();
-  std::vector<int> present();
   std::int64_t samples_between(std::int64_t begin, std::int64_t end) const;
 
   Run& run_;
   Setup& setup_;
   ServerReplica& server_;
   const std::function<bool()>& stop_asked_;
-  const int rank_;
   Stepper stepper_;
   Handicap handicap_;
   const std::vector<std::int64_t> fences_;
 
-  std::vector<int> workers_;  // that are left, by their ranks in the job
+  RollCall workers_;
   FenceTally tally_;
   double waited_ = 0;   // of the replica's wait_seconds, told so far
   bool asked_ = false;  // for a fence, to stop there
@@ -55,11 +51,10 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       setup_(run.setup()),
       server_(*setup_.server),
       stop_asked_(stop_asked),
-      rank_(job.rank()),
       stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
-      handicap_(Handicap::from(net::process_environment(), rank_, run.config().seed)),
+      handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
-      workers_(present()),
+      workers_(run, job.rank()),
       tally_(run.config().log_every),
       shown_(run.step()),
       logged_(run.step()) {}
@@ -76,7 +71,7 @@ void LeaseLoop::train() {
     const auto step = static_cast<std::int64_t>(server_.release().step);
     const bool is_new = step > run_.step();  // else somebody asked for one right after the last
     run_.set_step(step);
-    meet(is_new);
+    workers_.meet([&] { hold_fence(is_new); });
     if (run_.is_first_rank())
       write_atomically(run_.folder().server_file(), server_.report() + "\n");
   } while (run_.step() < run_.last_step() && !stopping_);
@@ -146,15 +141,6 @@ std::int64_t LeaseLoop::samples_between(std::int64_t begin, std::int64_t end) co
   return static_cast<std::int64_t>(samples);
 }
 
-// Holds the fence with those who are left; again from its begin, where somebody was lost in it.
-void LeaseLoop::meet(bool is_new) {
-  for (;;) try {
-      return hold_fence(is_new);
-    } catch (const JobFailed&) {
-      if (!regroup()) throw;
-    }
-}
-
 void LeaseLoop::hold_fence(bool is_new) {
   sum_up();
   if (!is_new) return;
@@ -200,32 +186,6 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
   run_.totals().comm_s += whole.comm_s;
   run_.totals().samples += whole.samples;
   if (run_.is_first_rank() && run_.step() > shown_) show(run_.step(), whole.loss, 0);
-}
-
-// Whether somebody was lost and the others are together again.
-bool LeaseLoop::regroup() {
-  if (!run_.control().rebuild().ok()) return false;
-  const std::vector<int> left = present();
-  if (left.size() == workers_.size()) return false;
-  std::vector<int> lost;
-  std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
-                      std::back_inserter(lost));
-  if (lost.front() == 0)
-    throw JobFailed(
-        "rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
-  workers_ = left;
-  if (run_.is_first_rank())
-    log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),
-               lost.size() == 1 ? "was" : "were", run_.step(), left.size(), run_.config().workers);
-  return true;
-}
-
-// Ranks in the job of those who are in the control communicator.
-std::vector<int> LeaseLoop::present() {
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(run_.control().size()));
-  std::int32_t own = rank_;
-  run_.control().all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(ranks))).or_throw();
-  return {ranks.begin(), ranks.end()};
 }
 
 }  // namespace

@@ -49,7 +49,18 @@ void require_local_unused(const Strategy& strategy, const std::string& because) 
   require_unused("merge-state", &Strategy::merge_state, strategy, because);
 }
 
+// Where rounds have a time, they have no number of steps.
+void settle_timed_rounds(const Strategy& strategy) {
+  const std::string because = "models are merged every round-seconds";
+  require_unused("every", &Strategy::every, strategy, because);
+  require_unused("local-after", &Strategy::local_after, strategy, because);
+  require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because + ", by all at once");
+}
+
 void settle_local(Strategy& strategy) {
+  require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
+  require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
+  if (strategy.round_seconds > 0) return settle_timed_rounds(strategy);
   if (strategy.every == kUsual) strategy.every = "8";
   const bool adapts = strategy.every == "auto";
   const std::int64_t every = adapts ? 0 : steps_in(strategy.every);
@@ -57,8 +68,6 @@ void settle_local(Strategy& strategy) {
   if (every == 1)
     require_unused("local-after", &Strategy::local_after, strategy,
                    "every = 1 merges models after every step anyway");
-  require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
-  require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
 }
 
 void settle_gossip(Strategy& strategy) {
@@ -66,6 +75,16 @@ void settle_gossip(Strategy& strategy) {
   steps_in(strategy.every);
   require_one_of("graph", strategy.graph, std::array{"ring", "exponential"});
   require_local_unused(strategy, "it is a choice of sync = local, not gossip");
+  require_unused("round-seconds", &Strategy::round_seconds, strategy,
+                 "with sync = gossip, workers go in step");
+}
+
+void settle_pairwise(Strategy& strategy) {
+  if (strategy.every == kUsual) strategy.every = "1";
+  steps_in(strategy.every);
+  require_local_unused(strategy, "it is a choice of sync = local, not adpsgd");
+  require_unused("jitter-ms", &Strategy::jitter_ms, strategy,
+                 "with sync = adpsgd, every worker exchanges models at moments of its own");
 }
 
 }  // namespace
@@ -73,6 +92,9 @@ void settle_gossip(Strategy& strategy) {
 void settle_own_steps(Strategy& strategy) {
   if (strategy.sync == "local") settle_local(strategy);
   if (strategy.sync == "gossip") settle_gossip(strategy);
+  if (strategy.sync == "adpsgd") settle_pairwise(strategy);
+  require(strategy.round_seconds >= 0, "round-seconds = {} cannot be below 0",
+          strategy.round_seconds);
   require(strategy.jitter_ms >= 0, "jitter-ms = {} cannot be below 0", strategy.jitter_ms);
   require_unused("buffers", &Strategy::buffers, strategy,
                  "where workers step on their own, statistics stay on their worker, and a test "
@@ -88,6 +110,7 @@ void refuse_own_steps_choices(const Strategy& strategy) {
   require_local_unused(strategy, because);
   require_unused("graph", &Strategy::graph, strategy, because);
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
+  require_unused("round-seconds", &Strategy::round_seconds, strategy, because);
 }
 
 std::int64_t steps_between_exchanges(const Strategy& strategy) {

@@ -131,8 +131,8 @@ Strategy Strategy::settled() const {
 
 void Strategy::require_available() const {
   require(sync == "allreduce" || needs_servers() || has_own_steps(),
-          "sync = {} is not available in this version of asup; allreduce, server, asup, local "
-          "and gossip are.",
+          "sync = {} is not available in this version of asup; allreduce, server, asup, local, "
+          "gossip and adpsgd are.",
           sync);
 }
 
@@ -155,6 +155,7 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.merge_state = config.merge_state;
   strategy.graph = config.graph;
   strategy.jitter_ms = config.jitter_ms;
+  strategy.round_seconds = config.round_seconds;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;
   strategy.algorithm = config.algorithm;

@@ -22,12 +22,13 @@ struct Strategy {
   bool freeze_pace = false;
   std::string local_parameters{};         // a,b
   std::string evaluate_with = "average";  // average, first or own
-  std::string every = "usual";            // of sync local and gossip: steps; local: auto, too
-  std::string local_after = "0";          // of sync local: steps, or a share of the run: 30%
-  std::string merge_state = "average";    // of sync local: average, keep or reset
-  std::string graph = "ring";             // of sync gossip: ring or exponential
-  double jitter_ms = 0;                   // of all ways in which workers step on their own
-  std::string buffers = "local";          // local, broadcast or average
+  std::string every = "usual";          // of sync local, gossip and adpsgd: steps; local: auto, too
+  std::string local_after = "0";        // of sync local: steps, or a share of the run: 30%
+  std::string merge_state = "average";  // of sync local: average, keep or reset
+  std::string graph = "ring";     // of sync gossip: ring or exponential; adpsgd: random, edges
+  double jitter_ms = 0;           // of all ways in which workers step on their own
+  double round_seconds = 0;       // of sync local and adpsgd, for asup train; 0: none
+  std::string buffers = "local";  // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};
@@ -46,9 +47,11 @@ struct Strategy {
 
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
   // Workers step on their own, and exchange models instead of gradients.
-  bool has_own_steps() const { return sync == "local" || sync == "gossip"; }
+  bool has_own_steps() const { return sync == "local" || sync == "gossip" || sync == "adpsgd"; }
+  // And no step waits for another worker.
+  bool has_own_pace() const { return sync == "adpsgd" || round_seconds > 0; }
   // The others go on when a worker is lost.
-  bool survives_loss() const { return needs_servers(); }
+  bool survives_loss() const { return needs_servers() || has_own_pace(); }
 };
 
 namespace train {

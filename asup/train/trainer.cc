@@ -2,8 +2,10 @@
 
 #include "asup/base/error.h"
 #include "asup/train/lease_loop.h"
+#include "asup/train/own_pace_loop.h"
 #include "asup/train/run.h"
 #include "asup/train/step_loop.h"
+#include "asup/train/strategy.h"
 
 namespace asup::train {
 
@@ -15,6 +17,8 @@ TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
   run.begin();
   if (run.setup().server)
     train_by_leases(run, job, stop_asked);
+  else if (strategy_of(config).has_own_pace())
+    train_at_own_pace(run, job, stop_asked);
   else
     train_in_step(run, stop_asked);
   return run.end();

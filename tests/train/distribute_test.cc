@@ -160,8 +160,10 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     const auto refusal = [&](const Strategy& strategy) {
       return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
     };
-    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("not available in this version"));
+    EXPECT_THAT(refusal({.sync = "diloco"}), HasSubstr("not available in this version"));
     EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("use two workers or more"));
+    EXPECT_THAT(refusal({.sync = "local", .round_seconds = 1}), HasSubstr("is for asup train"));
     EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("this job has one worker"));
     EXPECT_THAT(refusal({.sync = "local", .local_after = "30%"}),
                 HasSubstr("a share of a run whose length is not known here"));
