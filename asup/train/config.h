@@ -75,6 +75,11 @@ struct TrainConfig {
   std::string local_after = "0";
   std::string merge_state = "average";
   std::string graph = "ring";
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  std::int64_t outer_overlap = 0;
+  std::int64_t fragments = 1;
+  std::string exchange_dtype = "f32";
   double jitter_ms = 0;
   double round_seconds = 0;
   std::string buffers = "local";

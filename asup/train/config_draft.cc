@@ -81,9 +81,11 @@ void ConfigDraft::settle_length(const Setting& setting, int source, const std::s
 void ConfigDraft::forget_way(const TrainConfig& before, int source) {
   const bool had_servers = Strategy{.sync = before.sync}.needs_servers();
   const bool has_servers = Strategy{.sync = config_.sync}.needs_servers();
-  std::vector<std::string_view> names{"pace",        "staleness",   "backup",    "compensation",
-                                      "stale-lr",    "freeze-pace", "every",     "local-after",
-                                      "merge-state", "graph",       "jitter-ms", "round-seconds"};
+  std::vector<std::string_view> names{
+      "pace",        "staleness",      "backup",        "compensation", "stale-lr",
+      "freeze-pace", "every",          "local-after",   "merge-state",  "graph",
+      "outer-lr",    "outer-momentum", "outer-overlap", "fragments",    "exchange-dtype",
+      "jitter-ms",   "round-seconds"};
   if (had_servers != has_servers)
     names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
                                "buffers", "algorithm"});

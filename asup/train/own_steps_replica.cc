@@ -1,5 +1,6 @@
 #include "asup/train/own_steps_replica.h"
 
+#include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
 #include "asup/sync/pairwise_replica.h"
@@ -25,6 +26,18 @@ LocalOptions local_options(const Strategy& strategy, const std::string& learned,
                                                     : MergeState::average;
   options.jitter = jitter(strategy);
   options.learned = learned;
+  return options;
+}
+
+DilocoOptions diloco_options(const Strategy& strategy) {
+  DilocoOptions options;
+  options.every = steps_between_exchanges(strategy);
+  options.outer_lr = strategy.outer_lr;
+  options.outer_momentum = strategy.outer_momentum;
+  options.overlap = strategy.outer_overlap;
+  options.fragments = strategy.fragments;
+  options.in_bf16 = strategy.exchange_dtype == "bf16";
+  options.jitter = jitter(strategy);
   return options;
 }
 
@@ -55,6 +68,8 @@ std::unique_ptr<Replica> make_own_steps_replica(Job& job, Communicator& communic
   if (strategy.sync == "adpsgd")
     return make_pairwise_replica(communicator, pairwise::circle_of(job), model, optimizer,
                                  pairwise_options(strategy));
+  if (strategy.sync == "diloco")
+    return make_diloco_replica(communicator, model, optimizer, diloco_options(strategy));
   if (strategy.sync == "gossip")
     return make_gossip_replica(communicator, model, optimizer, gossip_options(strategy));
   return make_local_replica(communicator, model, optimizer,

@@ -49,6 +49,14 @@ void require_local_unused(const Strategy& strategy, const std::string& because) 
   require_unused("merge-state", &Strategy::merge_state, strategy, because);
 }
 
+void require_diloco_unused(const Strategy& strategy, const std::string& because) {
+  require_unused("outer-lr", &Strategy::outer_lr, strategy, because);
+  require_unused("outer-momentum", &Strategy::outer_momentum, strategy, because);
+  require_unused("outer-overlap", &Strategy::outer_overlap, strategy, because);
+  require_unused("fragments", &Strategy::fragments, strategy, because);
+  require_unused("exchange-dtype", &Strategy::exchange_dtype, strategy, because);
+}
+
 // Where rounds have a time, they have no number of steps.
 void settle_timed_rounds(const Strategy& strategy) {
   const std::string because = "models are merged every round-seconds";
@@ -60,6 +68,7 @@ void settle_timed_rounds(const Strategy& strategy) {
 void settle_local(Strategy& strategy) {
   require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
   require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
+  require_diloco_unused(strategy, "it is a choice of sync = diloco, not local");
   if (strategy.round_seconds > 0) return settle_timed_rounds(strategy);
   if (strategy.every == kUsual) strategy.every = "8";
   const bool adapts = strategy.every == "auto";
@@ -70,11 +79,34 @@ void settle_local(Strategy& strategy) {
                    "every = 1 merges models after every step anyway");
 }
 
+void settle_diloco(Strategy& strategy) {
+  if (strategy.every == kUsual) strategy.every = "100";
+  const std::int64_t every = steps_in(strategy.every);
+  require(strategy.fragments >= 1 && strategy.fragments <= every,
+          "fragments = {} cannot be exchanged one by one in every = {} steps. Lower fragments, or "
+          "raise every.",
+          strategy.fragments, every);
+  require(strategy.outer_overlap >= 0 && strategy.outer_overlap < every,
+          "outer-overlap = {} steps do not end before the next exchange, which begins after every "
+          "= {} steps. Lower outer-overlap, or raise every.",
+          strategy.outer_overlap, every);
+  require(strategy.outer_lr > 0 && strategy.outer_momentum >= 0 && strategy.outer_momentum < 1,
+          "outer-lr = {} and outer-momentum = {} are out of range (allowed: above 0; from 0, below "
+          "1)",
+          strategy.outer_lr, strategy.outer_momentum);
+  require_one_of("exchange-dtype", strategy.exchange_dtype, std::array{"f32", "bf16"});
+  require_unused("graph", &Strategy::graph, strategy, "sync = diloco exchanges with all");
+  require_local_unused(strategy, "it is a choice of sync = local, not diloco");
+  require_unused("round-seconds", &Strategy::round_seconds, strategy,
+                 "with sync = diloco, workers go in step");
+}
+
 void settle_gossip(Strategy& strategy) {
   if (strategy.every == kUsual) strategy.every = "1";
   steps_in(strategy.every);
   require_one_of("graph", strategy.graph, std::array{"ring", "exponential"});
   require_local_unused(strategy, "it is a choice of sync = local, not gossip");
+  require_diloco_unused(strategy, "it is a choice of sync = diloco, not gossip");
   require_unused("round-seconds", &Strategy::round_seconds, strategy,
                  "with sync = gossip, workers go in step");
 }
@@ -83,6 +115,7 @@ void settle_pairwise(Strategy& strategy) {
   if (strategy.every == kUsual) strategy.every = "1";
   steps_in(strategy.every);
   require_local_unused(strategy, "it is a choice of sync = local, not adpsgd");
+  require_diloco_unused(strategy, "it is a choice of sync = diloco, not adpsgd");
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy,
                  "with sync = adpsgd, every worker exchanges models at moments of its own");
 }
@@ -91,6 +124,7 @@ void settle_pairwise(Strategy& strategy) {
 
 void settle_own_steps(Strategy& strategy) {
   if (strategy.sync == "local") settle_local(strategy);
+  if (strategy.sync == "diloco") settle_diloco(strategy);
   if (strategy.sync == "gossip") settle_gossip(strategy);
   if (strategy.sync == "adpsgd") settle_pairwise(strategy);
   require(strategy.round_seconds >= 0, "round-seconds = {} cannot be below 0",
@@ -108,6 +142,7 @@ void refuse_own_steps_choices(const Strategy& strategy) {
       fmt::format("with sync = {}, workers do not step on their own", strategy.sync);
   require_unused("every", &Strategy::every, strategy, because);
   require_local_unused(strategy, because);
+  require_diloco_unused(strategy, because);
   require_unused("graph", &Strategy::graph, strategy, because);
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
   require_unused("round-seconds", &Strategy::round_seconds, strategy, because);

@@ -15,10 +15,15 @@
 namespace asup {
 namespace {
 
-constexpr std::array kKeys = std::to_array<std::string_view>(
-    {"sync", "pace", "staleness", "backup", "compensation", "stale-lr", "non-finite", "freeze-pace",
-     "local-parameters", "evaluate-with", "every", "local-after", "merge-state", "graph",
-     "jitter-ms", "buffers", "bucket-mb", "algorithm", "timeout"});
+constexpr std::array kKeys =
+    std::to_array<std::string_view>({"sync",           "pace",          "staleness",
+                                     "backup",         "compensation",  "stale-lr",
+                                     "non-finite",     "freeze-pace",   "local-parameters",
+                                     "evaluate-with",  "every",         "local-after",
+                                     "merge-state",    "graph",         "outer-lr",
+                                     "outer-momentum", "outer-overlap", "fragments",
+                                     "exchange-dtype", "jitter-ms",     "buffers",
+                                     "bucket-mb",      "algorithm",     "timeout"});
 
 constexpr std::int64_t kUsualStaleness = 4;
 
@@ -132,7 +137,7 @@ Strategy Strategy::settled() const {
 void Strategy::require_available() const {
   require(sync == "allreduce" || needs_servers() || has_own_steps(),
           "sync = {} is not available in this version of asup; allreduce, server, asup, local, "
-          "gossip and adpsgd are.",
+          "diloco, gossip and adpsgd are.",
           sync);
 }
 
@@ -154,6 +159,11 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.local_after = config.local_after;
   strategy.merge_state = config.merge_state;
   strategy.graph = config.graph;
+  strategy.outer_lr = config.outer_lr;
+  strategy.outer_momentum = config.outer_momentum;
+  strategy.outer_overlap = config.outer_overlap;
+  strategy.fragments = config.fragments;
+  strategy.exchange_dtype = config.exchange_dtype;
   strategy.jitter_ms = config.jitter_ms;
   strategy.round_seconds = config.round_seconds;
   strategy.buffers = config.buffers;

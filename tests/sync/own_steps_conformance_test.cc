@@ -1,4 +1,5 @@
 // The ways in which workers step on their own, by the suite of all replicas.
+#include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
 #include "asup/sync/pairwise_replica.h"
@@ -86,6 +87,21 @@ INSTANTIATE_TEST_SUITE_P(Ring, ReplicaConformance, ::testing::ValuesIn(replica_c
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Exponential, ReplicaConformance,
                          ::testing::ValuesIn(replica_cases(kExponential)), name_of_case);
+
+const ReplicaWay kDiloco =
+    way("diloco", true, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_diloco_replica(communicator, module, optimizer, {.every = 1});
+    });
+const ReplicaWay kStreaming =
+    way("diloco_streaming", false, [](auto& communicator, auto& module, auto& optimizer) {
+      return make_diloco_replica(communicator, module, optimizer,
+                                 {.every = 3, .overlap = 1, .fragments = 3, .in_bf16 = true});
+    });
+
+INSTANTIATE_TEST_SUITE_P(Diloco, ReplicaConformance, ::testing::ValuesIn(replica_cases(kDiloco)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Streaming, ReplicaConformance,
+                         ::testing::ValuesIn(replica_cases(kStreaming)), name_of_case);
 
 }  // namespace
 }  // namespace asup::testing

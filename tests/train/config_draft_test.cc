@@ -107,9 +107,9 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 
 TEST(Resolve, RefusesWhatCannotWork) {
   EXPECT_EQ(
-      complaint([](auto& c) { c.sync = "diloco"; }),
-      "sync = diloco is not available in this version of asup; allreduce, server, asup, local, "
-      "gossip and adpsgd are.");
+      complaint([](auto& c) { c.sync = "nothing"; }),
+      "sync = nothing is not available in this version of asup; allreduce, server, asup, local, "
+      "diloco, gossip and adpsgd are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -128,8 +128,10 @@ TEST(Resolve, FillsInWhereWorkersStepOnTheirOwn) {
   config.every = "auto";
   EXPECT_EQ(resolve(config).every, "auto");
   EXPECT_EQ(resolve(TrainConfig{}).every, "usual");
-  config.sync = "gossip";
   config.every = "usual";
+  config.sync = "diloco";
+  EXPECT_EQ(resolve(config).every, "100");
+  config.sync = "gossip";
   EXPECT_EQ(resolve(config).every, "1");
   config.sync = "adpsgd";
   EXPECT_EQ(resolve(config).every, "1");
@@ -183,6 +185,15 @@ TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
               StartsWith("jitter-ms = 1 has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.remainder = "drop"; }),
               StartsWith("remainder = drop has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.every = "4", c.fragments = 5; }),
+              StartsWith("fragments = 5 cannot be exchanged one by one in every = 4 steps"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.outer_overlap = 100; }),
+              StartsWith("outer-overlap = 100 steps do not end before the next exchange"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.merge_state = "reset"; }),
+              StartsWith("merge-state = reset has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.outer_lr = 1; }), StartsWith("outer-lr = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.exchange_dtype = "bf16"; }),
+              StartsWith("exchange-dtype = bf16 has no effect: it is a choice of sync = diloco"));
   EXPECT_THAT(complaint([](auto& c) { c.graph = "exponential"; }),
               StartsWith("graph = exponential has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.pace = "asp"; }),
