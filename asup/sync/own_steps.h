@@ -35,7 +35,7 @@ class OwnSteps : public Replica {
   void check_equal() final;
   std::string learned() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
-  ReplicaStats stats() const final;
+  ReplicaStats stats() const override;
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
