@@ -31,7 +31,7 @@ WAYS = {
     "local": "--sync local --every 16",
     "local-auto": "--sync local --every auto",
     "rounds": "--sync local --round-seconds 2",
-    "diloco": "--sync diloco --every 100 --optimizer adamw --momentum 0 --lr 0.001",
+    "diloco": "--sync diloco --every 100 --optimizer adamw --lr 0.001",
     "gossip": "--sync gossip --every 8",
     "adpsgd": "--sync adpsgd --every 8",
     "bsp": "--sync server --pace bsp",
@@ -61,7 +61,7 @@ def train(network, arguments, way, seed):
     if arguments.slow > 1:
         handicap += f" slow={arguments.workers - 1}:{arguments.slow}"
     flags = ["--model", arguments.model, "--data", arguments.data, "--batch", arguments.batch, "--steps", arguments.steps,
-             "--lr", arguments.lr, "--momentum", 0.9, "--seed", seed, "--threads", 1, "--eval-every",
+             "--lr", arguments.lr, *([] if "adam" in WAYS[way] else ["--momentum", 0.9]), "--seed", seed, "--threads", 1, "--eval-every",
              max(1, arguments.steps // arguments.tests), "--checkpoint-every", "never", "--out", folder]
     flags = list(map(str, flags))
     for word in shlex.split(WAYS[way]):  # what the way says goes before what all have
