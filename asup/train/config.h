@@ -81,6 +81,7 @@ struct TrainConfig {
   std::int64_t fragments = 1;
   std::string exchange_dtype = "f32";
   double jitter_ms = 0;
+  bool balance = false;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";
