@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Top of the house first.
-CORE = ["base", "kernels", "net", "compress", "collective", "ps", "launch"]
+CORE = ["base", "kernels", "net", "compress", "collective", "ps", "pairwise", "launch"]
 TORCH = ["optim", "sync", "parallel", "data", "models", "train"]
 UMBRELLA = "asup.h"  # what users include: everything but the program
 HOUSE = CORE + TORCH + [UMBRELLA, "cli"]

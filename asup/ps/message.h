@@ -8,14 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "asup/net/wire.h"
+#include "asup/net/mail_head.h"
 #include "asup/ps/shard_map.h"
 
 namespace asup::ps {
@@ -169,33 +167,9 @@ struct Leave {
   static constexpr Kind kKind = Kind::leave;
 };
 
-// A kind, and what belongs to it.
-template <typename Body>
-struct Message {
-  Kind kind = Body::kKind;
-  std::uint32_t reserved = 0;
-  Body body;
-};
-
-template <typename Body>
-std::vector<std::byte> head_of(const Body& body) {
-  static_assert(std::is_trivially_copyable_v<Body>);
-  const Message<Body> message{.body = body};
-  std::vector<std::byte> bytes(sizeof message);
-  std::memcpy(bytes.data(), &message, sizeof message);
-  return bytes;
-}
+using net::head_of;
+using net::read;
 
 std::optional<Kind> kind_of(net::ConstBytes head);
-
-// Nothing where the head is not one of this kind.
-template <typename Body>
-std::optional<Body> read(net::ConstBytes head) {
-  Message<Body> message;
-  if (head.size() != sizeof message) return std::nullopt;
-  std::memcpy(&message, head.data(), sizeof message);
-  if (message.kind != Body::kKind) return std::nullopt;
-  return message.body;
-}
 
 }  // namespace asup::ps

@@ -1,5 +1,7 @@
 #include "asup/sync/diloco_replica.h"
 
+#include <algorithm>
+
 #include "asup/base/error.h"
 #include "asup/sync/own_steps.h"
 
@@ -68,7 +70,7 @@ DilocoReplica::DilocoReplica(Communicator& communicator, torch::nn::Module& modu
                              torch::optim::Optimizer& optimizer, const DilocoOptions& options)
     : OwnSteps(communicator, module, optimizer, facts_of(options), options.jitter),
       options_(options),
-      momentum_(torch::zeros_like(flat().flat())) {
+      momentum_(torch::zeros_like(flat().all())) {
   require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
   require(options.fragments >= 1 && options.fragments <= options.every,
           "{} fragments cannot be exchanged one by one in {} steps", options.fragments,
@@ -109,7 +111,7 @@ void DilocoReplica::plan() {
 void DilocoReplica::before_step() {
   if (shared_.defined()) return;
   flat().take(flat().parameters());
-  shared_ = flat().flat().clone();
+  shared_ = flat().all().clone();
 }
 
 void DilocoReplica::after_step() {
@@ -133,7 +135,7 @@ void DilocoReplica::after_step() {
 void DilocoReplica::start(Fragment& fragment) {
   fragment.since = Clock::now();
   flat().take(fragment.begin, fragment.end);
-  torch::Tensor difference = part(flat().flat(), fragment);
+  torch::Tensor difference = part(flat().all(), fragment);
   difference.neg_().add_(part(shared_, fragment));
   const double size = difference.norm().item<double>();
   fragment.squared = size * size;
@@ -155,7 +157,7 @@ void DilocoReplica::apply(Fragment& fragment, bool mix) {
   waited(start);
   expect(failure);
   fragment.under_way = false;
-  const torch::Tensor difference = part(flat().flat(), fragment);
+  const torch::Tensor difference = part(flat().all(), fragment);
   if (options_.in_bf16) difference.copy_(part(narrow_, fragment));
   move_shared(fragment, difference);
   if (mix) {

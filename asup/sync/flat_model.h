@@ -25,7 +25,7 @@ class FlatModel {
   FlatModel(Communicator& communicator, std::vector<NamedTensor> parameters);
 
   // All of it, one dimension.
-  const torch::Tensor& flat() const { return flat_; }
+  const torch::Tensor& all() const { return flat_; }
   std::int64_t elements() const { return flat_.numel(); }
   // The parameters themselves.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }

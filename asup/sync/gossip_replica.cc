@@ -48,7 +48,7 @@ GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& modu
       gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();
   for (std::size_t i = 0; i < others; ++i)
     heard_.push_back(
-        sync::tensor_for_links(communicator, flat().elements(), flat().flat().scalar_type()));
+        sync::tensor_for_links(communicator, flat().elements(), flat().all().scalar_type()));
 }
 
 void GossipReplica::after_step() {
@@ -66,7 +66,7 @@ void GossipReplica::exchange() {
   flat().take(flat().parameters());
   gauge();
   hear(round);
-  const torch::Tensor& own = flat().flat();
+  const torch::Tensor& own = flat().all();
   for (const torch::Tensor& other : heard_) other.sub_(own);
   for (const torch::Tensor& difference : heard_)
     own.add_(difference, 1.0 / static_cast<double>(1 + heard_.size()));
@@ -83,7 +83,7 @@ void GossipReplica::hear(const GossipRound& round) {
   for (std::size_t i = 0; i < round.from.size(); ++i)
     works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
   for (const int peer : round.to)
-    works.push_back(communicator().start_send(sync::buffer_of(flat().flat()), peer));
+    works.push_back(communicator().start_send(sync::buffer_of(flat().all()), peer));
   Outcome failure;
   for (Work& work : works) {
     Outcome outcome = work.wait();
@@ -96,7 +96,7 @@ void GossipReplica::hear(const GossipRound& round) {
 void GossipReplica::gauge() {
   if (round_ % kGaugeEvery != kGaugeEvery - 1) return;
   if (const auto drift = gauge_.collect()) found_distance(drift->squared, drift->mean_squared);
-  gauge_.start(flat().flat());
+  gauge_.start(flat().all());
 }
 
 void GossipReplica::settle() {
@@ -105,7 +105,7 @@ void GossipReplica::settle() {
   const auto start = Clock::now();
   (void)gauge_.collect();
   flat().take(flat().parameters());
-  expect(communicator().all_reduce(sync::buffer_of(flat().flat()), ReduceOp::average));
+  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
   flat().give(flat().parameters());
   since_exchange_ = 0;

@@ -107,13 +107,14 @@ void LocalReplica::merge() {
   if (options_.adaptive)
     interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
   since_merge_ = 0;
+  forget_batches();
   merged();
   exchanged(start);
   waited(start);
 }
 
 LocalReplica::Round LocalReplica::meet() {
-  const Batches own = take_batches();
+  const Batches& own = batches();
   check(own.described || !options_.adaptive,
         "the interval between merges cannot follow a loss that nobody tells: call "
         "describe_batch() before each step(), or give a fixed interval");
@@ -137,8 +138,8 @@ LocalReplica::Round LocalReplica::meet() {
 // The ranks' tensors, each times its weight, added up, come to lie in flat().
 void LocalReplica::average(const Round& round, std::span<const torch::Tensor> tensors) {
   flat().take(tensors);
-  if (!round.equal) flat().flat().mul_(round.weight);
-  expect(communicator().all_reduce(sync::buffer_of(flat().flat()),
+  if (!round.equal) flat().all().mul_(round.weight);
+  expect(communicator().all_reduce(sync::buffer_of(flat().all()),
                                    round.equal ? ReduceOp::average : ReduceOp::sum));
 }
 

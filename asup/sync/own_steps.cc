@@ -55,8 +55,6 @@ void OwnSteps::describe_batch(std::uint64_t samples, double loss) {
   described_ = Batches{static_cast<double>(samples), loss};
 }
 
-OwnSteps::Batches OwnSteps::take_batches() { return std::exchange(batches_, {}); }
-
 void OwnSteps::put_off() {
   if (jitter_ <= Seconds(0)) return;
   const auto start = Clock::now();
@@ -72,7 +70,7 @@ void OwnSteps::expect(const Outcome& outcome) const {
 void OwnSteps::find_distance() {
   double sum = flat_.squared_distance();
   expect(communicator_.all_reduce(buffer_of(std::span(&sum, 1))));
-  found_distance(sum / communicator_.size(), std::pow(flat_.flat().norm().item<double>(), 2));
+  found_distance(sum / communicator_.size(), std::pow(flat_.all().norm().item<double>(), 2));
 }
 
 void OwnSteps::found_distance(double squared, double mean_squared) {

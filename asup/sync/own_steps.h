@@ -35,7 +35,7 @@ class OwnSteps : public Replica {
   void check_equal() final;
   std::string learned() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
-  ReplicaStats stats() const final;
+  ReplicaStats stats() const override;
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
@@ -52,13 +52,14 @@ class OwnSteps : public Replica {
   FlatModel& flat() { return flat_; }
   std::uint64_t steps() const { return steps_; }
 
-  // Samples and losses since the last time that this was called.
+  // Samples and losses since they were last forgotten.
   struct Batches {
     double samples = 0;
     double loss = 0;        // summed over samples
     bool described = true;  // every step was, by describe_batch()
   };
-  Batches take_batches();
+  const Batches& batches() const { return batches_; }
+  void forget_batches() { batches_ = {}; }
 
   // Stands still for a random part of the jitter.
   void put_off();

@@ -35,16 +35,18 @@ TrainConfig config_from(const Json& json) {
 }
 
 Json header_of(const CheckpointInfo& info) {
-  return {{"step", info.step},
-          {"ranks", info.ranks},
-          {"config", config_json(info.config)},
-          {"choices", to_json(info.choices)},
-          {"totals",
-           {{"seconds", info.totals.seconds},
-            {"train_seconds", info.totals.train_seconds},
-            {"comm_s", info.totals.comm_s},
-            {"samples", info.totals.samples},
-            {"bytes_sent", info.totals.bytes_sent}}}};
+  Json header{{"step", info.step},
+              {"ranks", info.ranks},
+              {"config", config_json(info.config)},
+              {"choices", to_json(info.choices)},
+              {"totals",
+               {{"seconds", info.totals.seconds},
+                {"train_seconds", info.totals.train_seconds},
+                {"comm_s", info.totals.comm_s},
+                {"samples", info.totals.samples},
+                {"bytes_sent", info.totals.bytes_sent}}}};
+  if (!info.samples_by_worker.empty()) header["samples_by_worker"] = info.samples_by_worker;
+  return header;
 }
 
 Totals totals_from(const Json& json) {
@@ -111,6 +113,8 @@ CheckpointInfo info_of(const CheckpointFile& file, const std::string& path) try 
   info.config = config_from(file.header.at("config"));
   info.choices = choices_from(file.header.at("choices"));
   info.totals = totals_from(file.header.at("totals"));
+  if (file.header.contains("samples_by_worker"))
+    file.header.at("samples_by_worker").get_to(info.samples_by_worker);
   return info;
 } catch (const nlohmann::json::exception& error) {
   throw BadInput(

@@ -33,6 +33,7 @@ struct CheckpointInfo {
   TrainConfig config;
   Choices choices;
   Totals totals;
+  std::vector<std::int64_t> samples_by_worker{};  // where each went at its own pace
 };
 
 // What is trained, as this rank has it.

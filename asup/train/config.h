@@ -52,6 +52,8 @@ struct TrainConfig {
   std::int64_t warmup = 0;
   std::int64_t decay_every = 0;
   double decay_factor = 0.1;
+  double eta_min = 1;
+  double power = 1;
   std::int64_t seed = 0;
 
   // Who works on it, and how they stay in step.
@@ -81,6 +83,7 @@ struct TrainConfig {
   std::int64_t fragments = 1;
   std::string exchange_dtype = "f32";
   double jitter_ms = 0;
+  double round_seconds = 0;
   bool balance = false;
   std::string buffers = "local";
   double bucket_mb = 25;

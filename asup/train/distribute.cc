@@ -63,6 +63,10 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
   chosen.require_available();
   const Strategy strategy = chosen.settled();
   train::check_roles(job, strategy);
+  require(strategy.round_seconds == 0,
+          "round-seconds = {} is for asup train: in a program of your own, call the replica's "
+          "settle() when the time is over",
+          strategy.round_seconds);
   auto control = train::make_communicator(job, strategy);
   if (strategy.needs_servers()) {
     auto replica = train::make_server_replica(job, *control, model, optimizer,
@@ -71,7 +75,7 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
   }
   auto communicator =
       train::make_communicator(job, strategy, train::find_rates(job, *control, strategy));
-  auto replica = train::make_replica(*communicator, model, optimizer, strategy);
+  auto replica = train::make_replica(job, *communicator, model, optimizer, strategy);
   return std::make_unique<DistributedReplica>(std::move(communicator), std::move(replica));
 }
 
@@ -110,11 +114,12 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
   return found.rates;
 }
 
-std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
-                                      torch::optim::Optimizer& optimizer, const Strategy& strategy,
-                                      const std::string& learned, const Progress& progress) {
+std::unique_ptr<Replica> make_replica(Job& job, Communicator& communicator,
+                                      torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                                      const Strategy& strategy, const std::string& learned,
+                                      const Progress& progress) {
   if (strategy.has_own_steps())
-    return make_own_steps_replica(communicator, model, optimizer, strategy, learned, progress);
+    return make_own_steps_replica(job, communicator, model, optimizer, strategy, learned, progress);
   AllReduceOptions options;
   options.bucket_bytes = bucket_bytes(strategy);
   options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);

@@ -47,9 +47,9 @@ std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strate
 std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
                                             const Strategy& strategy);
 // Over a communicator of its own. needs: a settled strategy without servers
-std::unique_ptr<Replica> make_replica(Communicator& communicator, torch::nn::Module& model,
-                                      torch::optim::Optimizer& optimizer, const Strategy& strategy,
-                                      const std::string& learned = "",
+std::unique_ptr<Replica> make_replica(Job& job, Communicator& communicator,
+                                      torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                                      const Strategy& strategy, const std::string& learned = "",
                                       const Progress& progress = {});
 // Through the job's servers, of which there is one model at a time. needs: a settled strategy
 ServerReplicaOptions server_options(const Strategy& strategy);

@@ -6,10 +6,10 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/base/log.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
 #include "asup/train/leased_samples.h"
+#include "asup/train/roll_call.h"
 #include "asup/train/stepper.h"
 
 namespace asup::train {
@@ -30,25 +30,21 @@ class LeaseLoop {
   void note(const LeasedSamples::Part& part, double loss);
   void show(std::int64_t step, double loss, double waited);
   void begin_fence();
-  void meet();
   void hold_fence();
   int sum_up();
   void log_rows(const std::vector<double>& sums);
-  bool regroup();
-  std::vector<int> present();
   std::int64_t samples_between(std::int64_t begin, std::int64_t end) const;
 
   Run& run_;
   Setup& setup_;
   ServerReplica& server_;
   const std::function<bool()>& stop_asked_;
-  const int rank_;
   Stepper stepper_;
   Handicap handicap_;
   const std::vector<std::int64_t> fences_;
 
   LeasedSamples samples_;
-  std::vector<int> workers_;  // that are left, by their ranks in the job
+  RollCall workers_;
   FenceTally tally_;
   double waited_ = 0;   // of the replica's wait_seconds, told so far
   bool asked_ = false;  // for a fence, to stop there
@@ -58,7 +54,7 @@ class LeaseLoop {
   bool is_new_ = false;  // steps were done before it; else somebody asked for one after the last
   bool wants_test_ = false, wants_checkpoint_ = false;  // for the end of the run
   int duties_done_ = 0;                                 // of hold_fence(), here
-  bool lost_some_ = false;                              // in it, or on the way to it
+  std::size_t here_at_first_ = 0;                       // workers, when it began
   std::optional<TrainEnd> end_;                         // where it is the last
 
   std::int64_t shown_ = 0;  // steps
@@ -71,12 +67,11 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       setup_(run.setup()),
       server_(*setup_.server),
       stop_asked_(stop_asked),
-      rank_(job.rank()),
       stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
-      handicap_(Handicap::from(net::process_environment(), rank_, run.config().seed)),
+      handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
       samples_(run.config(), setup_.length, *setup_.train, *setup_.batches),
-      workers_(present()),
+      workers_(run, job.rank()),
       tally_(run.config().log_every),
       shown_(run.step()),
       logged_(run.step()) {
@@ -96,11 +91,11 @@ TrainEnd LeaseLoop::train() {
     begin_fence();
     const std::uint64_t fence = server_.release().step;
     do {
-      meet();
+      workers_.meet([&] { hold_fence(); });
       if (run_.is_first_rank())
         write_atomically(run_.folder().server_file(), server_.report() + "\n");
       began = run_.seconds();
-      server_.arrive(workers_);
+      server_.arrive(workers_.left());
       // The same fence again: somebody was lost in it, and not all have ended it.
     } while (server_.release().next == Next::fence && server_.release().step == fence);
     if (end_) return *end_;
@@ -190,16 +185,7 @@ void LeaseLoop::begin_fence() {
   wants_test_ = run_.wants_last_test();
   wants_checkpoint_ = run_.wants_last_checkpoint();
   duties_done_ = 0;
-  lost_some_ = false;
-}
-
-// Holds the fence with those who are left; once more, where somebody was lost in it.
-void LeaseLoop::meet() {
-  for (;;) try {
-      return hold_fence();
-    } catch (const JobFailed&) {
-      if (!regroup()) throw;
-    }
+  here_at_first_ = workers_.left().size();
 }
 
 // What some have done and others have not, when somebody was lost, all do again.
@@ -242,9 +228,10 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
   StepRecord whole;
   std::int64_t told = logged_;
   double told_at = tally_.began();
+  const bool lost_some = workers_.left().size() < here_at_first_;
   for (std::size_t i = 0; i < last.size(); ++i) {
     // Losses that a lost worker alone knew are lost with it: such steps are told with the next.
-    const bool is_unknown = lost_some_ && sums[3 * i + 1] == 0;
+    const bool is_unknown = lost_some && sums[3 * i + 1] == 0;
     if (is_unknown && i + 1 < last.size()) continue;
     StepRecord row;
     row.step = last[i];
@@ -266,38 +253,6 @@ void LeaseLoop::log_rows(const std::vector<double>& sums) {
   run_.totals().comm_s += whole.comm_s;
   run_.totals().samples += whole.samples;
   if (run_.is_first_rank() && run_.step() > shown_) show(run_.step(), whole.loss, 0);
-}
-
-// Whether somebody was lost and the others are together again.
-bool LeaseLoop::regroup() {
-  if (!run_.control().rebuild().ok()) return false;
-  if (static_cast<std::size_t>(run_.control().size()) == workers_.size()) return false;
-  std::vector<int> left;
-  try {
-    left = present();
-  } catch (const JobFailed&) {
-    return regroup();  // another one was lost meanwhile
-  }
-  std::vector<int> lost;
-  std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
-                      std::back_inserter(lost));
-  if (lost.front() == 0)
-    throw JobFailed(
-        "rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
-  workers_ = left;
-  lost_some_ = true;
-  if (run_.is_first_rank())
-    log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),
-               lost.size() == 1 ? "was" : "were", run_.step(), left.size(), run_.config().workers);
-  return true;
-}
-
-// Ranks in the job of those who are in the control communicator.
-std::vector<int> LeaseLoop::present() {
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(run_.control().size()));
-  std::int32_t own = rank_;
-  run_.control().all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(ranks))).or_throw();
-  return {ranks.begin(), ranks.end()};
 }
 
 }  // namespace

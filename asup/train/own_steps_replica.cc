@@ -3,6 +3,7 @@
 #include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
+#include "asup/sync/pairwise_replica.h"
 #include "asup/train/own_steps_strategy.h"
 
 namespace asup::train {
@@ -14,7 +15,10 @@ LocalOptions local_options(const Strategy& strategy, const std::string& learned,
                            const Progress& progress) {
   LocalOptions options;
   options.adaptive = strategy.every == "auto";
-  if (!options.adaptive) options.every = steps_between_exchanges(strategy);
+  if (strategy.round_seconds > 0)
+    options.every = 0;
+  else if (!options.adaptive)
+    options.every = steps_between_exchanges(strategy);
   options.local_after =
       std::max<std::int64_t>(0, steps_before_local(strategy, progress.steps) - progress.done);
   options.state = strategy.merge_state == "keep"    ? MergeState::keep
@@ -45,11 +49,25 @@ GossipOptions gossip_options(const Strategy& strategy) {
   return options;
 }
 
+PairwiseOptions pairwise_options(const Strategy& strategy) {
+  PairwiseOptions options;
+  options.every = steps_between_exchanges(strategy);
+  options.graph = strategy.graph;
+  options.patience = std::min(options.patience, strategy.timeout);
+  return options;
+}
+
 }  // namespace
 
-std::unique_ptr<Replica> make_own_steps_replica(
-    Communicator& communicator, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-    const Strategy& strategy, const std::string& learned, const Progress& progress) {
+std::unique_ptr<Replica> make_own_steps_replica(Job& job, Communicator& communicator,
+                                                torch::nn::Module& model,
+                                                torch::optim::Optimizer& optimizer,
+                                                const Strategy& strategy,
+                                                const std::string& learned,
+                                                const Progress& progress) {
+  if (strategy.sync == "adpsgd")
+    return make_pairwise_replica(communicator, pairwise::circle_of(job), model, optimizer,
+                                 pairwise_options(strategy));
   if (strategy.sync == "diloco")
     return make_diloco_replica(communicator, model, optimizer, diloco_options(strategy));
   if (strategy.sync == "gossip")

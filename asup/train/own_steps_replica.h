@@ -5,6 +5,7 @@
 #include <string>
 
 #include "asup/collective/communicator.h"
+#include "asup/net/job.h"
 #include "asup/sync/replica.h"
 #include "asup/train/strategy.h"
 
@@ -16,8 +17,11 @@ struct Progress {
 };
 
 // As make_replica() of distribute.h. needs: a settled strategy that has_own_steps()
-std::unique_ptr<Replica> make_own_steps_replica(
-    Communicator& communicator, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-    const Strategy& strategy, const std::string& learned, const Progress& progress);
+std::unique_ptr<Replica> make_own_steps_replica(Job& job, Communicator& communicator,
+                                                torch::nn::Module& model,
+                                                torch::optim::Optimizer& optimizer,
+                                                const Strategy& strategy,
+                                                const std::string& learned,
+                                                const Progress& progress);
 
 }  // namespace asup::train

@@ -57,7 +57,19 @@ void require_diloco_unused(const Strategy& strategy, const std::string& because)
   require_unused("exchange-dtype", &Strategy::exchange_dtype, strategy, because);
 }
 
+// Where rounds have a time, they have no number of steps.
+void settle_timed_rounds(const Strategy& strategy) {
+  const std::string because = "models are merged every round-seconds";
+  require_unused("every", &Strategy::every, strategy, because);
+  require_unused("local-after", &Strategy::local_after, strategy, because);
+  require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because + ", by all at once");
+}
+
 void settle_local(Strategy& strategy) {
+  require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
+  require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
+  require_diloco_unused(strategy, "it is a choice of sync = diloco, not local");
+  if (strategy.round_seconds > 0) return settle_timed_rounds(strategy);
   if (strategy.every == kUsual) strategy.every = "8";
   const bool adapts = strategy.every == "auto";
   const std::int64_t every = adapts ? 0 : steps_in(strategy.every);
@@ -65,9 +77,6 @@ void settle_local(Strategy& strategy) {
   if (every == 1)
     require_unused("local-after", &Strategy::local_after, strategy,
                    "every = 1 merges models after every step anyway");
-  require_one_of("merge-state", strategy.merge_state, std::array{"average", "keep", "reset"});
-  require_unused("graph", &Strategy::graph, strategy, "sync = local averages the models of all");
-  require_diloco_unused(strategy, "it is a choice of sync = diloco, not local");
 }
 
 void settle_diloco(Strategy& strategy) {
@@ -88,6 +97,8 @@ void settle_diloco(Strategy& strategy) {
   require_one_of("exchange-dtype", strategy.exchange_dtype, std::array{"f32", "bf16"});
   require_unused("graph", &Strategy::graph, strategy, "sync = diloco exchanges with all");
   require_local_unused(strategy, "it is a choice of sync = local, not diloco");
+  require_unused("round-seconds", &Strategy::round_seconds, strategy,
+                 "with sync = diloco, workers go in step");
 }
 
 void settle_gossip(Strategy& strategy) {
@@ -96,6 +107,17 @@ void settle_gossip(Strategy& strategy) {
   require_one_of("graph", strategy.graph, std::array{"ring", "exponential"});
   require_local_unused(strategy, "it is a choice of sync = local, not gossip");
   require_diloco_unused(strategy, "it is a choice of sync = diloco, not gossip");
+  require_unused("round-seconds", &Strategy::round_seconds, strategy,
+                 "with sync = gossip, workers go in step");
+}
+
+void settle_pairwise(Strategy& strategy) {
+  if (strategy.every == kUsual) strategy.every = "1";
+  steps_in(strategy.every);
+  require_local_unused(strategy, "it is a choice of sync = local, not adpsgd");
+  require_diloco_unused(strategy, "it is a choice of sync = diloco, not adpsgd");
+  require_unused("jitter-ms", &Strategy::jitter_ms, strategy,
+                 "with sync = adpsgd, every worker exchanges models at moments of its own");
 }
 
 }  // namespace
@@ -104,6 +126,9 @@ void settle_own_steps(Strategy& strategy) {
   if (strategy.sync == "local") settle_local(strategy);
   if (strategy.sync == "diloco") settle_diloco(strategy);
   if (strategy.sync == "gossip") settle_gossip(strategy);
+  if (strategy.sync == "adpsgd") settle_pairwise(strategy);
+  require(strategy.round_seconds >= 0, "round-seconds = {} cannot be below 0",
+          strategy.round_seconds);
   require(strategy.jitter_ms >= 0, "jitter-ms = {} cannot be below 0", strategy.jitter_ms);
   require_unused("buffers", &Strategy::buffers, strategy,
                  "where workers step on their own, statistics stay on their worker, and a test "
@@ -120,6 +145,7 @@ void refuse_own_steps_choices(const Strategy& strategy) {
   require_diloco_unused(strategy, because);
   require_unused("graph", &Strategy::graph, strategy, because);
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
+  require_unused("round-seconds", &Strategy::round_seconds, strategy, because);
 }
 
 std::int64_t steps_between_exchanges(const Strategy& strategy) {

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "asup/base/error.h"
+#include "asup/pairwise/graph.h"
 #include "asup/train/config_draft.h"
 #include "asup/train/strategy.h"
 
@@ -46,6 +47,10 @@ void settle_sync(TrainConfig& config) {
   require(config.sync != "gossip" || config.workers > 1,
           "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
           "or leave sync out.");
+  if (config.sync == "adpsgd") pairwise::graph_of(config.graph, static_cast<int>(config.workers));
+  if (strategy.has_own_pace())
+    unused(config, "remainder",
+           "workers that go at their own pace go through their own samples, all of them");
   if (config.balance) check_balance(config, strategy);
   config.pace = strategy.pace;
   config.staleness = strategy.staleness;
@@ -77,10 +82,17 @@ void check_optimizer(const TrainConfig& config) {
 }
 
 void check_schedule(const TrainConfig& config) {
-  if (config.schedule == "step") return;
-  const auto because = fmt::format("the schedule is {}, not step", config.schedule);
-  unused(config, "decay-every", because);
-  unused(config, "decay-factor", because);
+  const auto because = [&](const char* of) {
+    return fmt::format("the schedule is {}, not {}", config.schedule, of);
+  };
+  if (config.schedule != "step") {
+    unused(config, "decay-every", because("step"));
+    unused(config, "decay-factor", because("step"));
+  }
+  if (config.schedule != "power") {
+    unused(config, "eta-min", because("power"));
+    unused(config, "power", because("power"));
+  }
 }
 
 void check_data(const TrainConfig& config) {

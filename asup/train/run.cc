@@ -36,6 +36,7 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
   if (!setup_.resumed) return;
   step_ = setup_.resumed->step;
   totals_ = setup_.resumed->totals;
+  samples_by_worker_ = setup_.resumed->samples_by_worker;
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
   checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
   checkpoint_step_ = step_;
@@ -77,7 +78,8 @@ void Run::log(const StepRecord& record) {
 }
 
 // Testing changes nothing: statistics are averaged for it and then put back, so that how often a
-// run tests has no influence on its weights.
+// run tests has no influence on its weights; but where workers step on their own, they have met and
+// averaged their models for it before.
 void Run::test() {
   const auto start = Clock::now();
   const auto own = trained_of(setup_, rank_).own;
@@ -112,9 +114,9 @@ CheckpointInfo Run::checkpoint_info() {
   info.choices = setup_.choices;
   info.totals = totals_;
   info.totals.seconds = seconds();
-  const std::uint64_t exchanged =
-      setup_.gradients ? setup_.gradients->bytes_moved() : setup_.replica->stats().bytes_moved;
-  info.totals.bytes_sent += sum_over_ranks(control().bytes_moved() + exchanged);
+  info.samples_by_worker = samples_by_worker_;
+  info.totals.bytes_sent +=
+      sum_over_ranks(control().bytes_moved() + setup_.replica->stats().bytes_moved);
   return info;
 }
 

@@ -29,6 +29,11 @@ class Run {
 
   std::int64_t step() const { return step_; }  // done
   void set_step(std::int64_t step) { step_ = step; }
+  // Where workers go at their own pace: what each has done, for checkpoints; empty elsewhere.
+  const std::vector<std::int64_t>& samples_by_worker() const { return samples_by_worker_; }
+  void set_samples_by_worker(std::vector<std::int64_t> samples) {
+    samples_by_worker_ = std::move(samples);
+  }
   std::int64_t last_step() const { return last_step_; }  // of this call
   std::int64_t epoch() const;                            // of the last step, counted from 1
   bool ends_epoch() const { return step_ % setup_.length.steps_per_epoch == 0; }
@@ -73,6 +78,7 @@ class Run {
   std::unique_ptr<Observer> metrics_;
 
   std::int64_t step_ = 0;
+  std::vector<std::int64_t> samples_by_worker_;
   double last_loss_ = 0;            // in the last row
   std::optional<EvalRecord> test_;  // the last one
   std::string checkpoint_;          // the last one's name

@@ -20,6 +20,11 @@ double steps_down(const TrainConfig& config, const RunLength& length, std::int64
   return config.lr * std::pow(config.decay_factor, static_cast<double>(times));
 }
 
+double power(const TrainConfig& config, const RunLength& length, std::int64_t step) {
+  const auto epoch = static_cast<double>(step / length.steps_per_epoch);
+  return config.lr * std::pow(std::sqrt((epoch + 1) / config.eta_min), -config.power);
+}
+
 }  // namespace
 
 RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch) {
@@ -32,6 +37,7 @@ double learning_rate(const TrainConfig& config, const RunLength& length, std::in
   }
   if (config.schedule == "cosine") return cosine(config, length, step);
   if (config.schedule == "step") return steps_down(config, length, step);
+  if (config.schedule == "power") return power(config, length, step);
   return config.lr;
 }
 

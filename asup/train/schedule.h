@@ -20,7 +20,7 @@ RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch);
 
 // needs: 0 <= step < length.steps. Warm-up rises in even steps and reaches config.lr at its last
 // one; cosine then falls to near 0 (Loshchilov and Hutter, "SGDR", 2017, equation 5, without
-// restarts).
+// restarts); power is lr · (√((epoch + 1) / eta_min))^(-power), epochs counted from 0.
 double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step);
 
 // Steps after which all workers meet, ascending, up to the last one of this call: ends of epochs,

@@ -162,7 +162,7 @@ Strategy Strategy::settled() const {
 void Strategy::require_available() const {
   require(sync == "allreduce" || needs_servers() || has_own_steps(),
           "sync = {} is not available in this version of asup; allreduce, server, asup, local, "
-          "diloco and gossip are.",
+          "diloco, gossip and adpsgd are.",
           sync);
 }
 
@@ -192,6 +192,7 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.fragments = config.fragments;
   strategy.exchange_dtype = config.exchange_dtype;
   strategy.jitter_ms = config.jitter_ms;
+  strategy.round_seconds = config.round_seconds;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;
   strategy.algorithm = config.algorithm;

@@ -28,13 +28,14 @@ struct Strategy {
   std::string every = "usual";            // steps between exchanges of models; auto, usual
   std::string local_after = "0";          // of sync local: steps, or a share of the run: 30%
   std::string merge_state = "average";    // of sync local: average, keep or reset
-  std::string graph = "ring";             // of sync gossip: ring or exponential
+  std::string graph = "ring";             // of sync gossip and adpsgd
   double outer_lr = 0.7;                  // of sync diloco, as are the following
   double outer_momentum = 0.9;
   std::int64_t outer_overlap = 0;  // steps
   std::int64_t fragments = 1;
   std::string exchange_dtype = "f32";  // f32 or bf16
   double jitter_ms = 0;                // of all ways in which workers step on their own
+  double round_seconds = 0;            // of sync local and adpsgd, for asup train; 0: none
   std::string buffers = "local";       // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
@@ -54,9 +55,13 @@ struct Strategy {
 
   bool needs_servers() const { return sync == "server" || sync == "asup"; }
   // Workers step on their own, and exchange models instead of gradients.
-  bool has_own_steps() const { return sync == "local" || sync == "diloco" || sync == "gossip"; }
+  bool has_own_steps() const {
+    return sync == "local" || sync == "diloco" || sync == "gossip" || sync == "adpsgd";
+  }
+  // And no step waits for another worker.
+  bool has_own_pace() const { return sync == "adpsgd" || round_seconds > 0; }
   // The others go on when a worker is lost.
-  bool survives_loss() const { return needs_servers(); }
+  bool survives_loss() const { return needs_servers() || has_own_pace(); }
 };
 
 namespace train {

@@ -2,6 +2,7 @@
 #include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
+#include "asup/sync/pairwise_replica.h"
 #include "tests/sync/replica_conformance.h"
 
 namespace asup::testing {
@@ -38,6 +39,35 @@ const ReplicaWay kTwoSteps =
                                 {.every = 2, .state = MergeState::keep});
     });
 
+// Whoever has a partner: one rank has none.
+const ReplicaWay kPairs{
+    .name = "pairwise",
+    .run =
+        [](int ranks, net::LinkKind links, const std::function<void(const Trainee&)>& body) {
+          run_ranks(ranks, links, [&](Job& job) {
+            CommunicatorOptions options;
+            options.timeout = Seconds(20);
+            const auto communicator = make_communicator(job, options);
+            body({job.rank(), [&](auto& module, auto& optimizer) {
+                    return make_pairwise_replica(*communicator, pairwise::circle_of(job), module,
+                                                 optimizer);
+                  }});
+            (void)communicator->barrier();  // partners that are done still answer
+          });
+        },
+    .equal_after_steps = false,
+    .follows_one_process = false,
+    .exchanges_every_step = false,
+    .rounding = 1e-6};
+
+std::vector<ReplicaCase> cases_of_pairs() {
+  std::vector<ReplicaCase> cases = replica_cases(kPairs);
+  std::erase_if(cases, [](const ReplicaCase& one) { return one.ranks < 2; });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, ReplicaConformance, ::testing::ValuesIn(cases_of_pairs()),
+                         name_of_case);
 INSTANTIATE_TEST_SUITE_P(Local, ReplicaConformance, ::testing::ValuesIn(replica_cases(kEveryStep)),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(LocalSteps, ReplicaConformance,

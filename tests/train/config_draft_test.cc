@@ -107,9 +107,9 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
 
 TEST(Resolve, RefusesWhatCannotWork) {
   EXPECT_EQ(
-      complaint([](auto& c) { c.sync = "adpsgd"; }),
-      "sync = adpsgd is not available in this version of asup; allreduce, server, asup, local, "
-      "diloco and gossip are.");
+      complaint([](auto& c) { c.sync = "nothing"; }),
+      "sync = nothing is not available in this version of asup; allreduce, server, asup, local, "
+      "diloco, gossip and adpsgd are.");
   EXPECT_THAT(complaint([](auto& c) { c.batch = 3, c.workers = 4; }),
               StartsWith("batch 3 is smaller than workers 4"));
   EXPECT_THAT(complaint([](auto& c) { c.batch = 8, c.workers = 2, c.accumulate = 5; }),
@@ -133,6 +133,10 @@ TEST(Resolve, FillsInWhereWorkersStepOnTheirOwn) {
   EXPECT_EQ(resolve(config).every, "100");
   config.sync = "gossip";
   EXPECT_EQ(resolve(config).every, "1");
+  config.sync = "adpsgd";
+  EXPECT_EQ(resolve(config).every, "1");
+  config.graph = "0-1";
+  EXPECT_EQ(resolve(config).graph, "0-1");
 }
 
 TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
@@ -163,6 +167,24 @@ TEST(Resolve, RefusesWhatDoesNotGoWithOwnSteps) {
               StartsWith("every = auto is no number of steps"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.local_after = "4"; }),
               StartsWith("local-after = 4 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.graph = "random"; }),
+              StartsWith("graph = 'random' is none of ring, exponential"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "gossip", c.round_seconds = 1; }),
+              StartsWith("round-seconds = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "local", c.round_seconds = 1, c.every = "4"; }),
+              StartsWith("every = 4 has no effect: models are merged every round-seconds"));
+  EXPECT_THAT(complaint([](auto& c) { c.round_seconds = 1; }),
+              StartsWith("round-seconds = 1 has no effect: with sync = allreduce"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.workers = 1; }),
+              HasSubstr("use two workers or more"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.workers = 4, c.graph = "0-1,2-3"; }),
+              HasSubstr("is not connected"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.merge_state = "keep"; }),
+              StartsWith("merge-state = keep has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.jitter_ms = 1; }),
+              StartsWith("jitter-ms = 1 has no effect"));
+  EXPECT_THAT(complaint([](auto& c) { c.sync = "adpsgd", c.remainder = "drop"; }),
+              StartsWith("remainder = drop has no effect"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.every = "4", c.fragments = 5; }),
               StartsWith("fragments = 5 cannot be exchanged one by one in every = 4 steps"));
   EXPECT_THAT(complaint([](auto& c) { c.sync = "diloco", c.outer_overlap = 100; }),

@@ -44,7 +44,7 @@ TEST(Strategy, MistakesAreNamed) {
   };
   EXPECT_EQ(refusal({{"ASUP_BUFFERS", "locl"}}),
             "ASUP_BUFFERS: 'locl' is none of local, broadcast, average; did you mean 'local'?");
-  EXPECT_THAT(refusal({{"ASUP_SYNC", "adpsgd"}}), HasSubstr("not available in this version"));
+  EXPECT_THAT(refusal({{"ASUP_SYNC", "nothing"}}), HasSubstr("'nothing' is none of"));
   const auto file = folder.write("strategy.toml", "batch = 4\n");
   EXPECT_THAT(refusal({{"ASUP_STRATEGY", file}}),
               HasSubstr("batch is a setting of `asup train`, not of a strategy"));
@@ -209,8 +209,10 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     const auto refusal = [&](const Strategy& strategy) {
       return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
     };
-    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("not available in this version"));
+    EXPECT_THAT(refusal({.sync = "nothing"}), HasSubstr("not available in this version"));
     EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("use two workers or more"));
+    EXPECT_THAT(refusal({.sync = "local", .round_seconds = 1}), HasSubstr("is for asup train"));
     EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("this job has one worker"));
     EXPECT_THAT(refusal({.sync = "local", .local_after = "30%"}),
                 HasSubstr("a share of a run whose length is not known here"));

@@ -18,8 +18,6 @@ class BadInput(Case):
         self.assertIn("--batch: 0 is out of range (allowed: 1 …", self.refused("train", "--batch=0"))
         self.assertIn("--batch: -5 is out of range", self.refused("train", "--batch", "-5"))
         self.assertIn("--lr: 'fast' is not a number", self.refused("train", "--lr=fast"))
-        self.assertIn("adpsgd is not available in this version",
-                      self.refused("train", "--sync=adpsgd"))
         self.assertIn("did you mean 'allreduce'?", self.refused("train", "--sync=allreduse"))
         self.assertIn("'somewhere' was not expected", self.refused("train", "somewhere"))
         self.assertIn("batch 3 is smaller than workers 4",

@@ -121,7 +121,7 @@ class OwnSteps(Case):
         self.assertIn("merge-state = keep has no effect: it is a choice of sync = local, not gossip",
                       refused("--sync=gossip", "--merge-state=keep"))
         self.assertIn("graph = exponential has no effect", refused("--sync=local", "--graph=exponential"))
-        self.assertIn("--graph: 'star' is none of ring, exponential",
+        self.assertIn("graph = 'star' is none of ring, exponential",
                       refused("--sync=gossip", "--graph=star"))
         self.assertIn("bucket-mb = 4 has no effect", refused("--sync=local", "--bucket-mb=4"))
         with open(self.path("job.toml"), "w") as file:

@@ -26,6 +26,19 @@ TEST(Schedule, WarmUpRisesInEvenSteps) {
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 99), 1);
 }
 
+TEST(Schedule, PowerFallsByEpochs) {
+  TrainConfig config;
+  config.lr = 2;
+  config.schedule = "power";
+  const RunLength length{100, 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 9), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 39), 1);
+  config.eta_min = 4;
+  config.power = 2;
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 0), 8);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 70), 1);
+}
+
 TEST(Schedule, CosineFallsFromTheRateToNearZero) {
   TrainConfig config;
   config.lr = 2;

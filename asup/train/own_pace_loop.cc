@@ -1,0 +1,307 @@
+#include "asup/train/own_pace_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/data/own_part.h"
+#include "asup/pairwise/grapevine.h"
+#include "asup/train/fence_tally.h"
+#include "asup/train/handicap.h"
+#include "asup/train/roll_call.h"
+#include "asup/train/round_clock.h"
+#include "asup/train/sample_count.h"
+#include "asup/train/stepper.h"
+
+namespace asup::train {
+namespace {
+
+class OwnPaceLoop {
+ public:
+  OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
+  void train();
+  TrainEnd conclude();
+
+ private:
+  void work();
+  std::int64_t step_under_way() const;
+  double compute(const data::OwnPart::Portion& portion, std::int64_t step, double lr);
+  std::int64_t next_fence() const;
+  double new_wait();
+  void show(std::int64_t step, double loss);
+  bool time_to_meet();
+  void hold_meeting();
+  void tell_all();
+  std::int64_t step_reached() const;
+  void hold_fence(std::int64_t step);
+  void log_rows();
+  std::int64_t own() const { return counts_[rank_]; }
+  std::int64_t total() const;
+
+  Run& run_;
+  Setup& setup_;
+  const std::function<bool()>& stop_asked_;
+  const std::size_t rank_;
+  Stepper stepper_;
+  Handicap handicap_;
+  const SampleCount samples_;
+  const std::vector<std::int64_t> fences_;  // steps
+  const std::size_t batch_;                 // this worker's part of one
+  data::OwnPart part_;
+  RollCall workers_;
+  pairwise::Grapevine grapevine_;
+  RoundClock clock_;
+
+  std::vector<std::int64_t>
+      counts_;                 // samples by worker: our own, the others' as of the last meeting
+  std::int64_t known_ = 0;     // samples of all, by hearsay
+  std::uint64_t meeting_ = 1;  // the next one
+  FenceTally tally_;
+  double waited_ = 0;         // of the replica's wait_seconds, told so far
+  std::uint64_t merges_ = 0;  // of the replica's, told so far
+  bool diverged_ = false;
+  bool stopping_ = false;
+
+  std::int64_t shown_ = 0;  // steps
+  double shown_at_ = 0;
+  std::int64_t logged_ = 0;  // steps
+  std::int64_t held_ = 0;    // the last fence, in steps
+};
+
+OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_asked)
+    : run_(run),
+      setup_(run.setup()),
+      stop_asked_(stop_asked),
+      rank_(static_cast<std::size_t>(job.rank())),
+      stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path,
+               run.config().accumulate),
+      handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
+      samples_(setup_.length, *setup_.batches),
+      fences_(fences(run.config(), setup_.length)),
+      batch_(data::part_of(static_cast<std::size_t>(run.config().batch), rank_,
+                           static_cast<std::size_t>(job.size()))
+                 .size()),
+      part_(setup_.train->size(), static_cast<std::uint64_t>(run.config().seed), job.rank(),
+            job.size()),
+      workers_(run, job.rank()),
+      grapevine_(pairwise::circle_of(job)),
+      clock_(Seconds(run.config().round_seconds)),
+      tally_(run.config().log_every),
+      shown_(run.step()),
+      logged_(run.step()),
+      held_(run.step()) {
+  counts_ = run.samples_by_worker();
+  if (!counts_.empty()) return;
+  // A run that was in step before: all have done alike.
+  for (std::size_t worker = 0; worker < static_cast<std::size_t>(job.size()); ++worker)
+    counts_.push_back(
+        static_cast<std::int64_t>(data::part_of(static_cast<std::size_t>(samples_.of(run.step())),
+                                                worker, static_cast<std::size_t>(job.size()))
+                                      .size()));
+}
+
+std::int64_t OwnPaceLoop::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
+void OwnPaceLoop::train() {
+  if (run_.step() >= run_.last_step()) return;
+  workers_.meet([&] { tell_all(); });  // nobody knows less than what was done before
+  tally_.begin(run_.step(), run_.seconds());
+  shown_at_ = run_.seconds();
+  do {
+    clock_.begin_round();
+    do work();
+    while (!time_to_meet());
+    const std::int64_t before = held_;
+    workers_.meet([&] { hold_meeting(); });
+    if (held_ > before) tally_.begin(held_, run_.seconds());
+    ++meeting_;
+  } while (run_.step() < run_.last_step() && !stopping_);
+}
+
+// Nobody leaves before all are done.
+TrainEnd OwnPaceLoop::conclude() {
+  TrainEnd end;
+  workers_.meet([&] {
+    end = run_.conclude();
+    run_.control().barrier().or_throw();
+  });
+  return end;
+}
+
+void OwnPaceLoop::work() {
+  const auto start = Clock::now();
+  const std::int64_t step = step_under_way();
+  const auto portion = part_.next(static_cast<std::uint64_t>(own()), batch_);
+  const double loss = compute(portion, step, learning_rate(run_.config(), setup_.length, step));
+  const auto count = portion.indices.size();
+  counts_[rank_] += static_cast<std::int64_t>(count);
+  if (std::isfinite(loss))
+    tally_.add(step, loss, static_cast<double>(count), new_wait(), run_.seconds());
+  else
+    diverged_ = true;
+  clock_.stepped(seconds_since(start));
+  if (run_.is_first_rank() && step + 1 > shown_ && step + 1 < next_fence())
+    show(step + 1, loss / static_cast<double>(count));
+}
+
+std::int64_t OwnPaceLoop::next_fence() const {
+  return *std::upper_bound(fences_.begin(), fences_.end(), run_.step());
+}
+
+// As far as known. What comes after a fence was reached, and before all meet, belongs to the last
+// step before it.
+std::int64_t OwnPaceLoop::step_under_way() const {
+  return std::clamp(samples_.step_at(known_), run_.step(), next_fence() - 1);
+}
+
+double OwnPaceLoop::new_wait() {
+  const double waited = setup_.replica->stats().wait_seconds;
+  return waited - std::exchange(waited_, waited);
+}
+
+double OwnPaceLoop::compute(const data::OwnPart::Portion& portion, std::int64_t step, double lr) {
+  const std::size_t count = portion.indices.size();
+  handicap_.before_batch(count,
+                         static_cast<double>(step) / static_cast<double>(setup_.length.steps));
+  const double loss = stepper_.gradients(setup_.train->get(portion.indices, portion.epoch),
+                                         1 / static_cast<double>(count), lr);
+  handicap_.after_batch(count);
+  setup_.replica->describe_batch(count, loss);
+  if (std::isfinite(loss)) setup_.replica->step();
+  return loss;
+}
+
+// Steps up to `step`, as rank 0 sees them.
+void OwnPaceLoop::show(std::int64_t step, double loss) {
+  StepRecord record;
+  record.step = step;
+  record.epoch = (step - 1) / setup_.length.steps_per_epoch + 1;
+  record.lr = learning_rate(run_.config(), setup_.length, step - 1);
+  record.loss = loss;
+  record.samples = samples_.of(step) - samples_.of(shown_);
+  record.seconds = run_.seconds();
+  record.step_seconds = record.seconds - shown_at_;
+  shown_ = step;
+  shown_at_ = record.seconds;
+  run_.tell(&Observer::stepped, record);
+}
+
+bool OwnPaceLoop::time_to_meet() {
+  const auto heard = grapevine_.tell(static_cast<std::uint64_t>(own()));
+  known_ = static_cast<std::int64_t>(heard.samples);
+  const bool now = known_ >= samples_.of(next_fence()) || diverged_ || stop_asked_();
+  if (!now && !clock_.measured()) return false;  // the first round waits for a few steps of all
+  if (heard.fence >= meeting_) return true;
+  if (!now && !clock_.over()) return false;
+  grapevine_.call_fence(meeting_);
+  return true;
+}
+
+// One model, and counts that all agree on; and, where they have come to one, a fence.
+void OwnPaceLoop::hold_meeting() {
+  setup_.replica->settle();
+  if (held_ == run_.step()) tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
+  tell_all();
+  const std::int64_t step = step_reached();
+  if (step > held_) hold_fence(step);
+}
+
+// The largest of what each says: of counts, each worker knows its own best, and those of the lost
+// are what others heard last.
+void OwnPaceLoop::tell_all() {
+  std::vector<std::int64_t> figures = counts_;
+  const pairwise::Counts heard = grapevine_.counts();
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    figures[i] =
+        std::max(figures[i], static_cast<std::int64_t>(heard.samples(static_cast<int>(i))));
+  figures.insert(figures.end(),
+                 {stop_asked_() ? 1 : 0, diverged_ ? 1 : 0, clock_.shortest_step().count()});
+  run_.control().all_reduce(buffer_of(std::span(figures)), ReduceOp::max).or_throw();
+  clock_.require_longer_than(std::chrono::nanoseconds(figures.back()));
+  figures.pop_back();
+  check(figures.back() == 0,
+        "the loss became no number before step {}: training has diverged. A lower learning rate "
+        "(lr is {:g}) or a warm-up may help.",
+        samples_.step_at(known_) + 1, run_.config().lr);
+  figures.pop_back();
+  stopping_ = stopping_ || figures.back() > 0;
+  figures.pop_back();
+  counts_ = figures;
+  pairwise::Counts counts(static_cast<int>(counts_.size()));
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    counts.set_samples(static_cast<int>(i), static_cast<std::uint64_t>(counts_[i]));
+  grapevine_.learn(counts);
+  known_ = total();
+  run_.set_samples_by_worker(counts_);
+}
+
+// Steps that are done: up to the last fence that all samples together reach; where the run stops,
+// all.
+std::int64_t OwnPaceLoop::step_reached() const {
+  std::int64_t step = run_.step();
+  for (const std::int64_t fence : fences_)
+    if (total() >= samples_.of(fence)) step = std::max(step, fence);
+  if (!stopping_) return step;
+  const auto next = std::upper_bound(fences_.begin(), fences_.end(), step);
+  if (next == fences_.end()) return step;
+  return std::clamp(samples_.steps_for(total()), step, *next - 1);
+}
+
+void OwnPaceLoop::hold_fence(std::int64_t step) {
+  run_.set_step(step);
+  if (logged_ < step) log_rows();
+  if (run_.ends_epoch() || step == run_.last_step()) setup_.replica->check_equal();
+  if (run_.due(run_.config().eval_every)) run_.test();
+  if (run_.due(run_.config().checkpoint_every)) run_.save();
+  held_ = step;
+}
+
+void OwnPaceLoop::log_rows() {
+  const std::int64_t step = run_.step();
+  std::vector<double> sums = tally_.sums(step);
+  run_.control().all_reduce(buffer_of(std::span(sums))).or_throw();
+  const std::vector<std::int64_t> last = tally_.last_steps(step);
+  const std::vector<double> ends = tally_.ends(step, run_.seconds());
+  const ReplicaStats stats = setup_.replica->stats();
+  const auto workers = static_cast<double>(run_.control().size());
+  StepRecord whole;
+  double began = tally_.began();
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    const double samples = sums[3 * i + 1];
+    if (samples == 0) continue;  // known counts have gone over these steps; the next row has them
+    StepRecord row;
+    row.step = last[i];
+    row.epoch = (row.step - 1) / setup_.length.steps_per_epoch + 1;
+    row.lr = learning_rate(run_.config(), setup_.length, row.step - 1);
+    row.loss = sums[3 * i] / samples;
+    row.samples = std::llround(samples);
+    row.seconds = ends[i];
+    row.step_seconds = ends[i] - std::exchange(began, ends[i]);
+    row.comm_s = std::min(sums[3 * i + 2] / workers, row.step_seconds);
+    if (i + 1 == last.size()) {
+      row.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
+      row.consensus_distance = stats.consensus_distance;
+    }
+    run_.log(row);
+    whole.samples == 0 ? void(whole = row) : whole.add(row);
+  }
+  run_.totals().train_seconds += whole.step_seconds;
+  run_.totals().comm_s += whole.comm_s;
+  run_.totals().samples += whole.samples;
+  if (run_.is_first_rank() && step > shown_) show(step, whole.loss);
+  logged_ = step;
+}
+
+}  // namespace
+
+TrainEnd train_at_own_pace(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  OwnPaceLoop loop(run, job, stop_asked);
+  loop.train();
+  return loop.conclude();
+}
+
+}  // namespace asup::train

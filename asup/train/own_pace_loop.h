@@ -1,0 +1,27 @@
+// Training at one's own pace: every worker takes steps on its own samples, as fast as it can, and
+// meets the others only at fences. Used from one thread.
+//
+// The job is as far as the samples of all workers together, which each knows about by hearsay
+// (pairwise/grapevine.h). Who sees that a fence is reached, at the end of an epoch, for a test, for
+// a checkpoint, at the end of the run, because it is asked to stop, or because the time of a round
+// is over (`--round-seconds`), calls the others; each ends the step it is in, and all meet. There
+// models become one (Replica::settle()), counts become exact, and what was tallied is summed up.
+// Workers do a little more than was asked for: what was under way when the fence was called.
+//
+// A worker that is lost is missed at the next meeting: the others go on without it, and rank 0 says
+// so. Nothing is lost but what it did since it last exchanged its model. Rank 0 itself keeps the
+// run folder: without it, the run ends.
+#pragma once
+
+#include <functional>
+
+#include "asup/train/run.h"
+#include "asup/train/trainer.h"
+
+namespace asup::train {
+
+// Trains to the run's last step, or until any worker's `stop_asked`, which is looked at after every
+// step. needs: a replica whose step() is not collective. Collective at meetings.
+TrainEnd train_at_own_pace(Run& run, Job& job, const std::function<bool()>& stop_asked);
+
+}  // namespace asup::train

@@ -1,0 +1,37 @@
+// Rounds of a given time, after which workers that train at their own pace meet. Used from one
+// thread.
+#pragma once
+
+#include <chrono>
+
+#include "asup/base/clock.h"
+
+namespace asup::train {
+
+class RoundClock {
+ public:
+  // Zero: rounds have no end.
+  explicit RoundClock(Seconds seconds) : seconds_(seconds) {}
+
+  void begin_round() { began_ = Clock::now(); }
+  void stepped(double seconds);
+
+  // Whether enough steps were taken to know how long one takes; always, where it need not be known.
+  bool measured() const;
+  // The time is over, or would be before the middle of another step.
+  bool over() const;
+
+  // Zero before a step.
+  std::chrono::nanoseconds shortest_step() const { return shortest_; }
+  // Throws BadInput where no step of the slowest worker fits into a round.
+  void require_longer_than(std::chrono::nanoseconds slowest_step) const;
+
+ private:
+  const Seconds seconds_;
+  Clock::time_point began_;
+  int steps_ = 0;
+  double last_ = 0;  // step's seconds
+  std::chrono::nanoseconds shortest_{0};
+};
+
+}  // namespace asup::train

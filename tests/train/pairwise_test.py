@@ -1,0 +1,160 @@
+"""Training at one's own pace: averages of pairs, rounds of a given time, and what is lost."""
+
+import json
+import os
+import re
+import signal
+import unittest
+
+from harness import SMALL, Case, Run
+
+PACES = {
+    "ring": ["--sync=adpsgd"],
+    "random": ["--sync=adpsgd", "--graph=random", "--every=3", "--schedule=power",
+               "--eta-min=0.5"],
+    "edges": ["--sync=adpsgd", "--graph=0-1,1-2", "--links=tcp"],
+    "exponential": ["--sync=adpsgd", "--graph=exponential", "--optimizer=adam",
+                    "--round-seconds=0.3"],
+    "rounds": ["--sync=local", "--round-seconds=0.2"],
+    "rounds-keep": ["--sync=local", "--round-seconds=0.2", "--merge-state=keep"],
+}
+
+
+class OwnPace(Case):
+    def worker(self, rank):
+        """The pid of the test's worker of this rank."""
+        for pid, _ in self.processes():
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if re.search(rb"\0ASUP_RANK=%d\0" % rank, b"\0" + file.read() + b"\0"):
+                    return pid
+        self.fail(f"there is no rank {rank}")
+
+    def samples_by_worker(self, run):
+        """As the newest checkpoint has them: its header is JSON."""
+        with open(run.checkpoints[-1], "rb") as file:
+            text = file.read().decode(errors="replace")
+        return json.loads(re.search(r'"samples_by_worker":(\[[^]]*\])', text)[1])
+
+    # An epoch has 17 steps, the last of them with 16 samples.
+    def test_every_pace_learns(self):
+        for name, flags in PACES.items():
+            with self.subTest(pace=name):
+                run = self.train(name, "--workers=3", "--epochs=6", *flags)
+                summary = run.summary
+                self.assertTrue(summary["finished"])
+                self.assertEqual(summary["step"], 102)
+                # What was under way when the last fence was called is done too.
+                self.assertGreaterEqual(summary["samples"], 2400)
+                self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row),
+                                 summary["samples"])
+                self.assertEqual(sum(self.samples_by_worker(run)), summary["samples"])
+                self.assertLess(run.losses[-1], run.losses[0] / 2)
+                self.assertGreater(summary["test_accuracy"], 0.5)
+                self.assertGreater(summary["consensus_distance"], 0)
+                self.assertGreater(summary["bytes_sent"], 0)
+                tests = [row["step"] for row in run.rows if "test_accuracy" in row]
+                self.assertEqual(tests[-1], 102)
+                with open(run.path("report.html")) as file:
+                    self.assertIn('"consensus_distance"', file.read())
+
+    # By sleeps: one worker takes three times as long for a sample.
+    def test_a_slow_worker_does_less(self):
+        for name in ("ring", "rounds"):
+            with self.subTest(pace=name):
+                run = self.train(name, "--workers=2", "--epochs=4", *PACES[name],
+                                 ASUP_HANDICAP="sample_ms=1 slow=1:3")
+                fast, slow = self.samples_by_worker(run)
+                self.assertGreater(fast, 1.5 * slow)
+                self.assertGreater(slow, 0)
+
+    def test_a_lost_worker_is_done_without(self):
+        for name in ("ring", "rounds"):
+            with self.subTest(pace=name):
+                run = Run(self.path(name))
+                process = self.start("train", *SMALL, *PACES[name], "--workers=3",
+                                     "--steps=3400", f"--out={run.folder}")
+                self.wait_for_step(run, 17, process)
+                os.kill(self.worker(1), signal.SIGKILL)
+                _, err = process.communicate(timeout=100)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertRegex(err, r"rank 1 was lost before step \d+: 2 of 3 workers go on")
+                self.assertIn("done, but 1 of 3 workers was lost: rank 1", err)
+                self.assertTrue(run.summary["finished"])
+                self.assertGreater(run.summary["test_accuracy"], 0.5)
+                counts = self.samples_by_worker(run)
+                self.assertGreaterEqual(sum(counts), 80000)
+                self.assertLess(counts[1], min(counts[0], counts[2]))
+                # Three workers go on from there: the lost one's samples are known.
+                self.call("train", f"--resume={run.folder}", "--steps=3417")
+                self.assertTrue(run.summary["finished"])
+
+    def test_without_rank_0_the_run_ends(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, *PACES["ring"], "--workers=2", "--steps=1000000",
+                             "--eval-every=17", f"--out={run.folder}")
+        self.wait_for_step(run, 17, process)
+        os.kill(self.worker(0), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("rank 0", err.strip().splitlines()[-1])
+
+    def test_a_run_goes_on_from_its_checkpoint(self):
+        for name in ("ring", "rounds"):
+            with self.subTest(pace=name):
+                run = self.train(name, "--workers=2", "--steps=68", *PACES[name], "--stop-at=34")
+                self.assertFalse(run.summary["finished"])
+                before = self.samples_by_worker(run)
+                self.call("train", f"--resume={run.folder}")
+                self.assertTrue(run.summary["finished"])
+                self.assertEqual(run.summary["step"], 68)
+                after = self.samples_by_worker(run)
+                self.assertTrue(all(a >= b for a, b in zip(after, before)), (before, after))
+                self.assertGreaterEqual(sum(after), 1600)
+                self.assertEqual(sum(after), run.summary["samples"])
+
+    def test_a_run_may_change_its_way(self):
+        run = self.train("run", "--workers=2", "--steps=20")
+        steps = 20
+        for flags in (PACES["ring"], PACES["rounds"], ["--sync=allreduce"]):
+            steps += 10
+            self.call("train", f"--resume={run.folder}", f"--steps={steps}", *flags)
+            self.assertEqual(run.summary["step"], steps)
+
+    def test_ctrl_c_stops_soon_and_can_be_resumed(self):
+        run = Run(self.path("run"))
+        process = self.start("train", *SMALL, "--sync=adpsgd", "--workers=2",
+                             "--synthetic-samples=2400000", "--steps=100000", "--eval-every=never",
+                             "--checkpoint-every=100000", f"--out={run.folder}")
+        self.wait_for_file(run.path("metrics.jsonl"), process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        step = run.summary["step"]
+        self.assertLess(step, 100000)
+        self.assertEqual(len(run.checkpoints), 1)
+        self.call("train", f"--resume={run.folder}", f"--steps={step + 5}")
+        self.assertTrue(run.summary["finished"])
+
+    def test_a_diverged_run_says_so(self):
+        done = self.call("train", *SMALL, "--sync=adpsgd", "--workers=2", "--steps=200",
+                         "--lr=1000", f"--out={self.path('run')}", status=1)
+        self.assertIn("training has diverged", done.stderr)
+
+    def test_bad_input(self):
+        def refused(*flags):
+            return self.refused("train", *SMALL, *flags, f"--out={self.path('refused')}")
+
+        self.assertIn("'0-1,2-3' is not connected: nothing reaches rank 2, 3 from rank 0",
+                      refused("--sync=adpsgd", "--workers=4", "--graph=0-1,2-3"))
+        self.assertIn("there is no rank 7", refused("--sync=adpsgd", "--graph=0-7"))
+        self.assertIn("'star' is no edge", refused("--sync=adpsgd", "--graph=star"))
+        self.assertIn("use two workers or more", refused("--sync=adpsgd", "--workers=1"))
+        self.assertIn("round-seconds = 1 has no effect", refused("--round-seconds=1"))
+        self.assertIn("eta-min = 2 has no effect", refused("--eta-min=2"))
+        self.assertRegex(
+            refused("--sync=local", "--workers=2", "--round-seconds=0.00001"),
+            r"round-seconds = 1e-05 is shorter than a step, which takes [\d.e-]+ s on the slowest")
+
+
+if __name__ == "__main__":
+    unittest.main()
