@@ -12,12 +12,13 @@ namespace asup::data {
 class Prefetcher::Worker {
  public:
   Worker(const Dataset& dataset, const ShardedBatches& batches, std::uint64_t epoch,
-         std::size_t first_step, std::size_t depth)
+         std::size_t first_step, std::size_t depth, std::vector<std::int64_t> shares)
       : dataset_(dataset),
         batches_(batches),
         epoch_(epoch),
         first_step_(first_step),
         depth_(std::max<std::size_t>(depth, 1)),
+        shares_(std::move(shares)),
         thread_([this] { run(); }) {}
 
   ~Worker() {
@@ -48,7 +49,8 @@ class Prefetcher::Worker {
     try {
       for (std::size_t step = first_step_; step < batches_.steps_per_epoch() && wait_for_room();
            ++step)
-        put(dataset_.get(batches_.indices(epoch_, step), epoch_));
+        put(dataset_.get(batches_.indices(epoch_, step, batches_.part(epoch_, step, shares_)),
+                         epoch_));
     } catch (...) {
       error = std::current_exception();
     }
@@ -76,6 +78,7 @@ class Prefetcher::Worker {
   const ShardedBatches& batches_;
   const std::uint64_t epoch_;
   const std::size_t first_step_, depth_;
+  const std::vector<std::int64_t> shares_;
 
   // Protected by mutex_.
   std::mutex mutex_;
@@ -88,8 +91,9 @@ class Prefetcher::Worker {
 };
 
 Prefetcher::Prefetcher(const Dataset& dataset, const ShardedBatches& batches, std::uint64_t epoch,
-                       std::size_t first_step, std::size_t depth)
-    : worker_(std::make_unique<Worker>(dataset, batches, epoch, first_step, depth)) {}
+                       std::size_t first_step, std::size_t depth, std::vector<std::int64_t> shares)
+    : worker_(std::make_unique<Worker>(dataset, batches, epoch, first_step, depth,
+                                       std::move(shares))) {}
 
 Prefetcher::~Prefetcher() = default;
 

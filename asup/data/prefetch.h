@@ -14,9 +14,11 @@ namespace asup::data {
 
 class Prefetcher {
  public:
-  // Starts at step `first_step` of `epoch`, and keeps at most `depth` batches ready.
+  // Starts at step `first_step` of `epoch`, and keeps at most `depth` batches ready. `shares`: of
+  // the ranks in each batch, see ShardedBatches::part().
   Prefetcher(const Dataset& dataset, const ShardedBatches& batches, std::uint64_t epoch,
-             std::size_t first_step = 0, std::size_t depth = 2);
+             std::size_t first_step = 0, std::size_t depth = 2,
+             std::vector<std::int64_t> shares = {});
   ~Prefetcher();  // waits for the batch being assembled, not for those to come
 
   Prefetcher(const Prefetcher&) = delete;

@@ -45,6 +45,16 @@ Part part_of(std::size_t count, std::size_t index, std::size_t parts) {
   return {begin, begin + each + (index < longer ? 1 : 0)};
 }
 
+Part part_of(std::size_t count, std::size_t index, std::span<const std::int64_t> shares) {
+  const auto sum_of = [](std::span<const std::int64_t> some) {
+    return static_cast<std::size_t>(std::accumulate(some.begin(), some.end(), std::int64_t{0}));
+  };
+  check(index < shares.size(), "part {} of {}", index, shares.size());
+  const std::size_t all = sum_of(shares);
+  check(all > 0, "{} shares of nothing", shares.size());
+  return {count * sum_of(shares.first(index)) / all, count * sum_of(shares.first(index + 1)) / all};
+}
+
 ShardedBatches::ShardedBatches(std::size_t size, std::uint64_t seed, int rank, int ranks,
                                std::size_t global_batch, Remainder remainder, bool shuffle)
     : global_order_(size, seed, shuffle),
@@ -55,7 +65,14 @@ ShardedBatches::ShardedBatches(std::size_t size, std::uint64_t seed, int rank, i
       steps_(count_steps(size, global_batch, remainder)) {}
 
 std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step) const {
-  return indices(epoch, step, part_of(global_count(epoch, step), rank_, ranks_));
+  return indices(epoch, step, part(epoch, step));
+}
+
+Part ShardedBatches::part(std::uint64_t epoch, std::size_t step,
+                          std::span<const std::int64_t> shares) const {
+  const std::size_t count = global_count(epoch, step);
+  check(shares.empty() || shares.size() == ranks_, "{} shares for {} ranks", shares.size(), ranks_);
+  return shares.empty() ? part_of(count, rank_, ranks_) : part_of(count, rank_, shares);
 }
 
 std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step,

@@ -2,7 +2,8 @@
 //
 // There is one global order of the samples for each epoch, the same for any number of ranks and on
 // every platform. A step is a global batch: the next `global_batch` samples of that order, of which
-// each rank takes an even contiguous part. So what a step trains on does not depend on the ranks.
+// each rank takes a contiguous part, an even one as a rule. So what a step trains on does not
+// depend on the ranks.
 //
 // Any thread may call these, also several at once.
 #pragma once
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +43,9 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 Part part_of(std::size_t count, std::size_t index, std::size_t parts);
+// The same, dealt out in proportion to `shares`: exactly by them where they add up to `count`.
+// needs: shares >= 0 that do not add up to 0.
+Part part_of(std::size_t count, std::size_t index, std::span<const std::int64_t> shares);
 
 // What becomes of the samples at the end of an epoch that do not fill a global batch.
 enum class Remainder {
@@ -72,6 +77,10 @@ class ShardedBatches {
 
   // This rank's samples of a step. needs: step < steps_per_epoch().
   std::vector<std::int64_t> indices(std::uint64_t epoch, std::size_t step) const;
+
+  // Which samples of a step's global batch those are; with `shares`, one for each rank, not an even
+  // part but one in proportion to them.
+  Part part(std::uint64_t epoch, std::size_t step, std::span<const std::int64_t> shares = {}) const;
 
   // Samples [begin, end) of a step's global batch, for ranks that are told which ones to work on.
   // needs: end <= global_count().

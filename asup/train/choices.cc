@@ -29,10 +29,12 @@ std::string processor() {
 }  // namespace
 
 Json to_json(const Choices& choices) {
-  return {{"convolution_path", choices.convolution_path},
-          {"threads", choices.threads},
-          {"learned", choices.learned},
-          {"rates", choices.rates}};
+  Json json{{"convolution_path", choices.convolution_path},
+            {"threads", choices.threads},
+            {"learned", choices.learned},
+            {"rates", choices.rates}};
+  if (!choices.parts.empty()) json["parts"] = choices.parts;
+  return json;
 }
 
 Choices choices_from(const Json& json) {
@@ -41,6 +43,7 @@ Choices choices_from(const Json& json) {
   json.at("threads").get_to(choices.threads);
   json.at("learned").get_to(choices.learned);
   choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
+  if (json.contains("parts")) json.at("parts").get_to(choices.parts);
   return choices;
 }
 

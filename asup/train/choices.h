@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "asup/base/files.h"
 #include "asup/train/config.h"
@@ -15,9 +16,10 @@ namespace asup::train {
 
 struct Choices {
   std::string convolution_path;
-  std::int64_t threads = 0;  // of a worker
-  std::string learned;       // Replica::learned()
-  std::string rates;         // that algorithms are chosen by, as text; empty: by rule
+  std::int64_t threads = 0;           // of a worker
+  std::string learned;                // Replica::learned()
+  std::vector<std::int64_t> parts{};  // of a batch, by worker, where it is balanced; empty: even
+  std::string rates;                  // that algorithms are chosen by, as text; empty: by rule
 };
 
 nlohmann::ordered_json to_json(const Choices& choices);

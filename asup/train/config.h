@@ -84,6 +84,7 @@ struct TrainConfig {
   std::string exchange_dtype = "f32";
   double jitter_ms = 0;
   double round_seconds = 0;
+  bool balance = false;
   std::string buffers = "local";
   double bucket_mb = 25;
   std::string algorithm = "auto";

@@ -20,6 +20,7 @@ void StepRecord::add(const StepRecord& later) {
   seconds = later.seconds;
   merges += later.merges;
   if (later.consensus_distance) consensus_distance = later.consensus_distance;
+  parts = later.parts;
 }
 
 json to_json(const StepRecord& record) {
@@ -37,6 +38,7 @@ json to_json(const StepRecord& record) {
     out["merges"] = record.merges;
     out["consensus_distance"] = *record.consensus_distance;
   }
+  if (!record.parts.empty()) out["parts"] = record.parts;
   return out;
 }
 
@@ -88,6 +90,7 @@ json to_json(const Summary& summary) {
     out["test_loss"] = summary.test->test_loss;
   }
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
+  if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
 }
@@ -140,6 +143,7 @@ Summary summary_from(const json& in) {
   in.at("checkpoint").get_to(summary.checkpoint);
   if (in.contains("consensus_distance"))
     summary.consensus_distance = number_in(in.at("consensus_distance"));
+  if (in.contains("parts")) in.at("parts").get_to(summary.parts);
   if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) {
     summary.test.emplace();

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace asup::train {
 
@@ -48,6 +49,7 @@ struct StepRecord {
   // the last time (ReplicaStats).
   std::int64_t merges = 0;
   std::optional<double> consensus_distance{};
+  std::vector<std::int64_t> parts{};  // of a whole batch, by worker, where it is balanced
 
   double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
   double comm_share() const { return step_seconds > 0 ? comm_s / step_seconds : 0; }
@@ -76,6 +78,7 @@ struct Summary {
   double comm_s = 0;
   std::int64_t samples = 0;
   std::optional<double> consensus_distance{};  // the last one
+  std::vector<std::int64_t> parts{};           // as at the end, where batches are balanced
   std::uint64_t bytes_sent = 0;                // by all ranks
   std::uint64_t peak_memory_bytes = 0;         // of all ranks together
   std::uint64_t peak_memory_bytes_max = 0;     // of the largest rank

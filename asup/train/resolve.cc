@@ -19,6 +19,23 @@ void unused(const TrainConfig& config, std::string_view name, std::string_view b
           name, value, because);
 }
 
+void check_balance(const TrainConfig& config, const Strategy& strategy) {
+  require(!strategy.needs_servers() || strategy.pace == "bsp",
+          "balance has no effect: through servers at pace {}, a fast worker leases more samples "
+          "anyway. Leave it out.",
+          strategy.pace);
+  require(!strategy.needs_servers(),
+          "balance is for sync = allreduce: through servers at pace bsp, leases are even. Say sync "
+          "= asup, where a fast worker leases more, or leave balance out.");
+  require(config.sync == "allreduce",
+          "balance is for sync = allreduce, where workers meet in every step, not for {}. Leave it "
+          "out.",
+          config.sync);
+  require(config.workers > 1,
+          "balance divides batches among workers by their speed, and there is one worker. Raise "
+          "workers, or leave balance out.");
+}
+
 void settle_sync(TrainConfig& config) {
   const bool servers = Strategy{.sync = config.sync}.needs_servers();
   if (!servers) unused(config, "servers", fmt::format("sync = {} has none", config.sync));
@@ -34,6 +51,7 @@ void settle_sync(TrainConfig& config) {
   if (strategy.has_own_pace())
     unused(config, "remainder",
            "workers that go at their own pace go through their own samples, all of them");
+  if (config.balance) check_balance(config, strategy);
   config.pace = strategy.pace;
   config.staleness = strategy.staleness;
   config.every = strategy.every;

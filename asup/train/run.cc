@@ -186,6 +186,7 @@ Summary Run::summarise() {
   summary.weights_sha256 = weights_sha256(*setup_.model);
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = setup_.replica->stats().consensus_distance;
+  summary.parts = setup_.choices.parts;
   if (setup_.server && first_rank_) {
     summary.server = setup_.server->report();
     write_atomically(folder_.server_file(), summary.server + "\n");

@@ -218,6 +218,7 @@ void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
   // What another way of staying in step has learned is of no use to this one.
   if (setup.resumed && setup.resumed->config.sync == config.sync)
     setup.choices.learned = setup.resumed->choices.learned;
+  if (setup.resumed && config.balance) setup.choices.parts = setup.resumed->choices.parts;
   setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
                                setup.choices.learned,
                                {setup.length.steps, setup.resumed ? setup.resumed->step : 0});

@@ -1,11 +1,15 @@
 #include "asup/train/step_loop.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/data/prefetch.h"
+#include "asup/train/balance.h"
 #include "asup/train/handicap.h"
 #include "asup/train/stepper.h"
 #include "asup/train/strategy.h"
@@ -13,6 +17,8 @@
 
 namespace asup::train {
 namespace {
+
+constexpr std::int64_t kBalanceEvery = 10;  // steps
 
 class StepLoop {
  public:
@@ -22,6 +28,9 @@ class StepLoop {
  private:
   void run_epoch();
   StepRecord run_step(const data::Batch& batch);
+  const std::vector<std::int64_t>& parts() const { return setup_.choices.parts; }
+  void measure(const data::Batch& batch, Clock::time_point since, double waited_before);
+  void rebalance();
   void take_in(const StepRecord& record);
   void after_step();
   bool at_fence() const;
@@ -37,6 +46,7 @@ class StepLoop {
   Handicap handicap_;
   const bool own_steps_;  // and models are exchanged
   Tally tally_;
+  std::optional<Balance> balance_;
   bool stopping_ = false;
   double waited_ = 0;         // of the replica's wait_seconds, told so far
   std::uint64_t merges_ = 0;  // of the replica's, told so far
@@ -55,7 +65,11 @@ StepLoop::StepLoop(Run& run, const std::function<bool()>& stop_asked)
       handicap_(
           Handicap::from(net::process_environment(), run.control().rank(), run.config().seed)),
       own_steps_(strategy_of(run.config()).has_own_steps()),
-      tally_(run.control()) {}
+      tally_(run.control()) {
+  if (!run.config().balance) return;
+  balance_.emplace(run.control(), run.config().batch, parts());
+  setup_.choices.parts = balance_->parts();
+}
 
 void StepLoop::train() {
   while (run_.step() < run_.last_step() && !stopping_) run_epoch();
@@ -64,16 +78,26 @@ void StepLoop::train() {
   flush_log();
 }
 
+// An epoch, or what is left of it, as long as parts stay what they are: batches are assembled
+// ahead.
 void StepLoop::run_epoch() {
+  constexpr std::size_t kAhead = 2;  // batches
   const std::int64_t per_epoch = setup_.length.steps_per_epoch;
+  const std::vector<std::int64_t> parts = this->parts();
   data::Prefetcher ahead(*setup_.train, *setup_.batches,
                          static_cast<std::uint64_t>(run_.step() / per_epoch),
-                         static_cast<std::size_t>(run_.step() % per_epoch));
-  while (run_.step() < run_.last_step() && !stopping_) {
+                         static_cast<std::size_t>(run_.step() % per_epoch), kAhead, parts);
+  bool is_first = true;
+  while (run_.step() < run_.last_step() && !stopping_ && parts == this->parts()) {
     const auto start = Clock::now();
+    const double waited = setup_.replica->stats().wait_seconds;
     const auto batch = ahead.next();
     if (!batch) return;
     StepRecord record = run_step(*batch);
+    // The first batch was not assembled ahead, and took longer.
+    if (!std::exchange(is_first, false)) measure(*batch, start, waited);
+    if (tally_due()) collect();  // the one before; it travelled beside this step
+    record.parts = parts;
     record.step_seconds = seconds_since(start);
     record.seconds = run_.seconds();
     run_.totals().train_seconds += record.step_seconds;
@@ -101,7 +125,6 @@ StepRecord StepLoop::run_step(const data::Batch& batch) {
   own_.loss += loss;
   own_.samples += static_cast<double>(own);
   run_.set_step(step + 1);
-  if (tally_due()) collect();  // the one before; it travelled beside this step
 
   StepRecord record;
   record.step = run_.step();
@@ -109,6 +132,13 @@ StepRecord StepLoop::run_step(const data::Batch& batch) {
   record.lr = lr;
   record.samples = static_cast<std::int64_t>(samples);
   return record;
+}
+
+// What this rank's own work took, of a step that has begun then.
+void StepLoop::measure(const data::Batch& batch, Clock::time_point since, double waited_before) {
+  if (!balance_) return;
+  const double waited = setup_.replica->stats().wait_seconds - waited_before;
+  balance_->worked(batch.input.size(0), seconds_since(since) - waited);
 }
 
 // Where gradients are averaged, ranks wait for each other in every step, and a few figures more
@@ -132,6 +162,7 @@ void StepLoop::take_in(const StepRecord& record) {
   own_.wait_seconds = waited - std::exchange(waited_, waited);
   own_.stops = stop_asked_() ? 1 : 0;
   tally_.start(std::exchange(own_, {}));
+  if (balance_ && run_.step() % kBalanceEvery == 0) balance_->start();
   pending_ = std::exchange(current_, {});
 }
 
@@ -161,6 +192,7 @@ void StepLoop::settle() {
 void StepLoop::collect() {
   const auto figures = tally_.collect();
   if (!figures) return;
+  rebalance();
   pending_.loss = figures->loss / figures->samples;
   pending_.comm_s = figures->wait_seconds / run_.control().size();
   stopping_ = stopping_ || figures->stops > 0;
@@ -176,6 +208,13 @@ void StepLoop::collect() {
   interval_.samples == 0 ? void(interval_ = pending_) : interval_.add(pending_);
   run_.tell(&Observer::stepped, pending_);
   if (pending_.step % run_.config().log_every == 0) flush_log();
+}
+
+void StepLoop::rebalance() {
+  if (!balance_ || !balance_->collect()) return;
+  setup_.choices.parts = balance_->parts();
+  if (run_.is_first_rank())
+    log().info("after step {}, batches are dealt out by {}", run_.step(), fmt::join(parts(), " "));
 }
 
 void StepLoop::flush_log() {

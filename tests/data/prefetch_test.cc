@@ -61,6 +61,15 @@ TEST(Prefetcher, GivesAllBatchesInOrder) {
     }
 }
 
+TEST(Prefetcher, GivesPartsByShares) {
+  const Numbers numbers(100);
+  const ShardedBatches batches(100, 1, 1, 2, 24, Remainder::keep);
+  Prefetcher prefetcher(numbers, batches, 0, 3, 2, {18, 6});
+  EXPECT_EQ(indices_in(*prefetcher.next()), batches.indices(0, 3, {18, 24}));
+  EXPECT_EQ(indices_in(*prefetcher.next()), batches.indices(0, 4, {3, 4}));
+  EXPECT_FALSE(prefetcher.next());
+}
+
 TEST(Prefetcher, GivesEmptyBatchesToRanksWithoutSamples) {
   const Numbers numbers(5);
   const ShardedBatches batches(5, 1, 3, 4, 4, Remainder::keep);

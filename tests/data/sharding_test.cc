@@ -57,6 +57,39 @@ TEST(GlobalOrder, ChangesWithEpochAndSeed) {
   EXPECT_EQ(GlobalOrder(1000, 1, /*shuffle=*/false).order(7), counting(1000));
 }
 
+TEST(PartOf, SharesAreKeptTo) {
+  const Indices shares{5, 0, 3, 1};
+  EXPECT_EQ(part_of(9, 0, shares), (Part{0, 5}));
+  EXPECT_EQ(part_of(9, 1, shares), (Part{5, 5}));
+  EXPECT_EQ(part_of(9, 2, shares), (Part{5, 8}));
+  EXPECT_EQ(part_of(9, 3, shares), (Part{8, 9}));
+}
+
+TEST(PartOf, SharesOfAnotherCountCoverItAll) {
+  const Indices shares{18, 5, 1};
+  for (const std::size_t count : {0u, 1u, 2u, 7u, 16u, 100u}) {
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const Part part = part_of(count, i, shares);
+      EXPECT_EQ(part.begin, begin);
+      const double exact = static_cast<double>(count) * static_cast<double>(shares[i]) / 24;
+      EXPECT_NEAR(static_cast<double>(part.size()), exact, 1);
+      begin = part.end;
+    }
+    EXPECT_EQ(begin, count);
+  }
+}
+
+TEST(ShardedBatches, PartsByShares) {
+  const Indices shares{6, 2};
+  const ShardedBatches first(20, 5, 0, 2, 8, Remainder::keep);
+  const ShardedBatches second(20, 5, 1, 2, 8, Remainder::keep);
+  EXPECT_EQ(first.part(0, 1, shares), (Part{0, 6}));
+  EXPECT_EQ(second.part(0, 1, shares), (Part{6, 8}));
+  EXPECT_EQ(second.part(0, 2, shares), (Part{3, 4}));  // of the last four samples
+  EXPECT_EQ(second.part(0, 1), (Part{4, 8}));
+}
+
 // Every sample comes first about equally often.
 TEST(GlobalOrder, IsFair) {
   std::vector<int> first(5);

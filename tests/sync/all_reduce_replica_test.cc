@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "asup/base/error.h"
 #include "tests/sync/training.h"
 
@@ -75,6 +77,27 @@ TEST_P(FollowsOneProcess, MlpInSmallBuckets) {
   follow<Mlp>({.bucket_bytes = 300, .first_bucket_bytes = 100});
 }
 TEST_P(FollowsOneProcess, Cnn) { follow<Cnn>({.bucket_bytes = 1000, .first_bucket_bytes = 100}); }
+
+// Parts need not be even: each rank weighs its loss by its samples.
+TEST(AllReduceReplica, UnequalPartsFollowOneProcess) {
+  const auto expected = trained_alone<Mlp>(20);
+  train_ranks(3, LinkKind::inproc, [&](Communicator& communicator) {
+    const std::int64_t begin = std::array{0, 17, 22}[communicator.rank()];
+    const std::int64_t size = std::array{17, 5, 2}[communicator.rank()];
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
+    for (int step = 0; step < 20; ++step) {
+      const Batch all = Mlp::batch(step);
+      const Batch own{all.data.narrow(0, begin, size), all.target.narrow(0, begin, size)};
+      optimizer.zero_grad();
+      (loss_of(model, own) * (3 * static_cast<double>(size) / 24)).backward();
+      replica->step();
+    }
+    EXPECT_LT(distance(snapshot(model), expected), 1e-6);
+    replica->check_equal();
+  });
+}
 
 std::vector<Setting> settings() {
   std::vector<Setting> result;

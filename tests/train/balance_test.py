@@ -1,0 +1,67 @@
+"""Unequal workers in step: each has a part of the batch that fits its speed."""
+
+import json
+import unittest
+
+from harness import SMALL, Case
+
+# By sleeps: a sample takes a millisecond, and three on rank 1.
+UNEQUAL = {"ASUP_HANDICAP": "sample_ms=1 slow=1:3"}
+
+
+class Balance(Case):
+    def test_a_slow_worker_has_less_of_every_batch(self):
+        run = self.train("run", "--workers=2", "--steps=60", "--balance", "--batch=48", **UNEQUAL)
+        self.assertEqual(run.rows[0]["parts"], [24, 24])
+        fast, slow = run.summary["parts"]
+        self.assertEqual(fast + slow, 48)
+        self.assertGreater(fast, 1.5 * slow)
+        rows = [row for row in run.rows if "loss" in row]
+        self.assertEqual(rows[-1]["parts"], [fast, slow])
+        self.assertTrue(all(sum(row["parts"]) == 48 for row in rows))
+        self.assertEqual(sum(row["samples"] for row in rows), run.summary["samples"])
+        with open(run.path("report.html")) as file:
+            self.assertIn('"parts"', file.read())
+
+    # Whatever the parts are, and however they change, epochs of 17 steps with a shorter last batch.
+    def test_the_course_is_that_of_one_process(self):
+        flags = ["--steps=60", "--model=cnn", "--width=4", "--momentum=0.9"]
+        alone = self.train("one", *flags, "--workers=1")
+        run = self.train("three", *flags, "--workers=3", "--balance", "--accumulate=2",
+                         ASUP_HANDICAP="sample_ms=1 slow=1:4 slow=2:2")
+        self.assertNotEqual(run.summary["parts"], [8, 8, 8])
+        self.assertEqual(len(run.losses), 60)
+        for step, (a, b) in enumerate(zip(run.losses, alone.losses), 1):
+            self.assertLessEqual(abs(a - b), 1e-5 * abs(b), f"step {step}: {a} and {b}")
+
+    def test_a_resumed_run_begins_with_the_parts_it_had(self):
+        flags = ["--workers=2", "--steps=70", "--balance", "--checkpoint-every=10"]
+        run = self.train("run", *flags, "--stop-at=50", **UNEQUAL)
+        before = run.summary["parts"]
+        self.assertGreater(before[0], before[1])
+        self.call("train", f"--resume={run.folder}", **UNEQUAL)
+        self.assertTrue(run.summary["finished"])
+        rows = [row for row in run.rows if "loss" in row]
+        self.assertEqual((rows[50]["step"], rows[50]["parts"]), (51, before))
+        with open(run.path("choices.json")) as file:
+            self.assertEqual(json.load(file)["parts"], run.summary["parts"])
+        # And without it, parts are even again.
+        self.call("train", f"--resume={run.folder}", "--steps=75", "--balance=false")
+        self.assertNotIn("parts", run.rows[-1])
+        self.assertNotIn("parts", run.summary)
+
+    def test_bad_input(self):
+        def refused(*flags):
+            return self.refused("train", *SMALL, "--balance", *flags)
+
+        self.assertIn("there is one worker. Raise workers", refused("--workers=1"))
+        self.assertIn("at pace adaptive, a fast worker leases more samples anyway",
+                      refused("--sync=asup"))
+        self.assertIn("through servers at pace bsp, leases are even", refused("--sync=server"))
+        for way in "local", "diloco", "gossip":
+            self.assertIn(f"balance is for sync = allreduce, where workers meet in every step, "
+                          f"not for {way}", refused(f"--sync={way}"))
+
+
+if __name__ == "__main__":
+    unittest.main()
