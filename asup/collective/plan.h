@@ -76,9 +76,9 @@ struct Step {
     copy,          // dst = src
     reduce_parts,  // dst = (+) over all ranks, in rank order, of own and of the others' parts,
                    // which lie in src, one after the other
-    peer_reduce,  // dst = (+) over all ranks, in rank order, of the others' src and of own
-    peer_write,   // peer's dst = own src; writes peer's memory
-    peer_read     // dst = peer's src; reads peer's memory
+    peer_reduce,   // dst = (+) over all ranks, in rank order, of the others' src and of own
+    peer_write,    // peer's dst = own src; writes peer's memory
+    peer_read      // dst = peer's src; reads peer's memory
   };
   Op op;
   int peer = -1;

@@ -12,10 +12,9 @@ TEST(Exchange, ThreeRanksSendAllToAllAndEachAddsUp) {
   const Spec spec = {.ranks = 3, .count = 10};
   const Plan plan = exchange_all_reduce(1, spec);
   EXPECT_EQ(plan.lanes,
-            (std::vector<Lane>{
-                {{send(2, in(0, 10)), send(0, in(0, 10)), recv(0, scratch(0, 10)),
-                  recv(2, scratch(10, 20))},
-                 {reduce_parts(scratch(0, 20), in(0, 10), out(0, 10))}}}))
+            (std::vector<Lane>{{{send(2, in(0, 10)), send(0, in(0, 10)), recv(0, scratch(0, 10)),
+                                 recv(2, scratch(10, 20))},
+                                {reduce_parts(scratch(0, 20), in(0, 10), out(0, 10))}}}))
       << describe(plan);
   EXPECT_EQ(plan.scratch, 20u);
 }

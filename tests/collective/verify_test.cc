@@ -190,7 +190,8 @@ TEST(Verify, PartsThatAreNotWhatTheyShouldBe) {
   plans[1].lanes[0][1][0] = reduce_parts(parts, in(0, 5), scratch(0, 4));
   expect_flaw(spec, plans, {1, 0, 1, 0, scratch(0, 4), "the two ranges differ in length"});
   plans[1].lanes[0][1][0] = reduce_parts(parts, scratch(0, 5), out(0, 5));
-  expect_flaw(spec, plans, {1, 0, 1, 0, out(0, 5), "adds the contribution of rank 0 a second time"});
+  expect_flaw(spec, plans,
+              {1, 0, 1, 0, out(0, 5), "adds the contribution of rank 0 a second time"});
   plans[1].lanes[0][1][0] = reduce_parts(parts, in(0, 5), scratch(2, 7));
   expect_flaw(spec, plans, {1, 0, 1, 0, scratch(2, 7), "of the same round"});
 }
