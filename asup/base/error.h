@@ -32,6 +32,12 @@ class JobFailed : public Error {
   using Error::Error;
 };
 
+// Because a peer was lost or left: without it, the job may go on.
+class PeerLost : public JobFailed {
+ public:
+  using JobFailed::JobFailed;
+};
+
 // How a wait ended. `ranks` names the ranks at fault, in the communicator that was waited on.
 class [[nodiscard]] Outcome {
  public:
@@ -52,8 +58,12 @@ class [[nodiscard]] Outcome {
   const std::string& message() const { return message_; }
   const std::vector<int>& ranks() const { return ranks_; }
 
-  void or_throw() const {
-    if (!ok()) throw JobFailed(message_);
+  // `doing` opens the message: "averaging the gradients of step 3".
+  void or_throw(const std::string& doing = "") const {
+    if (ok()) return;
+    const std::string what = doing.empty() ? message_ : doing + ": " + message_;
+    if (kind_ == Kind::lost) throw PeerLost(what);
+    throw JobFailed(what);
   }
 
  private:

@@ -16,6 +16,7 @@ examples:
   asup run --hosts alpha,beta -- ./program      one rank on each of two hosts, over ssh
   asup run --hosts alpha:2,beta:2 -- ./program  two on each
   asup run -n 4 --servers 2 -- ./program        four ranks, and two servers beside them
+  asup run --join runs/mine -n 1 -- asup train  one more worker for a job that runs
 
 A rank that fails ends the job, unless --on-loss continue; the last line says which rank and why.
 Exit status: 0 done, 1 the job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
@@ -44,6 +45,13 @@ void add_places(CLI::App& run, RunFlags& flags) {
                  "Hosts to run on, over ssh: a,b or a:2,b:4 with the ranks each can take; "
                  "localhost is this one")
       ->type_name("a,b");
+  run.add_option("--name", options.job,
+                 "What the job is called, for --join (default: the pid of asup run)")
+      ->type_name("NAME");
+  run.add_option("--join", options.join,
+                 "Add the ranks to a running job instead: its name, the run folder of asup train, "
+                 "or host:port of its coordinator (with ASUP_KEY_FILE)")
+      ->type_name("JOB");
   run.add_option("--interface", options.interface,
                  "Network the job uses: a name (eth0), an address, or a network (10.1.0.0/16); "
                  "default: loopback on one host, else the way to the first host")

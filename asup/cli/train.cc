@@ -15,6 +15,7 @@
 #include "asup/cli/failure_note.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/usage.h"
+#include "asup/launch/job_place.h"
 #include "asup/launch/launch.h"
 #include "asup/net/identity.h"
 #include "asup/net/job.h"
@@ -125,11 +126,10 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
   Job job = Job::join(identity_for(config, identity));
   set_up_log(fmt::format("rank {}", job.rank()));
   const Terminal terminal(STDOUT_FILENO);
-  const bool shows = job.rank() == 0 && config.progress != "none";
-  const auto display = train::make_progress(shows ? config.progress : "none", terminal);
+  const auto display = train::make_progress(config.progress, terminal);  // told on rank 0 alone
   const auto end =
       train::train(job, config, *display, [] { return train::StopSignals::received() != 0; });
-  if (shows) tell_how_it_ended(end, terminal);
+  if (job.rank() == 0 && config.progress != "none") tell_how_it_ended(end, terminal);
   const int signal = train::StopSignals::received();
   return end.stopped && signal != 0 ? 128 + signal : 0;
 }
@@ -148,12 +148,14 @@ int train_for_launcher(const TrainConfig& config, const net::JoinOptions& identi
 launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNote& note) {
   launch::LaunchOptions options;
   options.name = "asup train";
+  options.job = launch::name_of_folder(config.out);
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--worker"};
   for (const auto& flag : train::to_flags(config)) options.program.push_back(flag);
   options.ranks = static_cast<int>(config.workers);
   options.servers = static_cast<int>(config.servers);
   options.server_program = options.program;
-  if (train::strategy_of(config).survives_loss()) options.on_loss = launch::OnLoss::go_on;
+  const bool by_itself = config.on_loss == "auto" && train::strategy_of(config).survives_loss();
+  if (by_itself || config.on_loss == "continue") options.on_loss = launch::OnLoss::go_on;
   if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
   options.interface = config.interface;
   options.links = config.links;
@@ -219,6 +221,7 @@ int run_train(const TrainFlags& flags) {
   TrainConfig config = draft.config();
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
+  if (identity.joins) return train_here(config, identity);  // by the settings of the job
   if (inside) settle_roles(config, draft, identity);
   require(!needs_servers(config) || config.servers > 0 || !(inside || draft.given("servers")),
           "sync = {} keeps the parameters on servers, and there are none: {}", config.sync,

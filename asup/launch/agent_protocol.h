@@ -3,7 +3,7 @@
 //
 //   launcher → agent   the HostJob first; then {"signal": 15}. The end of the stream means that the
 //                      launcher is gone, and the ranks go too.
-//   agent → launcher   {"agent": 2, "host": "beta", "version": "0.1.0"} first, then
+//   agent → launcher   {"agent": 3, "host": "beta", "version": "0.1.0"} first, then
 //                      {"started": 3, "pid": 4711}
 //                      {"output": 3, "stream": "out", "data": "…"}   "" where the stream has ended
 //                      {"ended": 3, "pid": 4711, "status": 9}        as waitpid gives it
@@ -20,7 +20,7 @@
 
 namespace asup::launch {
 
-inline constexpr int kAgentProtocol = 2;
+inline constexpr int kAgentProtocol = 3;
 
 struct AgentMessage {
   enum class Kind { greeting, started, output, ended, failed };

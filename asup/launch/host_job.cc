@@ -30,11 +30,13 @@ std::vector<std::string> HostJob::environment_of(int member, int key_fd,
   }
   const auto server = roles().server(member);
   // An empty variable counts as none: what was set around us is about another job.
-  set("ASUP_ROLE", server ? "server" : "worker");
-  set("ASUP_RANK", server ? "" : std::to_string(member));
+  set("ASUP_JOIN", joins ? "1" : "");
+  set("ASUP_ON_LOSS", goes_on_after_loss ? "continue" : "end");
+  set("ASUP_ROLE", joins ? "" : server ? "server" : "worker");
+  set("ASUP_RANK", server || joins ? "" : std::to_string(member));
   set("ASUP_LOCAL_RANK", server ? "" : std::to_string(member - first_rank));
   set("ASUP_SERVER_RANK", server ? std::to_string(*server) : "");
-  set("ASUP_SIZE", std::to_string(size));
+  set("ASUP_SIZE", joins ? "" : std::to_string(size));
   set("ASUP_LOCAL_SIZE", std::to_string(count));
   set("ASUP_SERVERS", std::to_string(servers));
   set("ASUP_COORDINATOR", coordinator);
@@ -46,7 +48,9 @@ std::vector<std::string> HostJob::environment_of(int member, int key_fd,
 }
 
 std::string to_json(const HostJob& job) {
-  const Json json{{"size", job.size},
+  const Json json{{"joins", job.joins},
+                  {"goes_on_after_loss", job.goes_on_after_loss},
+                  {"size", job.size},
                   {"servers", job.servers},
                   {"first_rank", job.first_rank},
                   {"count", job.count},
@@ -69,6 +73,8 @@ HostJob parse_host_job(const std::string& text) {
   HostJob job;
   try {
     const Json json = Json::parse(text);
+    json.at("joins").get_to(job.joins);
+    json.at("goes_on_after_loss").get_to(job.goes_on_after_loss);
     json.at("size").get_to(job.size);
     json.at("servers").get_to(job.servers);
     json.at("first_rank").get_to(job.first_rank);

@@ -12,8 +12,10 @@
 namespace asup::launch {
 
 struct HostJob {
-  int size = 1;     // ranks of the whole job
-  int servers = 0;  // of the whole job
+  bool joins = false;               // a job that runs: its coordinator gives the ranks their places
+  bool goes_on_after_loss = false;  // of a rank
+  int size = 1;                     // ranks of the whole job
+  int servers = 0;                  // of the whole job
   int first_rank = 0;
   int count = 1;                 // ranks on this host
   std::vector<int> own_servers;  // servers on this host

@@ -9,16 +9,20 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
+#include <set>
 
 #include "asup/base/error.h"
 #include "asup/base/thread.h"
 #include "asup/launch/coordinator_place.h"
+#include "asup/launch/job_place.h"
 #include "asup/launch/local_ranks.h"
 #include "asup/launch/process.h"
 #include "asup/launch/remote_ranks.h"
 #include "asup/launch/signals.h"
 #include "asup/launch/supervisor.h"
 #include "asup/net/coordinator.h"
+#include "asup/net/meeting.h"
 
 namespace asup::launch {
 namespace {
@@ -85,6 +89,15 @@ std::vector<std::string> own_settings() {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
+net::Key new_key() {
+  const char* file = std::getenv("ASUP_KEY_FILE");
+  return file ? net::read_key_file(file) : net::random_key();
+}
+
+std::string own_name(const LaunchOptions& options) {
+  return options.job.empty() ? std::to_string(getpid()) : options.job;
+}
+
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
@@ -92,22 +105,31 @@ class Launcher {
         placements_(placements_of(options)),
         roles_(roles_of(placements_, options)),
         output_(loop_, {options.prefix, options.output_dir, roles_}),
-        supervisor_(options, roles_, output_),
-        coordinator_(coordinator_options()) {}
+        supervisor_(options, roles_, output_) {
+    if (!options.join.empty()) {
+      place_ = find_job(options.join);
+      supervisor_.take_joined();  // as far as this launcher is concerned
+      return;
+    }
+    place_.key = new_key();
+    coordinator_.emplace(coordinator_options());
+    place_.coordinator = advertised_address(coordinator_->address(), options_, placements_);
+  }
 
   JobResult run() {
     loop_.watch(signals_.fd(), POLLIN, [this] { take_signals(); });
     loop_.watch(mailbox_.fd(), POLLIN, [this] { mailbox_.run_all(); });
     supervisor_.before_rank_ends([this] { mailbox_.run_all(); });
     supervisor_.when_rank_ends([this](const RankEnd& end) {
-      coordinator_.process_ended(end.rank, end.who() + " " + end.how() + " before it joined");
+      if (!coordinator_) return;
+      coordinator_->process_ended(end.rank, end.who() + " " + end.how() + " before it joined");
     });
     for (const Placement& placement : placements_) start(placement);
     while (!supervisor_.finished()) {
       loop_.run_once(after(Seconds(0.1)));
       supervisor_.keep_time();
     }
-    coordinator_.stop();
+    if (coordinator_) coordinator_->stop();
     mailbox_.run_all();
     flush();
     return supervisor_.result();
@@ -117,18 +139,24 @@ class Launcher {
   net::CoordinatorOptions coordinator_options() {
     net::CoordinatorOptions options{.listen = coordinator_place(options_, placements_)};
     options.remedy = "choose another with --port, or none and any free one is taken";
-    options.key = key_;
+    options.key = place_.key;
+    options.meeting = meeting_of(own_name(options_));
+    require(!net::try_meeting(options.meeting),
+            "a job of yours called '{}' runs on this host already: join it by asup run --join {}, "
+            "or give this one another name or folder",
+            own_name(options_), own_name(options_));
+    options.stays_open = true;
     options.size = roles_.members();
     options.servers = roles_.servers;
     options.join_timeout = options_.join_timeout;
     options.callbacks.on_failed = [this](const std::string& why) {
       mailbox_.put([this, why] { supervisor_.take_join_failure(why); });
     };
-    options.callbacks.on_complete = [this](const net::Roster&) {
-      mailbox_.put([this] { supervisor_.take_joined(); });
+    options.callbacks.on_complete = [this](const net::Roster& roster) {
+      mailbox_.put([this, roster] { take_generation(roster); });
     };
     options.callbacks.on_lost = [this](const net::Member& member) {
-      mailbox_.put([this, rank = member.rank] { supervisor_.take_loss(rank); });
+      mailbox_.put([this, member] { take_loss(member); });
     };
     options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
       mailbox_.put(
@@ -138,15 +166,38 @@ class Launcher {
     return options;
   }
 
+  // A member's place may change from one generation to the next; its id is its first place, from 1.
+  bool is_own(const net::Member& member) const {
+    return member.id <= static_cast<std::uint64_t>(roles_.members());
+  }
+
+  void take_generation(const net::Roster& roster) {
+    supervisor_.take_joined();
+    if (roster.generation == 1) return;
+    output_.note(
+        fmt::format("{}: the job goes on with {}", options_.name, roster.roles().describe()));
+    for (const net::Member& member : roster.members)
+      if (!is_own(member) && guests_.insert(member.id).second)
+        output_.note(fmt::format("{}: {} joined", options_.name, member.describe()));
+  }
+
+  void take_loss(const net::Member& member) {
+    if (is_own(member)) return supervisor_.take_loss(static_cast<int>(member.id) - 1);
+    output_.note(
+        fmt::format("{}: {}, which had joined, is lost", options_.name, member.describe()));
+  }
+
   HostJob job_for(const Placement& placement) const {
     HostJob job;
+    job.joins = !options_.join.empty();
+    job.goes_on_after_loss = options_.on_loss == OnLoss::go_on;
     job.size = roles_.workers;
     job.servers = roles_.servers;
     job.own_servers = placement.servers;
     job.first_rank = placement.first_rank;
     job.count = placement.count;
-    job.coordinator = advertised_address(coordinator_.address(), options_, placements_);
-    job.key = key_;
+    job.coordinator = place_.coordinator;
+    job.key = place_.key;
     job.program = options_.program;
     job.server_program = server_program_on(placement.host);
     job.grace = options_.grace;
@@ -211,22 +262,26 @@ class Launcher {
   const LaunchOptions& options_;
   const std::vector<Placement> placements_;
   const net::Roles roles_;
-  const net::Key key_ = net::random_key();
+  JobPlace place_;
   Signals signals_;
   PollLoop loop_;
   Mailbox mailbox_;
   Output output_;
   Supervisor supervisor_;
-  net::Coordinator coordinator_;
+  std::set<std::uint64_t> guests_;               // ids of those who joined
+  std::optional<net::Coordinator> coordinator_;  // none where the job is another launcher's
 };
 
 }  // namespace
 
 JobResult run(const LaunchOptions& options) {
   require(!options.program.empty(), "no program to run");
+  require(options.join.empty() || options.servers == 0,
+          "--join adds workers to a job; the servers it has are those it began with");
   require(options.ranks >= 0 && options.servers >= 0, "{} ranks and {} servers", options.ranks,
           options.servers);
   LaunchOptions complete = options;
+  if (!options.join.empty()) complete.on_loss = OnLoss::go_on;  // each is on its own
   if (complete.remote_asup.empty() && !options.hosts.empty()) complete.remote_asup = own_program();
   return Launcher(complete).run();
 }

@@ -8,6 +8,9 @@
 //     without it; a server still ends it.
 //   - Servers end by themselves when the last worker has; one that does not is killed after the
 //     grace.
+//   - Others may join the job: a launcher with `join` starts ranks only, which the job takes in
+//   when
+//     it can (net/coordinator.h). It sees to these ranks and nothing else.
 //   - SIGINT, SIGTERM and SIGHUP are passed on to all ranks; a second one, or the end of the grace,
 //     kills them. The exit status is then 128 plus the signal's number (130 after Ctrl-C).
 //   - No rank, and nothing a rank has started in its process group, outlives the launcher.
@@ -53,6 +56,8 @@ struct LaunchOptions {
   std::string ssh = "ssh";        // the command for other hosts, with options
   std::string remote_asup;        // path of asup there; empty: the same as here
   std::string name = "asup run";  // before our own messages
+  std::string job;                // its name, for those who join it; empty: our pid
+  std::string join;  // not a job of its own: the ranks join this one, by name or host:port
   bool verbose = false;
 };
 

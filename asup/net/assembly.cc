@@ -6,19 +6,25 @@
 namespace asup::net {
 
 std::optional<Refusal> Assembly::admit(const Hello& hello) {
+  if (auto refusal = refusal_of_version(hello)) return refusal;
   std::string reason = why_not(hello);
   if (!reason.empty()) return Refusal{std::move(reason), true};
   members_.emplace(hello.member.rank, hello.member);
   return std::nullopt;
 }
 
+std::optional<Refusal> Assembly::refusal_of_version(const Hello& hello) {
+  if (hello.protocol == kControlVersion) return std::nullopt;
+  return Refusal{
+      fmt::format(
+          "{} speaks protocol {} (asup {}) and the coordinator protocol {} (asup {}): install the "
+          "same asup on all hosts",
+          hello.member.describe(), hello.protocol, hello.version, kControlVersion, kVersion),
+      true};
+}
+
 std::string Assembly::why_not(const Hello& hello) const {
   const std::string who = hello.member.describe();
-  if (hello.protocol != kControlVersion)
-    return fmt::format(
-        "{} speaks protocol {} (asup {}) and the coordinator protocol {} (asup {}): install the "
-        "same asup on all hosts",
-        who, hello.protocol, hello.version, kControlVersion, kVersion);
   const Roles theirs{hello.size - hello.servers, hello.servers};
   if (theirs != roles_)
     return fmt::format(

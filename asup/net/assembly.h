@@ -18,6 +18,8 @@ class Assembly {
 
   // Nothing: the member is in. Otherwise why it cannot be.
   std::optional<Refusal> admit(const Hello& hello);
+  // Nothing where it speaks as we do.
+  static std::optional<Refusal> refusal_of_version(const Hello& hello);
 
   bool begun() const { return !members_.empty(); }
   bool complete() const { return static_cast<int>(members_.size()) == roles_.members(); }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -102,7 +103,8 @@ class Doorkeeper {
 
   // Those admitted so far are moved into `wires`; ranks above ours that have not come by the
   // deadline are returned.
-  std::vector<int> collect(std::vector<std::unique_ptr<Wire>>& wires, Deadline deadline) {
+  std::vector<int> collect(std::vector<std::unique_ptr<Wire>>& wires, Deadline deadline,
+                           const std::function<bool()>& in_vain) {
     std::unique_lock lock(mutex_);
     const auto missing = [&] {
       std::vector<int> ranks;
@@ -110,7 +112,8 @@ class Doorkeeper {
         if (!wires_[static_cast<std::size_t>(peer)]) ranks.push_back(peer);
       return ranks;
     };
-    changed_.wait_until(lock, deadline, [&] { return missing().empty(); });
+    while (!missing().empty() && Clock::now() < deadline && !in_vain())
+      changed_.wait_for(lock, std::chrono::milliseconds(20));
     const auto ranks = missing();
     for (std::size_t peer = 0; peer < wires_.size(); ++peer)
       if (wires_[peer]) wires[peer] = std::move(wires_[peer]);
@@ -197,7 +200,9 @@ bool by_memory(const Roster& roster, int a, int b, LinkKind links) {
           "links over shared memory were asked for, but {} and {} are on different hosts",
           members[static_cast<std::size_t>(a)].describe(),
           members[static_cast<std::size_t>(b)].describe());
-  return one_host && links != LinkKind::tcp;
+  // One that links by TCP alone has no door for members of its host.
+  return one_host && links != LinkKind::tcp &&
+         !members[static_cast<std::size_t>(b)].unix_address.empty();
 }
 
 std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::uint64_t generation,
@@ -205,9 +210,9 @@ std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::ui
   const std::string own_name = name_member(self.rank, self.server);
   Fd fd = memory ? connect_unix(peer.unix_address) : connect_tcp(peer.tcp_address, deadline);
   if (fd.get() < 0)
-    throw JobFailed(fmt::format("{} cannot connect to {} at {}: {}", own_name, peer.describe(),
-                                memory ? "its shared-memory door" : peer.tcp_address,
-                                std::strerror(errno)));
+    throw PeerLost(fmt::format("{} cannot connect to {} at {}: {}", own_name, peer.describe(),
+                               memory ? "its shared-memory door" : peer.tcp_address,
+                               std::strerror(errno)));
   const HandshakeResult result = handshake(fd.get(), key, Side::connector, kContext, deadline);
   if (!result.ok())
     throw JobFailed(
@@ -221,10 +226,12 @@ std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::ui
 
 }  // namespace
 
-Doors::Doors(const JoinOptions& options) : unix_address_(random_name()) {
+Doors::Doors(const JoinOptions& options) {
   const SocketAddress address = resolve({listen_host(options), 0}).front();
   tcp_ = listen_on(address, "choose another --interface");
   tcp_address_ = bound_address(tcp_.get()).to_string();
+  if (options.links == LinkKind::tcp) return;
+  unix_address_ = random_name();
   local_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto [name, length] = unix_name(unix_address_);
   check(bind(local_.get(), reinterpret_cast<const sockaddr*>(&name), length) == 0 &&
@@ -234,7 +241,8 @@ Doors::Doors(const JoinOptions& options) : unix_address_(random_name()) {
 
 std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, const Key& key,
                                                LinkKind links, const Doors& doors,
-                                               Deadline deadline) {
+                                               Deadline deadline,
+                                               const std::function<bool()>& in_vain) {
   std::vector<std::unique_ptr<Wire>> wires(roster.members.size());
   const Member& self = roster.members[static_cast<std::size_t>(rank)];
   Doorkeeper keeper(roster, rank, key, doors);
@@ -242,11 +250,12 @@ std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, c
     wires[static_cast<std::size_t>(peer)] =
         connect_to(roster.members[static_cast<std::size_t>(peer)], self, roster.generation, key,
                    by_memory(roster, rank, peer, links), deadline);
-  const std::vector<int> missing = keeper.collect(wires, deadline);
+  const std::vector<int> missing = keeper.collect(wires, deadline, in_vain);
   if (!missing.empty())
-    throw JobFailed(fmt::format("no connection from {} to {} before the deadline",
-                                name_members(missing, roster.roles()),
-                                name_member(rank, self.server)));
+    throw PeerLost(fmt::format("no connection from {} to {}{}",
+                               name_members(missing, roster.roles()),
+                               name_member(rank, self.server),
+                               in_vain() ? ": somebody was lost" : " before the deadline"));
   return wires;
 }
 

@@ -2,6 +2,7 @@
 // rank and admits those of higher rank, each side proving the job's key first.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,8 +15,8 @@
 
 namespace asup::net {
 
-// Listening sockets: TCP on the job's own interface, and an abstract unix socket, which only this
-// host and network namespace can reach. Used from one thread.
+// Listening sockets: TCP on the job's own interface, and, unless all links are to be TCP, an
+// abstract unix socket, which only this host and network namespace can reach. Used from one thread.
 class Doors {
  public:
   explicit Doors(const JoinOptions& options);
@@ -31,10 +32,11 @@ class Doors {
 };
 
 // Wires to all others, by rank, null at `rank`. Throws JobFailed that names the ranks whose
-// connection is missing at the deadline. Strangers at the doors are turned away and do not hold the
-// others up.
+// connection is missing at the deadline, or once waiting is `in_vain`. Strangers at the doors are
+// turned away and do not hold the others up.
 std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, const Key& key,
                                                LinkKind links, const Doors& doors,
-                                               Deadline deadline);
+                                               Deadline deadline,
+                                               const std::function<bool()>& in_vain);
 
 }  // namespace asup::net

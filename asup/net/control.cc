@@ -72,7 +72,7 @@ std::optional<ControlFrame> FrameReader::next() {
   for (std::size_t i = 0; i < 4; ++i)
     length |= static_cast<std::uint32_t>(static_cast<unsigned char>(pending_[i])) << 8 * i;
   const auto kind = static_cast<Kind>(pending_[4]);
-  require(kind >= Kind::hello && kind <= Kind::closing, "a frame of unknown kind {}",
+  require(kind >= Kind::hello && kind <= Kind::ready, "a frame of unknown kind {}",
           static_cast<int>(kind));
   require(length <= kMostBody, "a frame of {} bytes, more than the {} allowed", length, kMostBody);
   if (pending_.size() < kHeader + length) return std::nullopt;
@@ -86,13 +86,17 @@ std::string to_json(const Hello& hello) {
                   {"version", hello.version},
                   {"size", hello.size},
                   {"servers", hello.servers},
+                  {"joins", hello.joins},
                   {"member", json_of(hello.member)}});
 }
 
 std::string to_json(const RosterMessage& message) {
   Json members = Json::array();
   for (const Member& member : message.roster.members) members.push_back(json_of(member));
-  Json json{{"generation", message.roster.generation}, {"members", std::move(members)}};
+  Json json{{"generation", message.roster.generation},
+            {"rank", message.rank},
+            {"founders", message.founders},
+            {"members", std::move(members)}};
   if (message.coordinator_rank) json["coordinator_rank"] = *message.coordinator_rank;
   return text_of(json);
 }
@@ -113,6 +117,7 @@ Hello parse_hello(const std::string& text) {
     require(hello.servers >= 0 && hello.servers < hello.size,
             "a hello message speaks of a job of {} members, {} of them servers", hello.size,
             hello.servers);
+    hello.joins = json.value("joins", false);
     hello.member = member_of(json.at("member"));
     return hello;
   });
@@ -124,6 +129,10 @@ RosterMessage parse_roster(const std::string& text) {
     json.at("generation").get_to(message.roster.generation);
     for (const Json& member : json.at("members"))
       message.roster.members.push_back(member_of(member));
+    json.at("rank").get_to(message.rank);
+    json.at("founders").get_to(message.founders);
+    require(message.rank >= 0 && message.rank < message.roster.size(),
+            "a roster message gives place {} of {}", message.rank, message.roster.size());
     if (json.contains("coordinator_rank"))
       message.coordinator_rank = json["coordinator_rank"].get<int>();
     return message;

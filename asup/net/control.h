@@ -16,7 +16,7 @@
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 2;
+inline constexpr int kControlVersion = 3;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {
@@ -28,7 +28,10 @@ struct ControlFrame {
     lost = 5,       // coordinator → member: a Member whose connection ended without goodbye
     left = 6,       // coordinator → member: a Member that said goodbye
     goodbye = 7,    // member → coordinator; no body
-    closing = 8     // coordinator → member: the coordinator ends in good order; no body
+    closing = 8,  // coordinator → member: the coordinator ends in good order, or there is nothing
+                  // left to do for the member; no body
+    newcomers = 9,  // coordinator → member: others wait for the next generation; no body
+    ready = 10      // member → coordinator: a Member, as it is to be in the next generation
   };
   Kind kind;
   std::string body;
@@ -53,11 +56,15 @@ struct Hello {
   int size = 1;         // members of the job as the member knows it
   int servers = 0;      // how many of them are servers
   Member member;
+  bool joins = false;  // a running job, as a worker of its next generation: place and size are not
+                       // known yet
 };
 
 struct RosterMessage {
   Roster roster;
+  int rank = 0;                         // the receiver's place in it
   std::optional<int> coordinator_rank;  // the rank that keeps the coordinator; none: the launcher
+  int founders = 0;                     // members that the job began with: their ids are up to it
 };
 
 struct Refusal {

@@ -33,6 +33,7 @@ struct Peer {
   ControlConnection connection;
   Deadline deadline;               // to say hello
   std::optional<Member> member{};  // once it has joined
+  std::optional<Member> next{};    // as it is to be in the next generation, which it waits for
   bool said_goodbye = false;
   bool refused = false;  // gets what is still to be sent, then it is closed
   Clock::time_point heard = Clock::now();
@@ -55,7 +56,8 @@ class Coordinator::Loop {
         address_(bound_address(listener_.get()).to_string()),
         meeting_(options_.meeting.empty() ? Fd() : open_meeting(options_.meeting)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        assembly_({options_.size - options_.servers, options_.servers}) {
+        assembly_({options_.size - options_.servers, options_.servers}),
+        next_id_(static_cast<std::uint64_t>(options_.size) + 1) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     thread_ = start_thread("asup-coord", [this] { run(); });
   }
@@ -153,7 +155,7 @@ class Coordinator::Loop {
 
   // The oldest stranger goes when there are too many: members are done in a moment.
   void make_room() {
-    const auto stranger = [](const Peer& peer) { return !peer.member; };
+    const auto stranger = [](const Peer& peer) { return !peer.member && !peer.next; };
     const auto most = kStrangers + static_cast<std::size_t>(options_.size);
     const auto count = std::count_if(peers_.begin(), peers_.end(), stranger);
     if (static_cast<std::size_t>(count) < most) return;
@@ -166,9 +168,11 @@ class Coordinator::Loop {
       peer.heard = Clock::now();
       if (std::exchange(peer.late, false)) log().info("{} is heard again", peer.member->describe());
       if (!peer.member) {
-        if (!peer.refused) take_hello(peer, *frame);
+        if (!peer.refused && !peer.next) take_hello(peer, *frame);
       } else if (frame->kind == Kind::goodbye) {
         take_goodbye(peer);
+      } else if (frame->kind == Kind::ready) {
+        take_ready(peer, *frame);
       }
     }
   }
@@ -178,6 +182,7 @@ class Coordinator::Loop {
       require(frame.kind == Kind::hello, "the first frame is no hello");
       const Hello hello = parse_hello(frame.body);
       if (auto refusal = refusal_of(hello)) return refuse(peer, *refusal);
+      if (hello.joins) return take_newcomer(peer, hello.member);
       peer.member = hello.member;
       if (!join_deadline_) join_deadline_ = after(options_.join_timeout);
     } catch (const BadInput& error) {
@@ -189,11 +194,11 @@ class Coordinator::Loop {
 
   std::optional<Refusal> refusal_of(const Hello& hello) {
     if (!failure_.empty()) return Refusal{failure_, false};
+    if (hello.joins) return assembly_.refusal_of_version(hello);
     if (const auto lost = lost_.find(hello.member.rank); lost != lost_.end())
       return Refusal{
-          fmt::format("{} cannot take the place of {}, which was lost: a job has no "
-                      "members but those that it began with. End it, and resume from its "
-                      "last checkpoint with all of them",
+          fmt::format("{} cannot take the place of {}, which was lost. Start it with asup run "
+                      "--join, and the job takes it in with its next generation",
                       hello.member.describe(), lost->second.describe()),
           true};
     if (roster_)
@@ -210,22 +215,106 @@ class Coordinator::Loop {
   }
 
   void send_roster() {
-    roster_ = assembly_.roster();
+    for (Peer& peer : peers_)
+      if (peer.member) peer.member->id = static_cast<std::uint64_t>(peer.member->rank) + 1;
+    begin_generation(assembly_.roster());
+    if (!options_.stays_open) meeting_.reset();
+    if (newcomers_wait()) tell_all(Kind::newcomers);
+  }
+
+  void begin_generation(Roster roster) {
+    roster_ = std::move(roster);
+    lost_.clear();
+    renewal_deadline_.reset();
     // First, so that who watches the members knows it before any of them acts on it.
     call(options_.callbacks.on_complete, *roster_);
-    const std::string body = to_json(RosterMessage{*roster_, options_.rank});
-    for (Peer& peer : peers_)
-      if (peer.member) {
-        peer.member = roster_->members[static_cast<std::size_t>(peer.member->rank)];
-        peer.connection.send(Kind::roster, body);
+    for (Peer& peer : peers_) {
+      const auto& now = peer.next ? peer.next : peer.member;
+      const Member* place = now ? roster_->find(now->id) : nullptr;
+      if (!place) continue;
+      peer.member = *place;
+      peer.next.reset();
+      peer.connection.send(Kind::roster, to_json(RosterMessage{*roster_, peer.member->rank,
+                                                               options_.rank, options_.size}));
+    }
+  }
+
+  // It waits; those that are there say when they can take it in.
+  void take_newcomer(Peer& peer, Member member) {
+    peer.next = std::move(member);
+    peer.next->server.reset();
+    peer.next->id = next_id_++;
+    log().info("{} on {} waits to join", peer.next->pid, peer.next->hostname);
+    if (roster_) tell_all(Kind::newcomers);
+  }
+
+  bool newcomers_wait() const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [](const Peer& peer) { return !peer.member && peer.next; });
+  }
+
+  void take_ready(Peer& peer, const ControlFrame& frame) {
+    Member next = *peer.member;
+    try {
+      const Member said = parse_member(frame.body);
+      next.tcp_address = said.tcp_address;
+      next.unix_address = said.unix_address;
+    } catch (const BadInput& error) {
+      log().warn("{} said what makes no sense: {}", peer.member->describe(), error.what());
+      return;
+    }
+    peer.next = std::move(next);
+    if (!peer.member->server && !renewal_deadline_)
+      renewal_deadline_ = after(options_.join_timeout);
+    renew_when_all_are_ready();
+  }
+
+  // Servers are ready whenever no worker is linked to them: whether those go on, they learn here.
+  void renew_when_all_are_ready() {
+    if (!roster_ || !failure_.empty()) return;
+    std::vector<Member> staying, newcomers;
+    bool a_worker_stays = false, a_server_waits = false;
+    for (const Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.connection.open()) continue;
+      if (peer.member && !peer.member->server) a_worker_stays = true;
+      if (peer.member && peer.member->server && peer.next) a_server_waits = true;
+    }
+    if (!a_worker_stays) return a_server_waits || newcomers_wait() ? end_of_work() : void();
+    for (const Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.connection.open()) continue;
+      if (peer.member && !peer.next) return;
+      if (peer.next) (peer.member ? staying : newcomers).push_back(*peer.next);
+    }
+    const auto servers = std::count_if(staying.begin(), staying.end(),
+                                       [](const Member& member) { return member.server; });
+    if (servers < options_.servers)
+      return fail("a server was lost: without it there is no next generation");
+    begin_generation(next_generation(roster_->generation + 1, std::move(staying), newcomers));
+  }
+
+  // No worker is left: servers that wait for more of them can go, and newcomers come too late.
+  void end_of_work() {
+    for (Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.next) continue;
+      if (!peer.member) {
+        refuse(peer, {"the job is over: all its workers have ended", false});
+      } else if (peer.member->server) {
+        peer.next.reset();
+        peer.connection.send(Kind::closing);
       }
-    meeting_.reset();
+    }
   }
 
   void take_goodbye(Peer& peer) {
     if (std::exchange(peer.said_goodbye, true)) return;
     tell_others(peer, Kind::left);
     call(options_.callbacks.on_left, *peer.member);
+    renew_when_all_are_ready();
+  }
+
+  void tell_all(Kind kind) {
+    for (Peer& peer : peers_)
+      if (peer.member) peer.connection.send(kind);
   }
 
   void tell_others(const Peer& about, Kind kind) {
@@ -238,6 +327,7 @@ class Coordinator::Loop {
     const auto now = Clock::now();
     if (assembling() && join_deadline_ && now >= *join_deadline_)
       fail(assembly_.describe_missing(options_.join_timeout));
+    if (renewal_deadline_ && now >= *renewal_deadline_) fail(describe_unready());
     for (Peer& peer : peers_) {
       if (!peer.member || peer.late || peer.said_goodbye) continue;
       const Seconds silence = now - peer.heard;
@@ -245,6 +335,15 @@ class Coordinator::Loop {
       peer.late = true;
       call(options_.callbacks.on_late, *peer.member, silence);
     }
+  }
+
+  std::string describe_unready() {
+    std::vector<int> unready;
+    for (const Peer& peer : peers_)
+      if (peer.member && !peer.next && !peer.said_goodbye) unready.push_back(peer.member->rank);
+    renewal_deadline_.reset();
+    return fmt::format("{} did not come to the next generation within {:.3g} s",
+                       name_members(unready, roster_->roles()), options_.join_timeout.count());
   }
 
   bool assembling() const { return !roster_ && failure_.empty(); }
@@ -262,23 +361,27 @@ class Coordinator::Loop {
     // First, since members end when they hear it, and who watches them should know why.
     call(options_.callbacks.on_failed, reason);
     for (Peer& peer : peers_)
-      if (peer.member) peer.connection.send(Kind::refused, to_json(Refusal{reason, false}));
+      if (peer.member || peer.next)
+        peer.connection.send(Kind::refused, to_json(Refusal{reason, false}));
   }
 
   // Takes out connections that have ended, or that never said who they are.
   void bury() {
     const auto now = Clock::now();
+    bool member_gone = false;
     for (auto peer = peers_.begin(); peer != peers_.end();) {
       const bool stranger_is_done =
-          !peer->member &&
-          (now >= peer->deadline || (peer->refused && peer->connection.all_sent()));
+          !peer->member && ((now >= peer->deadline && !peer->next) ||
+                            (peer->refused && peer->connection.all_sent()));
       if (peer->connection.open() && !stranger_is_done) {
         ++peer;
         continue;
       }
       if (peer->member && !peer->said_goodbye) report_loss(*peer);
+      member_gone = member_gone || peer->member;
       peer = peers_.erase(peer);
     }
+    if (member_gone) renew_when_all_are_ready();
   }
 
   void report_loss(const Peer& peer) {
@@ -294,10 +397,10 @@ class Coordinator::Loop {
 
   void say_closing() {
     for (Peer& peer : peers_)
-      if (peer.member) peer.connection.send(Kind::closing);
+      if (peer.member || peer.next) peer.connection.send(Kind::closing);
     const Deadline deadline = after(kFlush);
     const auto unsent = [](const Peer& peer) {
-      return peer.member && peer.connection.open() && !peer.connection.all_sent();
+      return (peer.member || peer.next) && peer.connection.open() && !peer.connection.all_sent();
     };
     while (Clock::now() < deadline && std::any_of(peers_.begin(), peers_.end(), unsent)) {
       wait();
@@ -319,9 +422,11 @@ class Coordinator::Loop {
   Peers peers_;
   std::map<int, std::string> ended_;  // processes that ended, and how
   std::optional<Deadline> join_deadline_;
-  std::optional<Roster> roster_;  // once all are there
-  std::map<int, Member> lost_;    // of them, by rank
-  std::string failure_;           // once it is known that they never will be
+  std::optional<Deadline> renewal_deadline_;  // once a worker is ready for the next generation
+  std::uint64_t next_id_;                     // of a newcomer
+  std::optional<Roster> roster_;              // once all are there; of the generation
+  std::map<int, Member> lost_;                // of them, by rank
+  std::string failure_;                       // once it is known that they never will be
   bool accept_paused_ = false;
   bool stopping_ = false;
 

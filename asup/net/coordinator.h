@@ -5,6 +5,10 @@
 // connection that ends without goodbye is a lost member, which the others hear of at once, and one
 // without heartbeats is late, which is noted but changes nothing: a stopped process may go on.
 //
+// Others may come later: they wait, the members hear of it, and when all of those that are left
+// have said that they are ready, at a moment of their choice, a next generation begins: a new
+// roster without the lost and with the newcomers.
+//
 // It has a thread of its own, on which the callbacks run; they must be quick and must not throw.
 // The methods may be called from any other thread.
 #pragma once
@@ -22,7 +26,7 @@
 namespace asup::net {
 
 struct CoordinatorCallbacks {
-  std::function<void(const Roster&)> on_complete;       // all members are there
+  std::function<void(const Roster&)> on_complete;       // all members are there, of a generation
   std::function<void(const std::string&)> on_failed;    // they will never be; says who and why
   std::function<void(const Member&)> on_lost;           // ended without goodbye
   std::function<void(const Member&)> on_left;           // said goodbye
@@ -39,6 +43,7 @@ struct CoordinatorOptions {
   Seconds late_after{10};
   std::optional<int> rank{};  // of the member that keeps it; none: the launcher
   std::string meeting{};      // where to hand out the key; empty: nowhere (meeting.h)
+  bool stays_open = false;    // at the meeting, for newcomers; else until all members are there
   CoordinatorCallbacks callbacks{};
 };
 

@@ -99,7 +99,9 @@ void settle(const Variables& variables, const std::string& job, const std::strin
 
 JoinOptions from_asup_run(const Variables& variables) {
   JoinOptions options = from_any(variables, "asup run");
-  read_place_by_role(variables, options);
+  options.joins = variables.has("ASUP_JOIN");
+  if (!options.joins) read_place_by_role(variables, options);
+  options.goes_on_after_loss = variables.text_or("ASUP_ON_LOSS", "end") == "continue";
   options.coordinator = variables.text("ASUP_COORDINATOR");
   parse_endpoint(options.coordinator, "ASUP_COORDINATOR");
   options.key = read_key_fd(static_cast<int>(variables.number("ASUP_KEY_FD", 0, 1 << 20)));
@@ -182,7 +184,8 @@ void refuse_halves(const Variables& variables) {
 }
 
 JoinOptions from_launcher(const Variables& variables) {
-  if (variables.has("ASUP_RANK") || variables.has("ASUP_ROLE")) return from_asup_run(variables);
+  for (const char* name : {"ASUP_RANK", "ASUP_ROLE", "ASUP_JOIN"})
+    if (variables.has(name)) return from_asup_run(variables);
   refuse_halves(variables);
   if (variables.has("RANK")) return from_torchrun(variables);
   if (variables.has("OMPI_COMM_WORLD_RANK")) return from_open_mpi(variables);

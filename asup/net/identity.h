@@ -3,6 +3,8 @@
 //   asup run   ASUP_RANK ASUP_SIZE ASUP_COORDINATOR=host:port, key on file descriptor ASUP_KEY_FD;
 //              in a server ASUP_ROLE=server and ASUP_SERVER_RANK instead of the rank. ASUP_SIZE
 //              counts the workers, ASUP_SERVERS the servers
+//   asup run --join  ASUP_JOIN=1 ASUP_COORDINATOR and the key: a worker of a job that runs already;
+//              the coordinator gives it a place
 //   torchrun   RANK WORLD_SIZE MASTER_ADDR MASTER_PORT        (asup listens on MASTER_PORT + 1)
 //   Open MPI   OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE PMIX_NAMESPACE
 //   Slurm      SLURM_PROCID SLURM_NTASKS SLURM_NODELIST SLURM_JOB_ID (or those of the step)
@@ -13,6 +15,7 @@
 //   ranks
 //                               get a random key from rank 0 at a meeting place (meeting.h).
 // and ASUP_SERVERS=S             makes servers of the last S processes.
+// Under the first, ASUP_ON_LOSS=continue says that a lost worker does not end the job.
 // Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_JOIN_TIMEOUT and
 // ASUP_CALL_TIMEOUT (seconds) set the fields of the same name. Links over MPI are for the last two,
 // and need neither coordinator nor key: MPI has its own.
@@ -35,11 +38,13 @@ class InprocHub;
 enum class LinkKind { automatic, inproc, shm, tcp, mpi };
 
 struct JoinOptions {
-  int rank = 0;                   // place among the members: workers first, then servers
-  int size = 1;                   // members, servers included
-  int servers = 0;                // how many of them, the last ones, are servers
-  std::string coordinator;        // host:port; empty with size 1: nothing to meet
-  bool host_coordinator = false;  // this member keeps the coordinator (rank 0, other launchers)
+  int rank = 0;                     // place among the members: workers first, then servers
+  int size = 1;                     // members, servers included
+  int servers = 0;                  // how many of them, the last ones, are servers
+  std::string coordinator;          // host:port; empty with size 1: nothing to meet
+  bool joins = false;               // a running job, which gives place and size
+  bool goes_on_after_loss = false;  // of a worker: the launcher does not end the others
+  bool host_coordinator = false;    // this member keeps the coordinator (rank 0, other launchers)
   Key key{};
   // Where rank 0 hands key and coordinator's address to the ranks of its host and user; empty: both
   // are known. With a meeting, `key` counts for nothing: Membership::key() is the job's.

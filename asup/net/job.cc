@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "asup/base/error.h"
 #include "asup/net/address.h"
 #include "asup/net/connect.h"
@@ -23,6 +26,18 @@ struct Job::State {
   std::uint64_t communicators = 0;
   std::uint64_t services = 0;
 
+  // Links all members of the roster.
+  void link(const Roster& roster, const net::Doors& doors, Deadline deadline) {
+    options.rank = membership->self().rank;
+    options.size = roster.size();
+    options.servers = roster.roles().servers;
+    mesh = std::make_unique<net::Mesh>(
+        roster, options.rank,
+        net::connect_all(roster, options.rank, membership->key(), options.links, doors, deadline,
+                         [&] { return !membership->gone_workers().empty(); }));
+    communicators = services = 0;
+  }
+
   ~State() {
     mesh.reset();
     if (membership) membership->leave();
@@ -33,6 +48,11 @@ namespace {
 
 using Wires = std::vector<std::unique_ptr<net::Wire>>;
 
+// A member waits this much longer for the others than the coordinator, which knows whose fault it
+// is.
+constexpr Seconds kGrace{5};
+constexpr Seconds kTimeForWords{2};
+
 net::Member self_of(const JoinOptions& options) {
   net::Member self;
   self.rank = options.rank;
@@ -40,6 +60,13 @@ net::Member self_of(const JoinOptions& options) {
   self.hostname = net::this_hostname();
   self.pid = getpid();
   self.host = net::this_host();
+  return self;
+}
+
+net::Member self_at(const net::Doors& doors, const JoinOptions& options) {
+  net::Member self = self_of(options);
+  self.tcp_address = doors.tcp_address();
+  self.unix_address = doors.unix_address();
   return self;
 }
 
@@ -82,7 +109,7 @@ Job Job::join(const JoinOptions& options) {
           options.size, options.servers);
   auto state = std::make_unique<State>();
   state->options = options;
-  if (options.size == 1 || options.links == LinkKind::inproc) {
+  if ((options.size == 1 && options.coordinator.empty()) || options.links == LinkKind::inproc) {
     state->mesh = std::make_unique<net::Mesh>(roster_of_threads(options), options.rank,
                                               wires_of_threads(options));
     return Job(std::move(state));
@@ -95,16 +122,39 @@ Job Job::join(const JoinOptions& options) {
   }
   const Deadline deadline = after(options.join_timeout);
   const net::Doors doors(options);
-  net::Member self = self_of(options);
-  self.tcp_address = doors.tcp_address();
-  self.unix_address = doors.unix_address();
   state->membership =
-      std::make_unique<net::Membership>(net::Membership::join(options, std::move(self)));
-  const Roster& roster = state->membership->roster();
-  Wires wires = net::connect_all(roster, options.rank, state->membership->key(), options.links,
-                                 doors, deadline);
-  state->mesh = std::make_unique<net::Mesh>(roster, options.rank, std::move(wires));
+      std::make_unique<net::Membership>(net::Membership::join(options, self_at(doors, options)));
+  // A newcomer has waited for the others first.
+  const Seconds patience = options.join_timeout;
+  state->link(state->membership->roster(), doors, options.joins ? after(patience) : deadline);
   return Job(std::move(state));
+}
+
+bool Job::newcomers() const { return state_->membership && state_->membership->newcomers(); }
+
+bool Job::can_go_on_without_the_lost() const {
+  if (!state_->membership) return false;
+  std::vector<net::Member> gone;
+  // Links may have ended before the coordinator's words come.
+  for (const Deadline deadline = after(kTimeForWords); gone.empty() && Clock::now() < deadline;
+       std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    gone = state_->membership->gone_workers();
+  const bool any = state_->options.goes_on_after_loss;
+  return !gone.empty() && std::none_of(gone.begin(), gone.end(), [&](const net::Member& member) {
+    return !any && state_->membership->is_founder(member);
+  });
+}
+
+bool Job::renew() {
+  if (!state_->membership) return false;
+  const JoinOptions& options = state_->options;
+  state_->mesh.reset();
+  const net::Doors doors(options);
+  const Deadline deadline = after(options.join_timeout + kGrace);
+  const auto roster = state_->membership->renew(self_at(doors, options), deadline);
+  if (!roster) return false;
+  state_->link(*roster, doors, after(options.join_timeout));
+  return true;
 }
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -38,6 +38,20 @@ class Job {
   const net::JoinOptions& options() const;
   net::Mesh& mesh();
 
+  // Processes wait to join this job as workers. When all members call renew(), the job goes on with
+  // them.
+  bool newcomers() const;
+  // After a PeerLost: those who are gone are workers that the job can do without, since its
+  // launcher said so, or since they had joined later. When all that are left call renew(), it goes
+  // on. Waits a moment for what the coordinator may have to say.
+  bool can_go_on_without_the_lost() const;
+  // Collective. Begins the next generation: rank and size change, and links are new, so that all
+  // communicators and whatever else was made from this job must be gone. False where the job has
+  // come to its end instead, which servers learn here. Throws JobFailed.
+  bool renew();
+  // From 1.
+  std::uint64_t generation() const { return roster().generation; }
+
   // Comes back when no worker is linked to this member any more, however each has ended.
   void wait_for_workers_to_leave();
 

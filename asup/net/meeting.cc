@@ -62,23 +62,6 @@ std::optional<std::string> read_all(int fd, std::size_t limit) {
   return bytes;
 }
 
-// One try. Nothing where rank 0 is not there yet.
-std::optional<MeetingWord> ask_once(const std::string& name) {
-  const Fd fd = unix_socket();
-  const UnixAddress address(name);
-  if (connect(fd.get(), address.get(), address.length) != 0) return std::nullopt;
-  const uid_t user = peer_user(fd.get());
-  if (user != geteuid())
-    throw JobFailed(fmt::format(
-        "user {} holds the place where this job's ranks meet; set ASUP_KEY_FILE instead", user));
-  const auto bytes = read_all(fd.get(), Key{}.size() + kMostAddress);
-  MeetingWord word;
-  if (!bytes || bytes->size() <= word.key.size()) return std::nullopt;
-  std::memcpy(word.key.data(), bytes->data(), word.key.size());
-  word.coordinator = bytes->substr(word.key.size());
-  return word;
-}
-
 }  // namespace
 
 std::string meeting_name(const std::string& job) {
@@ -119,9 +102,25 @@ void serve_meeting(int listener, const MeetingWord& word) {
     log().info("a rank went away before it had the job's key: {}", std::strerror(errno));
 }
 
+std::optional<MeetingWord> try_meeting(const std::string& name) {
+  const Fd fd = unix_socket();
+  const UnixAddress address(name);
+  if (connect(fd.get(), address.get(), address.length) != 0) return std::nullopt;
+  const uid_t user = peer_user(fd.get());
+  if (user != geteuid())
+    throw JobFailed(fmt::format(
+        "user {} holds the place where this job's ranks meet; set ASUP_KEY_FILE instead", user));
+  const auto bytes = read_all(fd.get(), Key{}.size() + kMostAddress);
+  MeetingWord word;
+  if (!bytes || bytes->size() <= word.key.size()) return std::nullopt;
+  std::memcpy(word.key.data(), bytes->data(), word.key.size());
+  word.coordinator = bytes->substr(word.key.size());
+  return word;
+}
+
 MeetingWord ask_meeting(const std::string& name, Deadline deadline) {
   while (Clock::now() < deadline) {
-    if (auto word = ask_once(name)) return *std::move(word);
+    if (auto word = try_meeting(name)) return *std::move(word);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   throw JobFailed("rank 0 did not hand out this job's key in time: is it running on this host?");

@@ -8,6 +8,7 @@
 // name first, which is reported. Functions only; safe from any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "asup/base/clock.h"
@@ -29,6 +30,9 @@ Fd open_meeting(const std::string& name);
 
 // Serves one caller that waits at the socket; a caller of another user gets nothing.
 void serve_meeting(int listener, const MeetingWord& word);
+
+// What the socket says now; nothing where nobody is there.
+std::optional<MeetingWord> try_meeting(const std::string& name);
 
 // The other ranks' side: asks until rank 0 is there. Throws JobFailed at the deadline, or where the
 // socket belongs to another user.

@@ -4,7 +4,9 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -71,6 +73,12 @@ SocketAddress own_coordinator(const Coordinator& coordinator) {
   return resolve({loopback, bound.port()}).front();
 }
 
+[[noreturn]] void throw_refusal(const std::string& body) {
+  const Refusal refusal = parse_refusal(body);
+  if (refusal.can_be_mended) throw BadInput(refusal.reason);
+  throw JobFailed(refusal.reason);
+}
+
 RosterMessage wait_for_roster(ControlConnection& connection, Deadline deadline) {
   const ControlFrame frame = next_frame(connection, deadline);
   if (frame.kind == Kind::roster) return parse_roster(frame.body);
@@ -78,9 +86,20 @@ RosterMessage wait_for_roster(ControlConnection& connection, Deadline deadline) 
     throw JobFailed("the coordinator closed before all ranks had joined");
   require(frame.kind == Kind::refused, "the coordinator sent a frame of kind {} before the roster",
           static_cast<int>(frame.kind));
-  const Refusal refusal = parse_refusal(frame.body);
-  if (refusal.can_be_mended) throw BadInput(refusal.reason);
-  throw JobFailed(refusal.reason);
+  throw_refusal(frame.body);
+}
+
+RosterMessage wait_to_be_taken_in(ControlConnection& connection, Seconds patience) {
+  const Deadline deadline = after(patience);
+  try {
+    return wait_for_roster(connection, deadline);
+  } catch (const JobFailed&) {
+    if (Clock::now() < deadline) throw;
+    throw JobFailed(fmt::format(
+        "the job did not take this process in within {:.3g} s. asup train does so after a step, if "
+        "it keeps checkpoints; a longer --join-timeout gives it more time",
+        patience.count()));
+  }
 }
 
 }  // namespace
@@ -95,24 +114,50 @@ class Membership::State {
 
   State(const JoinOptions& options, Member self, std::unique_ptr<Coordinator> coordinator,
         ControlConnection connection, const Key& key)
-      : rank_(options.rank),
-        key_(key),
+      : key_(key),
         coordinator_(std::move(coordinator)),
         connection_(std::move(connection)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     connection_->send(Kind::hello, to_json(Hello{kControlVersion, kVersion, options.size,
-                                                 options.servers, std::move(self)}));
-    message_ = wait_for_roster(*connection_, after(options.join_timeout + kGrace));
-    require(message_.roster.roles() == options.roles(), "the coordinator's roster has {}, not {}",
-            message_.roster.roles().describe(), options.roles().describe());
+                                                 options.servers, std::move(self), options.joins}));
+    message_ = options.joins ? wait_to_be_taken_in(*connection_, options.join_timeout)
+                             : wait_for_roster(*connection_, after(options.join_timeout + kGrace));
+    require(options.joins || message_.roster.roles() == options.roles(),
+            "the coordinator's roster has {}, not {}", message_.roster.roles().describe(),
+            options.roles().describe());
+    if (const auto rank = message_.coordinator_rank; rank && *rank < message_.roster.size())
+      keeper_ = message_.roster.members[static_cast<std::size_t>(*rank)];
     thread_ = start_thread("asup-member", [this] { run(); });
   }
 
   ~State() { leave(); }
 
   const RosterMessage& message() const { return message_; }
-  const Member& self() const { return message_.roster.members[static_cast<std::size_t>(rank_)]; }
+  const Member& self() const {
+    return message_.roster.members[static_cast<std::size_t>(message_.rank)];
+  }
+  bool newcomers() const { return newcomers_; }
+  std::vector<Member> gone_workers() const {
+    const std::lock_guard lock(mutex_);
+    return gone_workers_;
+  }
+
+  std::optional<Roster> renew(const Member& self, Deadline deadline) {
+    if (!thread_.joinable()) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    answer_.reset();
+    request_ = to_json(self);
+    eventfd_write(wake_.get(), 1);
+    answered_.wait_until(lock, deadline, [&] { return answer_ || done_; });
+    if (done_ && !answer_) return std::nullopt;
+    if (!answer_) throw JobFailed("the coordinator does not answer");
+    const ControlFrame answer = *std::exchange(answer_, std::nullopt);
+    if (answer.kind == Kind::closing) return std::nullopt;
+    if (answer.kind == Kind::refused) throw_refusal(answer.body);
+    message_ = parse_roster(answer.body);
+    return message_.roster;
+  }
   const Key& key() const { return key_; }
 
   void watch(MembershipCallbacks callbacks) {
@@ -147,6 +192,14 @@ class Membership::State {
     } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
       log().error("the connection to the coordinator failed: {}", error.what());
     }
+    end();
+  }
+
+  // Nothing more is heard.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    answered_.notify_all();
   }
 
   // What the user's thread asked for; false: to leave.
@@ -155,6 +208,7 @@ class Membership::State {
     eventfd_read(wake_.get(), &count);
     const std::lock_guard lock(mutex_);
     if (new_callbacks_) callbacks_ = *std::exchange(new_callbacks_, std::nullopt);
+    if (request_) connection_->send(Kind::ready, *std::exchange(request_, std::nullopt));
     return !leaving_;
   }
 
@@ -162,6 +216,7 @@ class Membership::State {
     // First what has come already, with the roster or before somebody watched.
     while (const auto frame = connection_->receive()) take(*frame);
     if (!connection_->open() && !std::exchange(closed_, true)) take_end();
+    if (closed_) end();
     deliver();
     if (Clock::now() >= next_heartbeat_) {
       if (!closed_) connection_->send(Kind::heartbeat);
@@ -179,21 +234,34 @@ class Membership::State {
   }
 
   void take(const ControlFrame& frame) {
-    if (frame.kind == Kind::lost) events_.push_back({true, parse_member(frame.body)});
-    if (frame.kind == Kind::left) events_.push_back({false, parse_member(frame.body)});
+    if (frame.kind == Kind::lost) take_gone(parse_member(frame.body), true);
+    if (frame.kind == Kind::left) take_gone(parse_member(frame.body), false);
+    if (frame.kind == Kind::newcomers) newcomers_ = true;
+    if (frame.kind == Kind::roster || frame.kind == Kind::refused) take_answer(frame);
     if (frame.kind != Kind::closing) return;
     log().debug("the coordinator closed in good order");
     closed_ = true;
   }
 
+  void take_gone(const Member& member, bool lost) {
+    events_.push_back({lost, member});
+    const std::lock_guard lock(mutex_);
+    if (!member.server) gone_workers_.push_back(member);
+  }
+
+  void take_answer(const ControlFrame& frame) {
+    const std::lock_guard lock(mutex_);
+    if (frame.kind == Kind::roster) {  // what comes from now on is about the next generation
+      newcomers_ = false;
+      gone_workers_.clear();
+    }
+    answer_ = frame;
+    answered_.notify_all();
+  }
+
   // The coordinator ended without a word, and so has the member that kept it.
   void take_end() {
-    if (message_.coordinator_rank) {
-      const auto rank = static_cast<std::size_t>(*message_.coordinator_rank);
-      if (rank < message_.roster.members.size())
-        events_.push_back({true, message_.roster.members[rank]});
-      return;
-    }
+    if (keeper_) return take_gone(*keeper_, true);
     log().warn("the launcher is gone ({}): from now on only links tell who is lost",
                connection_->why_closed());
   }
@@ -218,23 +286,31 @@ class Membership::State {
   }
 
   // Constant after construction.
-  const int rank_ = 0;
   const Key key_;
-  RosterMessage message_;
+
+  RosterMessage message_;  // the user's thread's own
 
   std::unique_ptr<Coordinator> coordinator_;  // where this member keeps it
 
   // The thread's own, once it runs.
   std::optional<ControlConnection> connection_;
+  std::optional<Member> keeper_;  // the member that keeps the coordinator; none: the launcher does
   std::optional<MembershipCallbacks> callbacks_;
   std::vector<Event> events_;
   Deadline next_heartbeat_{};
   bool closed_ = false;
 
+  std::atomic<bool> newcomers_ = false;
+
   const Fd wake_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<MembershipCallbacks> new_callbacks_;  // protected by mutex_
-  bool leaving_ = false;                              // protected by mutex_
+  bool leaving_ = false;                              // protected by mutex_, as is what follows
+  std::optional<std::string> request_;                // for the next generation
+  std::optional<ControlFrame> answer_;
+  std::vector<Member> gone_workers_;  // in this generation
+  bool done_ = false;                 // no answer will come
+  std::condition_variable answered_;
 
   std::thread thread_;
 };
@@ -271,6 +347,14 @@ Membership::~Membership() = default;
 const Roster& Membership::roster() const { return state_->message().roster; }
 const Member& Membership::self() const { return state_->self(); }
 const Key& Membership::key() const { return state_->key(); }
+bool Membership::newcomers() const { return state_->newcomers(); }
+std::vector<Member> Membership::gone_workers() const { return state_->gone_workers(); }
+bool Membership::is_founder(const Member& member) const {
+  return member.id <= static_cast<std::uint64_t>(state_->message().founders);
+}
+std::optional<Roster> Membership::renew(const Member& self, Deadline deadline) {
+  return state_->renew(self, deadline);
+}
 void Membership::watch(MembershipCallbacks callbacks) { state_->watch(std::move(callbacks)); }
 void Membership::leave() { state_->leave(); }
 

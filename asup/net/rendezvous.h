@@ -7,7 +7,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
+#include "asup/base/clock.h"
 #include "asup/net/identity.h"
 #include "asup/net/roster.h"
 
@@ -22,7 +24,8 @@ struct MembershipCallbacks {
 class Membership {
  public:
   // Comes back when all members of the job are there. `self` says where this one listens (the
-  // addresses); place, process and host are filled in. Throws JobFailed, naming the ranks that did
+  // addresses); place, process and host are filled in. With options.joins: when the job has taken
+  // this process in. Throws JobFailed, naming the ranks that did
   // not come, or BadInput where this process is not one of the job's: another key, a rank that is
   // taken, another size.
   static Membership join(const JoinOptions& options, Member self);
@@ -35,6 +38,18 @@ class Membership {
   const Member& self() const;
   // The job's key: that of the options, or the one agreed on at the meeting.
   const Key& key() const;
+
+  // Others wait for the next generation.
+  bool newcomers() const;
+  // Workers that were lost, or have left, in this generation.
+  std::vector<Member> gone_workers() const;
+  // The job began with it; else it joined later.
+  bool is_founder(const Member& member) const;
+
+  // Waits until all members that are left do the same, and returns the next generation's roster: of
+  // those members and the newcomers. `self` says where this one listens now. Nothing where the job
+  // has come to its end meanwhile. Throws JobFailed, naming those that did not come.
+  std::optional<Roster> renew(const Member& self, Deadline deadline);
 
   // Says from now on who is lost and who has left, beginning with those that are already.
   void watch(MembershipCallbacks callbacks);

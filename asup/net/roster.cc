@@ -31,4 +31,21 @@ const Member* Roster::find(std::uint64_t id) const {
   return found == members.end() ? nullptr : &*found;
 }
 
+Roster next_generation(std::uint64_t generation, std::vector<Member> staying,
+                       const std::vector<Member>& newcomers) {
+  std::sort(staying.begin(), staying.end(),
+            [](const Member& one, const Member& other) { return one.rank < other.rank; });
+  const auto first_server = std::find_if(staying.begin(), staying.end(),
+                                         [](const Member& member) { return member.server; });
+  staying.insert(first_server, newcomers.begin(), newcomers.end());
+  Roster roster{generation, std::move(staying)};
+  int server = 0;
+  for (int rank = 0; rank < roster.size(); ++rank) {
+    Member& member = roster.members[static_cast<std::size_t>(rank)];
+    member.rank = rank;
+    if (member.server) member.server = server++;
+  }
+  return roster;
+}
+
 }  // namespace asup::net

@@ -44,4 +44,9 @@ struct Roster {
   bool operator==(const Roster&) const = default;
 };
 
+// The generation after this one: those who stay in their order, then the newcomers, then the
+// servers, each with its new place. needs: all of them have ids
+Roster next_generation(std::uint64_t generation, std::vector<Member> staying,
+                       const std::vector<Member>& newcomers);
+
 }  // namespace asup::net

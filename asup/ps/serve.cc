@@ -12,9 +12,12 @@ bool workers_are_here(Job& job) {
 
 }  // namespace
 
-// A program may train several models, one after the other.
+// A program may train several models, one after the other. When all workers have left, they may
+// have done so to begin the next generation.
 void serve(Job& job, const ServerOptions& options) {
-  while (workers_are_here(job)) Server(team_of(job), options).run();
+  do
+    while (workers_are_here(job)) Server(team_of(job), options).run();
+  while (job.renew());
 }
 
 }  // namespace asup::ps

@@ -41,7 +41,7 @@ void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, 
     const Outcome outcome = average && is_averaged(packed)
                                 ? communicator.all_reduce(buffer_of(packed), ReduceOp::average)
                                 : communicator.broadcast(bytes_of(packed));
-    if (!outcome.ok()) throw JobFailed("exchanging the model's buffers: " + outcome.message());
+    outcome.or_throw("exchanging the model's buffers");
   }
   for (const auto& [type, tensors] : by_type) unpack(results[type], tensors);
 }

@@ -56,9 +56,7 @@ void GradientExchange::wait_for_all() {
   }
   wait_seconds_ += seconds_since(start);
   watch();
-  if (!failure.ok())
-    throw JobFailed(
-        fmt::format("averaging the gradients of step {}: {}", step_, failure.message()));
+  failure.or_throw(fmt::format("averaging the gradients of step {}", step_));
 }
 
 void GradientExchange::read_notes() {

@@ -63,8 +63,7 @@ void OwnSteps::put_off() {
 }
 
 void OwnSteps::expect(const Outcome& outcome) const {
-  if (!outcome.ok())
-    throw JobFailed(fmt::format("exchanging models after step {}: {}", steps_, outcome.message()));
+  outcome.or_throw(fmt::format("exchanging models after step {}", steps_));
 }
 
 void OwnSteps::find_distance() {

@@ -18,8 +18,8 @@ struct Statistics {
 };
 
 void sum_over_ranks(Communicator& communicator, const Tensor& values) {
-  const Outcome outcome = communicator.all_reduce(sync::buffer_of(values), ReduceOp::sum);
-  if (!outcome.ok()) throw JobFailed("synchronized batch normalization: " + outcome.message());
+  communicator.all_reduce(sync::buffer_of(values), ReduceOp::sum)
+      .or_throw("synchronized batch normalization");
 }
 
 // [sums, sums of squares, count]. Sums of squares in f64, or large means would drown variances.

@@ -92,6 +92,14 @@ void unpack_optimizer(const std::string& bytes, torch::optim::Optimizer& optimiz
 std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
 std::string optimizer_of(const std::string& section) { return "optimizer of " + section; }
 
+// ",rank 0,rank 1,": those that the file has a state of.
+std::string ranks_in(const CheckpointFile& file) {
+  std::string names = ",";
+  for (const auto& section : file.sections)
+    if (section.name.starts_with("rank ")) names += section.name + ",";
+  return names;
+}
+
 // Runs `action`, and makes its complaint every rank's.
 template <typename Action>
 void together(Communicator& communicator, const Action& action) {
@@ -136,10 +144,6 @@ CheckpointFile read_newest_checkpoint(const std::string& run_folder) {
 }
 
 void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps) {
-  require(info.ranks == config.workers,
-          "resume: the checkpoint is of a run on {} workers and cannot go on with {} in this "
-          "version of asup. Give workers = {}.",
-          info.ranks, config.workers, info.ranks);
   for (const auto& setting : settings()) {
     if (setting.scope != Scope::fixed) continue;
     const std::string was = text_of(info.config, setting);
@@ -183,6 +187,8 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
     return broadcast_text(communicator,
                           reads ? file.section(file.has_section(name) ? name : or_else) : "");
   };
+  const std::string known = broadcast_text(communicator, reads ? ranks_in(file) : "");
+  const bool is_known = known.find("," + section_of_rank(trained.rank) + ",") != known.npos;
   const std::string parameters = share("parameters", "parameters");
   // Another way of staying in step has left none, or another.
   const std::string replica = broadcast_text(
@@ -201,6 +207,7 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
     unpack_tensors(parameters, sync::parameters_of(trained.module));
     unpack_optimizer(optimizer, trained.optimizer);
     unpack_tensors(own, rank_state(trained, random));
+    if (!is_known) random = generator().get_state();  // another rank's would repeat its numbers
     if (!replica.empty() && !trained.replica.empty()) unpack_tensors(replica, trained.replica);
     generator().set_state(random);
   });

@@ -55,7 +55,8 @@ CheckpointInfo info_of(const CheckpointFile& file, const std::string& path);
 CheckpointFile read_newest_checkpoint(const std::string& run_folder);
 
 // Throws BadInput unless a run with this configuration, of so many steps, can go on from the
-// checkpoint: the same number of ranks, and every setting of Scope::fixed as it was.
+// checkpoint: every setting of Scope::fixed is as it was. With another number of workers it goes
+// on, though not to the same bits.
 void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps);
 
 // Throws JobFailed on all ranks when rank 0 cannot write `path`; what was there is untouched.

@@ -93,14 +93,15 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
       shown_(run.step()),
       logged_(run.step()),
       held_(run.step()) {
+  const auto workers = static_cast<std::size_t>(job.size());
   counts_ = run.samples_by_worker();
-  if (!counts_.empty()) return;
-  // A run that was in step before: all have done alike.
-  for (std::size_t worker = 0; worker < static_cast<std::size_t>(job.size()); ++worker)
-    counts_.push_back(
-        static_cast<std::int64_t>(data::part_of(static_cast<std::size_t>(samples_.of(run.step())),
-                                                worker, static_cast<std::size_t>(job.size()))
-                                      .size()));
+  if (counts_.size() == workers) return;
+  // A run that was in step before, or had other workers: all have done alike.
+  const std::int64_t done = counts_.empty() ? samples_.of(run.step()) : total();
+  counts_.clear();
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    counts_.push_back(static_cast<std::int64_t>(
+        data::part_of(static_cast<std::size_t>(done), worker, workers).size()));
 }
 
 std::int64_t OwnPaceLoop::total() const {

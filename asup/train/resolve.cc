@@ -52,6 +52,10 @@ void settle_sync(TrainConfig& config) {
     unused(config, "remainder",
            "workers that go at their own pace go through their own samples, all of them");
   if (config.balance) check_balance(config, strategy);
+  require(config.on_loss != "continue" || strategy.survives_loss() ||
+              config.checkpoint_every.kind != Every::Kind::never,
+          "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
+          "checkpoint-every, or leave on-loss out.");
   config.pace = strategy.pace;
   config.staleness = strategy.staleness;
   config.every = strategy.every;

@@ -33,8 +33,7 @@ bool RollCall::regroup() {
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));
   if (lost.front() == 0)
-    throw JobFailed(
-        "rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
+    throw PeerLost("rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
   workers_ = left;
   if (run_.is_first_rank())
     log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),

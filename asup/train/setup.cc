@@ -163,7 +163,8 @@ void set_threads(Setup& setup, const Job& job, const TrainConfig& config) {
 void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
   std::optional<collective::Rates> rates;
-  if (!setup.resumed) {
+  const bool as_before = setup.resumed && setup.resumed->ranks == config.workers;
+  if (!as_before) {
     rates = find_rates(job, *setup.control, strategy);
   } else if (!setup.resumed->choices.rates.empty()) {
     rates = collective::tuning::rates_from(setup.resumed->choices.rates);
@@ -218,7 +219,8 @@ void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
   // What another way of staying in step has learned is of no use to this one.
   if (setup.resumed && setup.resumed->config.sync == config.sync)
     setup.choices.learned = setup.resumed->choices.learned;
-  if (setup.resumed && config.balance) setup.choices.parts = setup.resumed->choices.parts;
+  if (setup.resumed && config.balance && setup.resumed->ranks == config.workers)
+    setup.choices.parts = setup.resumed->choices.parts;
   setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
                                setup.choices.learned,
                                {setup.length.steps, setup.resumed ? setup.resumed->step : 0});

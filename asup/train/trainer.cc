@@ -1,6 +1,10 @@
 #include "asup/train/trainer.h"
 
+#include <optional>
+
 #include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/train/generation.h"
 #include "asup/train/lease_loop.h"
 #include "asup/train/own_pace_loop.h"
 #include "asup/train/run.h"
@@ -9,18 +13,45 @@
 
 namespace asup::train {
 
-TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
-               const std::function<bool()>& stop_asked) {
-  check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
-        config.workers, job.size());
+namespace {
+
+// Any of them. Collective.
+bool any_rank(Run& run, bool here) {
+  std::int32_t somewhere = here ? 1 : 0;
+  run.control().all_reduce(buffer_of(std::span(&somewhere, 1)), ReduceOp::max).or_throw();
+  return somewhere > 0;
+}
+
+// Nothing where it ended early to take newcomers in.
+std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Observer& display,
+                                         const std::function<bool()>& stop_asked) {
   Run run(job, config, display);
   run.begin();
-  const TrainEnd end = run.setup().server ? train_by_leases(run, job, stop_asked)
-                       : strategy_of(config).has_own_pace()
-                           ? train_at_own_pace(run, job, stop_asked)
-                           : train_in_step(run, stop_asked);
+  const bool open = takes_newcomers(config);
+  const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
+  const TrainEnd end = run.setup().server                   ? train_by_leases(run, job, pause)
+                       : strategy_of(config).has_own_pace() ? train_at_own_pace(run, job, pause)
+                                                            : train_in_step(run, pause);
+  const bool is_stop = !end.stopped || run.step() >= run.last_step() || any_rank(run, stop_asked());
+  if (!is_stop) return std::nullopt;
   run.tell(&Observer::ended, end.summary);
   return end;
+}
+
+}  // namespace
+
+TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
+               const std::function<bool()>& stop_asked) {
+  for (TrainConfig now = config;;) {
+    try {
+      now = settings_of_generation(job, now);
+      if (auto end = train_generation(job, now, display, stop_asked)) return *end;
+    } catch (const PeerLost& failure) {
+      if (!takes_newcomers(now) || !job.can_go_on_without_the_lost()) throw;
+      log().warn("{}. The others go on from the last checkpoint", failure.what());
+    }
+    check(job.renew(), "the coordinator has ended: this job has no next generation");
+  }
 }
 
 }  // namespace asup::train

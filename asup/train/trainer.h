@@ -19,6 +19,10 @@ struct TrainEnd {
 // same configuration, resolved, with workers = job.size(). `display` is told on rank 0 alone.
 // `stop_asked` is looked at after every step, or lease; when any rank's says so, all stop.
 //
+// Workers that join the job are taken in at the next step, and a job that goes on without lost
+// workers goes on from its last checkpoint, where the way of staying in step does not do without
+// them by itself: rank and size of the job may have changed when this returns.
+//
 // Throws BadInput for input that cannot be used, JobFailed where a peer was lost or ranks disagree,
 // Error when a file cannot be written or the loss is no number any more.
 TrainEnd train(Job& job, const TrainConfig& config, Observer& display,

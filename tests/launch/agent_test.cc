@@ -56,7 +56,7 @@ TEST_F(AgentTest, StartsItsRanksAndTellsHowTheyEnd) {
   start("echo $ASUP_RANK in $PWD; exit $ASUP_RANK");
   EXPECT_EQ(agent_->wait(), 0);
   const std::string out = agent_->out();
-  EXPECT_THAT(out, StartsWith("{\"agent\":2,\"host\":"));
+  EXPECT_THAT(out, StartsWith("{\"agent\":3,\"host\":"));
   for (const char* line : {"\"started\":2", "\"started\":3",
                            "{\"data\":\"2 in /usr\\n\",\"output\":2,\"stream\":\"out\"}",
                            "\"ended\":2", "\"status\":512", "\"ended\":3", "\"status\":768"})

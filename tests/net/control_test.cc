@@ -39,7 +39,7 @@ TEST(FrameReader, FindsFramesHoweverTheBytesArrive) {
 }
 
 TEST(FrameReader, RefusesWhatCannotBeAFrame) {
-  for (const char kind : {'\0', '\x09', '\xff'}) {
+  for (const char kind : {'\0', '\x0b', '\xff'}) {
     FrameReader reader;
     reader.feed(bytes_of(std::string("\0\0\0\0", 4) + kind + std::string(3, '\0')));
     EXPECT_THROW(reader.next(), BadInput) << static_cast<int>(kind);
@@ -57,8 +57,14 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_EQ(heard.servers, 1);
   EXPECT_EQ(heard.version, "0.1.0");
 
-  RosterMessage message{{5, {some_member(), some_member()}}, 0};
+  EXPECT_FALSE(heard.joins);
+  EXPECT_TRUE(
+      parse_hello(to_json(Hello{kControlVersion, "0.1.0", 1, 0, some_member(), true})).joins);
+
+  RosterMessage message{{5, {some_member(), some_member()}}, 1, 0, 7};
   EXPECT_EQ(parse_roster(to_json(message)).roster, message.roster);
+  EXPECT_EQ(parse_roster(to_json(message)).rank, 1);
+  EXPECT_EQ(parse_roster(to_json(message)).founders, 7);
   EXPECT_EQ(parse_roster(to_json(message)).coordinator_rank, 0);
   message.coordinator_rank.reset();
   EXPECT_EQ(parse_roster(to_json(message)).coordinator_rank, std::nullopt);
@@ -68,6 +74,11 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_TRUE(refusal.can_be_mended);
   EXPECT_EQ(parse_member(to_json(some_member())), some_member());
   EXPECT_EQ(parse_member(to_json(some_server())), some_server());
+}
+
+TEST(Messages, ARosterHasAPlaceForItsReceiver) {
+  RosterMessage message{{5, {some_member()}}, 1, 0, 1};
+  EXPECT_THROW(parse_roster(to_json(message)), BadInput);
 }
 
 TEST(Messages, WrongOnesAreRefused) {

@@ -358,7 +358,7 @@ TEST_F(CoordinatorTest, WhoComesBackIsToldThatTheJobGoesOnWithoutIt) {
   EXPECT_THAT(
       thrown<BadInput>(join(1, 2, coordinator.address())),
       AllOf(HasSubstr(fmt::format("cannot take the place of rank 1 (pid {} ", victim.pid())),
-            HasSubstr("resume from its last checkpoint")));
+            HasSubstr("Start it with asup run --join")));
   survivor.leave();
 }
 

@@ -93,12 +93,25 @@ class Resume(Case):
         self.assertEqual(sorted(os.listdir(parts.path("checkpoints"))), before)
         self.assertEqual(parts.summary["step"], 25)
 
+    def test_with_another_number_of_workers(self):
+        whole = self.train("whole", *RUN)
+        run = self.train("run", *RUN, "--stop-at=20")
+        for workers in (3, 1):
+            with self.subTest(workers=workers):
+                other = Run(self.path(f"on-{workers}"))
+                self.resume(run, f"--workers={workers}", f"--out={other.folder}")
+                summary = other.summary
+                self.assertTrue(summary["finished"])
+                self.assertEqual(summary["workers"], workers)
+                self.assertEqual(summary["samples"], whole.summary["samples"])
+                # The same batches, added up in another order.
+                for one, two in zip(other.losses, whole.losses, strict=True):
+                    self.assertAlmostEqual(one, two, 4)
+
     def test_what_cannot_be_resumed_is_refused(self):
         run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
         self.assertEqual(len(run.checkpoints), 2)
         resume = ["train", f"--resume={run.folder}"]
-        self.assertIn("is of a run on 2 workers and cannot go on with 3",
-                      self.refused(*resume, "--workers=3"))
         self.assertIn("the run has model = mlp, which cannot become cnn",
                       self.refused(*resume, "--model=cnn"))
         self.assertIn("the run has width = 16, which cannot become 8",

@@ -1,0 +1,35 @@
+#include "asup/launch/job_place.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "asup/base/error.h"
+#include "asup/net/address.h"
+#include "asup/net/meeting.h"
+
+namespace asup::launch {
+
+std::string name_of_folder(const std::string& folder) {
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)).string();
+}
+
+std::string meeting_of(const std::string& job) { return net::meeting_name("asup run " + job); }
+
+JobPlace find_job(const std::string& job) {
+  for (const std::string& name : {job, name_of_folder(job)})
+    if (const auto word = net::try_meeting(meeting_of(name))) return {word->coordinator, word->key};
+  require(job.find(':') != job.npos,
+          "no job of yours called '{}' runs on this host. A job's name is what asup run --name "
+          "said, the run folder of asup train, else its launcher's pid; a job on another host is "
+          "joined by its coordinator's address, host:port, and the key in ASUP_KEY_FILE",
+          job);
+  net::parse_endpoint(job, "--join");
+  const char* file = std::getenv("ASUP_KEY_FILE");
+  require(file != nullptr,
+          "--join {}: set ASUP_KEY_FILE to the file with the job's key, with which the job was "
+          "started too",
+          job);
+  return {job, net::read_key_file(file)};
+}
+
+}  // namespace asup::launch

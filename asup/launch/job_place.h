@@ -1,0 +1,26 @@
+// Where a running job is found by those who want to join it. Functions only.
+#pragma once
+
+#include <string>
+
+#include "asup/net/key.h"
+
+namespace asup::launch {
+
+struct JobPlace {
+  std::string coordinator;  // host:port
+  net::Key key{};
+};
+
+// Where the launcher of the job with this name hands out its place (net/meeting.h): to processes of
+// the same user on this host.
+std::string meeting_of(const std::string& job);
+
+// A name that means the same however the folder is written.
+std::string name_of_folder(const std::string& folder);
+
+// `job` is a name, a folder that a job is named after, or host:port of a coordinator that has the
+// key in the file ASUP_KEY_FILE. Throws BadInput where there is no such job.
+JobPlace find_job(const std::string& job);
+
+}  // namespace asup::launch

@@ -1,0 +1,17 @@
+// A run that goes on when its job changes: workers join it, or are lost. Each generation of the job
+// (net/job.h) is a run of its own that resumes from the last checkpoint of the one before.
+#pragma once
+
+#include "asup/net/job.h"
+#include "asup/train/config.h"
+
+namespace asup::train {
+
+// Whether workers may join: there are checkpoints, and nothing that is set speaks of each worker.
+bool takes_newcomers(const TrainConfig& config);
+
+// Collective. The settings of this generation of the job: in the first the given ones, which must
+// be of so many workers; then rank 0's, whose folder's newest checkpoint is where all go on.
+TrainConfig settings_of_generation(Job& job, const TrainConfig& config);
+
+}  // namespace asup::train

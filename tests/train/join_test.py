@@ -1,0 +1,201 @@
+"""Workers join a job that runs, are lost, and come back: the others go on."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from harness import PROGRAM, SMALL, Case, Run
+
+# Far longer than any test takes; ended by Ctrl-C, with a checkpoint.
+ENDLESS = [*SMALL, "--steps=1000000", "--eval-every=never", "--checkpoint-every=1000000",
+           "--synthetic-samples=144", "--lr=0.001", "--progress=none"]
+
+WAYS = {
+    "allreduce": [],
+    "allreduce-tcp": ["--links=tcp"],
+    "balance": ["--balance"],
+    "local": ["--sync=local", "--every=3"],
+    "rounds": ["--sync=local", "--round-seconds=0.2"],
+    "diloco": ["--sync=diloco", "--every=4"],
+    "gossip": ["--sync=gossip"],
+    "adpsgd": ["--sync=adpsgd"],
+    "bsp": ["--sync=server"],
+    "asup": ["--sync=asup", "--servers=2"],
+}
+
+
+class Join(Case):
+    def begin(self, name, *flags, workers=2):
+        run = Run(self.path(name))
+        process = self.start("train", *ENDLESS, f"--workers={workers}", *flags,
+                             f"--out={run.folder}", bufsize=1)
+        self.wait_for_step(run, 3, process)
+        return run, process
+
+    def join(self, job, *words, count=1):
+        return self.start("run", f"--join={job}", f"-n{count}", "--", PROGRAM, "train", *words)
+
+    def finish(self, process):
+        """Ctrl-C: what the launcher has said by its end."""
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, out + err)
+        return out + err
+
+    def wait_for(self, condition, process, what):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertIsNone(process.poll(), f"{what}: the run ended")
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def ranks(self, process):
+        """The pids of a launcher's ranks, in the order in which they were started."""
+        listing = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
+                                 capture_output=True, text=True).stdout.splitlines()
+        is_rank = re.compile(r"train( --worker|$)")  # not what guards the launcher's ranks
+        return sorted(int(line.split()[0]) for line in listing
+                      if is_rank.search(line) and "--join" not in line)
+
+    def wait_for_generation(self, run, process):
+        before = run.checkpoints
+        self.wait_for(lambda: run.checkpoints != before, process, "no newcomer was taken in")
+        last = run.rows[-1]["step"] if run.rows else 0
+        self.wait_for_step(run, last + 3, process)
+
+    def test_a_worker_joins_every_way(self):
+        for name, flags in WAYS.items():
+            with self.subTest(way=name):
+                run, process = self.begin(name, *flags)
+                newcomer = self.join(run.folder)
+                self.wait_for_generation(run, process)
+                self.assertIsNone(newcomer.poll())
+                said = self.finish(process)
+                self.assertRegex(said, r"the job goes on with 3 (ranks|workers)")
+                self.assertRegex(said, r"rank 2 \(pid \d+ on \S+\) joined")
+                newcomer.communicate(timeout=60)
+                self.assertEqual(newcomer.returncode, 0)
+                summary = run.summary
+                self.assertEqual(summary["workers"], 3)
+                steps = [row["step"] for row in run.rows if "loss" in row]
+                self.assertEqual(steps, sorted(set(steps)))
+                # All samples of all steps, once each; at their own pace workers do a few more.
+                if name not in ("rounds", "adpsgd"):
+                    self.assertEqual(steps[-1], summary["step"])
+                    self.assertEqual(summary["samples"], 24 * summary["step"])
+
+    def test_several_come_and_go(self):
+        run, process = self.begin("several")
+        guests = self.join(run.folder, count=2)
+        self.wait_for_generation(run, process)
+        os.kill(self.ranks(guests)[0], signal.SIGKILL)
+        self.wait_for_generation_after_loss(run, process)
+        self.assertIsNone(guests.poll(), "the other one is still in")
+        said = self.finish(process)
+        self.assertIn("the job goes on with 4 ranks", said)
+        self.assertIn("which had joined, is lost", said)
+        self.assertIn("the job goes on with 3 ranks", said)
+        self.assertEqual(run.summary["workers"], 3)
+
+    def wait_for_generation_after_loss(self, run, process):
+        """It goes on from the last checkpoint, so that steps are done again."""
+        config = os.stat(run.path("config.toml")).st_mtime_ns
+        self.wait_for(lambda: os.stat(run.path("config.toml")).st_mtime_ns != config, process,
+                      "the run was not taken up again")
+        self.wait_for_step(run, run.rows[-1]["step"] + 3 if run.rows else 3, process)
+
+    def test_lost_workers_and_their_successors(self):
+        for victim in (1, 0):
+            with self.subTest(victim=victim):
+                run, process = self.begin(f"lost-{victim}", "--on-loss=continue",
+                                          "--checkpoint-every=5", workers=3)
+                self.wait_for_step(run, 6, process)
+                os.kill(self.ranks(process)[victim], signal.SIGKILL)
+                self.wait_for_generation_after_loss(run, process)
+                newcomer = self.join(run.folder)
+                self.wait_for_generation_after_loss(run, process)
+                self.assertIsNone(newcomer.poll())
+                said = self.finish(process)
+                self.assertIn("the job goes on with 2 ranks", said)
+                self.assertIn("the job goes on with 3 ranks", said)
+                self.assertEqual(run.summary["workers"], 3)
+                self.assertEqual(run.summary["samples"], 24 * run.summary["step"])
+
+    def test_a_newcomer_that_dies_at_the_door_changes_nothing(self):
+        run, process = self.begin("door")
+        for pause in (0, 0.3, 0.6, 0.9, 1.2):
+            newcomer = self.join(run.folder)
+            self.wait_for(lambda: self.ranks(newcomer), process, "no newcomer was started")
+            time.sleep(pause)  # somewhere between its start and its first steps
+            os.kill(self.ranks(newcomer)[0], signal.SIGKILL)
+            newcomer.communicate(timeout=60)
+            self.assertEqual(newcomer.returncode, 1)
+        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
+        newcomer = self.join(run.folder)
+        self.wait_for_generation_after_loss(run, process)
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 3)
+
+    def test_a_newcomer_that_cannot_train_changes_nothing(self):
+        run, process = self.begin("blind")
+        newcomer = self.start("run", f"--join={run.folder}", "-n1", "--env=ASUP_HANDICAP=nonsense",
+                              "--", PROGRAM, "train")
+        _, err = newcomer.communicate(timeout=60)
+        self.assertEqual(newcomer.returncode, 1)
+        self.assertIn("ASUP_HANDICAP", err)
+        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 2)
+
+    def test_bad_input(self):
+        said = self.refused("run", "--join=nobody", "-n1", "--", PROGRAM, "train")
+        self.assertIn("no job of yours called 'nobody' runs on this host", said)
+        said = self.refused("run", "--join=127.0.0.1:9", "-n1", "--", PROGRAM, "train")
+        self.assertIn("set ASUP_KEY_FILE to the file with the job's key", said)
+        said = self.refused("run", "--join=nobody", "--servers=1", "--", PROGRAM, "train")
+        self.assertIn("--join adds workers to a job", said)
+        said = self.refused("train", *SMALL, "--on-loss=continue", "--checkpoint-every=never")
+        self.assertIn("on-loss = continue goes on from the last checkpoint", said)
+        run, process = self.begin("taken")
+        said = self.refused("train", *ENDLESS, f"--out={run.folder}")
+        self.assertIn("runs on this host already", said)
+        self.finish(process)
+
+    # A program that never looks for newcomers, and a run that keeps no checkpoints.
+    def test_a_job_that_takes_nobody_in(self):
+        run, process = self.begin("closed", "--checkpoint-every=never")
+        newcomer = self.start("run", f"--join={run.folder}", "-n1", "--join-timeout=1", "--",
+                              PROGRAM, "train")
+        _, err = newcomer.communicate(timeout=60)
+        self.assertEqual(newcomer.returncode, 1)
+        self.assertIn("did not take this process in within 1 s", err)
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 2)
+
+    # From elsewhere: by address and key, as from another host.
+    def test_by_address_and_key(self):
+        key = self.path("job.key")
+        with open(key, "wb") as file:
+            file.write(os.urandom(32))
+        os.chmod(key, 0o600)
+        self.environment["ASUP_KEY_FILE"] = key
+        run = Run(self.path("remote"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = self.start("run", f"--port={port}", "-n2", "--", PROGRAM, "train", *ENDLESS,
+                             f"--out={run.folder}")
+        self.wait_for_step(run, 3, process)
+        newcomer = self.join(f"127.0.0.1:{port}")
+        self.wait_for_generation(run, process)
+        self.assertIsNone(newcomer.poll())
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
