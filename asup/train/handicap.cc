@@ -111,7 +111,9 @@ void Handicap::sleep(double seconds) const {
 }
 
 void Handicap::after_batch(std::size_t samples) {
-  if (samples > 0) compute_seconds_ = seconds_since(computes_since_) / static_cast<double>(samples);
+  if (samples > 0 && !is_first_)
+    compute_seconds_ = seconds_since(computes_since_) / static_cast<double>(samples);
+  is_first_ = false;
 }
 
 }  // namespace asup::train

@@ -36,7 +36,8 @@ class Handicap {
   Handicap() = default;
 
   // Before a batch: sleeps as long as the batch should take, but for the time that computing took
-  // for the batch before. The sleep comes first, since gradients leave while they are computed.
+  // for the batch before. The sleep comes first, since gradients leave while they are computed. The
+  // first batch, with all that is done for the first time, tells nothing of the second.
   // `progress`: the share of the run that is done.
   void before_batch(std::size_t samples, double progress);
   void after_batch(std::size_t samples);
@@ -62,6 +63,7 @@ class Handicap {
   std::mt19937_64 random_;
   Clock::time_point computes_since_;
   double compute_seconds_ = 0;  // of a sample
+  bool is_first_ = true;
 };
 
 }  // namespace asup::train

@@ -38,6 +38,16 @@ TEST(Handicap, SleepsAsLongAsABatchShouldTake) {
   EXPECT_GE(seconds_since(start), 0.04);
 }
 
+TEST(Handicap, ALongFirstBatchDoesNotShortenTheSecond) {
+  Handicap handicap = handicap_of("sample_ms=10");
+  handicap.before_batch(2, 0);
+  std::this_thread::sleep_for(Seconds(0.05));  // computes
+  handicap.after_batch(2);
+  const auto start = Clock::now();
+  handicap.before_batch(2, 0);
+  EXPECT_GE(seconds_since(start), 0.02);
+}
+
 char state_of(pid_t process) {
   const std::string stat = read_file(fmt::format("/proc/{}/stat", process));
   return stat.at(stat.rfind(')') + 2);

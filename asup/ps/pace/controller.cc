@@ -126,8 +126,13 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   const auto best = std::max_element(
       scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
 
-  // A few times tell little: until then the pacer's own waiting does.
+  // A few times tell little. Until there are more, all wait for one until it is overdue: late
+  // gradients do most harm in the first steps.
   Scored taken = are_settled && is_better(*best, current) ? *best : current;
+  if (!are_settled) {
+    const double others = static_cast<double>(known.workers.size()) - 1;
+    taken.bounds.patience = std::max(1.0, others * Timing::kFirstMargin) * unit;
+  }
   if (freeze_ && are_settled) {
     is_frozen_ = true;
     taken.bounds = without_clock(taken.bounds, known.workers, taken.lengths);

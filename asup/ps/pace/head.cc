@@ -61,6 +61,7 @@ Decisions Head::pushed(const Push& push, double now) {
   if (!controller_ || !controller_->is_frozen())
     account.timing.add(static_cast<double>(counted.samples) / even_lease(),
                        std::max(now - account.released, kShortest));
+  if (controller_ && !account.timing.is_settled()) expect_again(push.worker);
   ++pushes_since_look_;
   post(pacer_.pushed(counted, now));
   return finish();
@@ -284,33 +285,50 @@ void Head::go_to_end() {
   has_ended_ = true;
 }
 
-// Tells the pacer when to expect the worker that was just released.
+// Tells the pacer when to expect a worker that is at work.
 void Head::expect(int worker) {
   if (!controller_) return;
   const Account& account = this->account(worker);
   const auto lease = ledger_ ? ledger_->last_of(worker) : std::nullopt;
   const double length = lease ? static_cast<double>(lease->samples()) / even_lease() : 1;
-  if (account.timing.is_known()) {
-    const double factor = account.timing.factor(length);
-    return pacer_.expect(worker, account.released + account.timing.typical() * factor,
-                         account.released + account.timing.overdue() * factor);
+  const auto expect_in = [&](double seconds, double overdue) {
+    pacer_.expect(worker, account.released + seconds, account.released + overdue);
+  };
+  const Timing& own = account.timing;
+  const Timing* other = example_for(worker);
+  if (own.is_known()) {
+    // The first lease tells little of the second: rather what another took for its second.
+    const bool is_like_other = own.has_only_first() && other && !other->has_only_first();
+    const Timing& timing = is_like_other ? *other : own;
+    expect_in(timing.typical() * timing.factor(length), timing.overdue() * timing.factor(length));
+  } else if (other) {
+    const double seconds = other->typical() * other->factor(length);
+    expect_in(kExpectedAtFirst * seconds, kOverdueAtFirst * seconds);
   }
+}
+
+// One that has just pushed has told something of the others, of whom little is known yet.
+void Head::expect_again(int pushed) {
+  for (const int worker : here_)
+    if (worker != pushed && pacer_.works(worker) && !account(worker).timing.is_settled())
+      expect(worker);
+}
+
+// Another worker whose times are known, if there is one: better from more than its first lease.
+const Timing* Head::example_for(int worker) const {
+  const Timing* example = nullptr;
   for (const int other : here_) {
-    const Timing& timing = this->account(other).timing;
-    if (!timing.is_known()) continue;
-    const double seconds = timing.typical() * timing.factor(length);
-    return pacer_.expect(worker, account.released + kExpectedAtFirst * seconds,
-                         account.released + kOverdueAtFirst * seconds);
+    const Timing& timing = account(other).timing;
+    if (other == worker || !timing.is_known()) continue;
+    if (!example || (example->has_only_first() && !timing.has_only_first())) example = &timing;
   }
+  return example;
 }
 
 void Head::adapt() {
   if (pushes_since_look_ == 0) return;
   const bool is_first = controller_->choices().empty();
   if (!is_first && pushes_since_look_ < here_.size()) return;
-  if (is_first)
-    for (const int worker : here_)
-      if (pacer_.works(worker)) expect(worker);
   pushes_since_look_ = 0;
   const auto choice = controller_->decide(situation());
   if (!choice) return;

@@ -148,6 +148,8 @@ class Head {
   void end_fence();
   void go_to_end();
   void expect(int worker);
+  void expect_again(int pushed);
+  const Timing* example_for(int worker) const;
   void adapt();
   Situation situation() const;
   Speeds speeds() const;

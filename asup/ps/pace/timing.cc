@@ -65,7 +65,8 @@ double Timing::overdue() const {
   const double middle = typical();
   std::vector<double> deviations = last_few();
   for (double& value : deviations) value = value > middle ? value - middle : middle - value;
-  return middle + std::max(kLeastMargin * middle, kDeviations * median(deviations));
+  const double margin = (is_settled() ? kLeastMargin : kFirstMargin) * middle;
+  return middle + std::max(margin, kDeviations * median(deviations));
 }
 
 std::vector<double> Timing::seconds() const {

@@ -18,10 +18,14 @@ namespace asup::ps::pace {
 
 class Timing {
  public:
+  // Of the typical time, while a worker is not settled: a few times do not tell how they vary.
+  static constexpr double kFirstMargin = 0.3;
+
   // `length`: of the lease, even ones being 1.
   void add(double length, double seconds);
 
   bool is_known() const { return !recent_.empty(); }
+  bool has_only_first() const { return times_ == 1; }
   bool is_settled() const { return times_ > kFirstTimes; }
 
   // Of an even lease, in seconds. need: is_known()

@@ -85,6 +85,22 @@ TEST(Controller, EqualWorkersGoTogether) {
   EXPECT_LE(asup.report.choices.size(), 2u);  // it does not flap
 }
 
+TEST(Controller, OddFirstLeasesLeaveNobodyBehind) {
+  for (const int workers : {2, 4, 8}) {
+    HeadOptions options;
+    options.workers = workers;
+    options.pace = kAsup;
+    std::map<int, int> leases;
+    Cluster cluster(options, [&](int worker, double, double) {
+      const int lease = leases[worker]++;
+      if (lease == 0) return 2.0;  // all that is done for the first time
+      return lease <= 3 && worker == lease % workers ? 1.25 : 1.0;
+    });
+    cluster.run(20);
+    EXPECT_EQ(cluster.span(0, 20).staleness, 0) << workers;
+  }
+}
+
 TEST(Controller, OneSlowWorkerCostsNeitherSpeedNorStaleness) {
   for (const double fixed : {0.0, 0.1, 0.5}) {
     const Scene scene(one_slow, 0.03, fixed);

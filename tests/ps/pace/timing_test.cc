@@ -47,6 +47,12 @@ TEST(Timing, JitterWidensWhatIsNotYetOverdue) {
   EXPECT_DOUBLE_EQ(timing.overdue(), 2);
 }
 
+TEST(Timing, AFewTimesMakeNobodyOverdueSoon) {
+  EXPECT_DOUBLE_EQ(timing_of({1}).overdue(), 1.3);
+  EXPECT_DOUBLE_EQ(timing_of({1, 1}).overdue(), 1.3);
+  EXPECT_DOUBLE_EQ(timing_of({1, 1, 1}).overdue(), 1.1);
+}
+
 TEST(Timing, TheFixedShareIsLearnedWhereLengthsChange) {
   Timing all_fixed, all_proportional;
   for (int i = 0; i < 20; ++i) {
