@@ -107,6 +107,20 @@ TEST_F(HostsBench, TakesHostsDownAfterAFailedRun) {
   EXPECT_THAT(namespaces_of(bench->pid()), IsEmpty());
 }
 
+// A run that is killed cannot take anything down, so the next one does; what belongs to others that
+// run stays.
+TEST_F(HostsBench, RemovesWhatAKilledRunHasLeft) {
+  const VirtualHosts others(2, 0);
+  const auto bench = start_bench({"time-to-accuracy", "--ways", "allreduce", "--steps", "1000000"});
+  ASSERT_TRUE(bench->wait_for_output("links of 100 Mbit/s"));
+  bench->signal(SIGKILL);
+  EXPECT_EQ(bench->wait(Seconds(60)), 128 + SIGKILL);
+  EXPECT_EQ(namespaces_of(bench->pid()).size(), 3u);
+  const VirtualHosts next(2, 0);
+  EXPECT_THAT(namespaces_of(bench->pid()), IsEmpty());
+  EXPECT_EQ(namespaces_of(getpid()).size(), 6u);
+}
+
 TEST_F(HostsBench, HasANetworkOfStragglers) {
   const auto bench = start_bench({"stragglers", "--scenes", "equal,network", "--ways",
                                   "allreduce,bsp", "--steps", "8", "--tests", "2"});

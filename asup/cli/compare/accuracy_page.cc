@@ -19,7 +19,7 @@ constexpr const char* kStyle = R"(
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 960px; margin: 0 auto; padding: 32px 20px 64px; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 36px 0 10px; }
-.soft, code { color: var(--soft); } code { font-size: 12px; }
+.soft, code { color: var(--soft); } code { display: block; max-width: 20em; font-size: 12px; white-space: normal; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 14px 16px; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: 5px 10px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
@@ -28,7 +28,7 @@ th:first-child, td:first-child { text-align: left; }
 .legend i, td i { display: inline-block; width: 18px; border-top: 3px solid; margin-right: 7px; vertical-align: middle; }
 i.dashed { border-top-style: dashed; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; }
-.grid { stroke: var(--line); fill: none; }
+.grid { stroke: var(--line); fill: none; } .target { stroke: var(--soft); stroke-dasharray: 1 3; }
 )";
 
 std::string escaped(const std::string& text) {
@@ -65,9 +65,8 @@ std::string table_of(const AccuracyScene& scene, const std::vector<WayRuns>& way
   for (std::size_t number = 0; number < rows.size(); ++number) {
     const AccuracyRow& row = rows[number];
     const std::vector<std::string> cells = accuracy_cells(row);
-    html +=
-        fmt::format("<tr><td>{}{}<br><code>{}</code></td>", line_of_colour(number, row.computed),
-                    escaped(cells[0]), escaped(row.way.flags));
+    html += fmt::format("<tr><td>{}{}<code>{}</code></td>", line_of_colour(number, row.computed),
+                        escaped(cells[0]), escaped(row.way.flags));
     for (std::size_t i = 1; i < cells.size(); ++i) html += "<td>" + escaped(cells[i]) + "</td>";
     html += "</tr>\n";
   }
@@ -97,7 +96,7 @@ std::string chart_of(const AccuracyScene& scene, const std::vector<WayRuns>& way
     series.push_back(std::move(one));
   }
   return "<div class=\"card\">" + legend_of(ways) +
-         line_chart(axis, series, scene.target - kBelowTarget) + "</div>\n";
+         line_chart(axis, series, scene.target, scene.target - kBelowTarget) + "</div>\n";
 }
 
 }  // namespace
@@ -119,8 +118,10 @@ std::string accuracy_page(const std::string& title, const AccuracyScene& scene,
       "<p class=\"soft\">sooner, points, fewer: beside all-reduce; points of accuracy paired by "
       "seed, with the 95 % interval; elsewhere ± is the deviation of one run. MB: sent by a "
       "worker. idle: share of the time in which workers stood still for an exchange. speed: share "
-      "of what all workers could do together if none ever waited.{}</p>\n"
-      "<h2>Accuracy over seconds</h2>\n{}<h2>Accuracy over bytes</h2>\n{}</main></body></html>\n",
+      "of what all workers could do together if none ever waited. Dots in the drawings: the "
+      "target.{}</p>\n"
+      "<h2>Test accuracy over seconds</h2>\n{}<h2>Test accuracy over "
+      "bytes</h2>\n{}</main></body></html>\n",
       kStyle, escaped(title), table_of(scene, ways),
       std::any_of(ways.begin(), ways.end(), [](const WayRuns& way) { return way.computed; })
           ? " *, dashed: computed, the measured time of a step by the steps of a run without a "

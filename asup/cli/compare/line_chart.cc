@@ -100,7 +100,8 @@ std::string chart_colour(std::size_t number) {
   return kColours[number % kColours.size()];
 }
 
-std::string line_chart(const ChartAxis& axis, const std::vector<Series>& series, double least) {
+std::string line_chart(const ChartAxis& axis, const std::vector<Series>& series, double target,
+                       double least) {
   Extent over, shares;
   for (const Series& one : series)
     for (const auto& line : one.lines)
@@ -108,16 +109,17 @@ std::string line_chart(const ChartAxis& axis, const std::vector<Series>& series,
         over.take(value);
         shares.take(share);
       }
-  const double bottom = std::floor(std::clamp(least, 0.0, 0.95) * 20) / 20;
+  const double bottom = std::floor(std::clamp(std::max(least, shares.least), 0.0, 0.95) * 20) / 20;
   const double top = std::max(bottom + 0.05, std::ceil(shares.most * 20) / 20);
   const Scale x = x_scale(axis, over), y{bottom, top, kHeight - kBottom, kTop};
   const std::string clip = axis.logarithmic ? "clip-log" : "clip";
   return fmt::format(
       "<svg viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"accuracy over {2}\">\n"
       "<clipPath id=\"{3}\"><rect x=\"{4}\" y=\"{5}\" width=\"{6}\" height=\"{7}\"/></clipPath>\n"
-      "{8}<g clip-path=\"url(#{3})\">\n{9}</g>\n</svg>\n",
+      "{8}<g clip-path=\"url(#{3})\">\n<path class=\"target\" d=\"M{4} {10:.1f}h{6}\"/>\n{9}</g>\n"
+      "</svg>\n",
       kWidth, kHeight, axis.label, clip, kLeft, kTop, kWidth - kLeft - kRight,
-      kHeight - kTop - kBottom, grid(axis, x, y), curves(series, x, y));
+      kHeight - kTop - kBottom, grid(axis, x, y), curves(series, x, y), y.at(target));
 }
 
 }  // namespace asup::cli

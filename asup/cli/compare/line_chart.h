@@ -18,9 +18,10 @@ struct ChartAxis {
   bool logarithmic = false;
 };
 
-// Shares in percent over x. What lies below `least` is cut off, so that the interesting part is
-// seen.
-std::string line_chart(const ChartAxis& x, const std::vector<Series>& series, double least);
+// Shares in percent over x, with a line at `target`. What lies below `least` is cut off, so that
+// the interesting part is seen.
+std::string line_chart(const ChartAxis& x, const std::vector<Series>& series, double target,
+                       double least);
 
 // Colours that are told apart, also by most who are colour-blind; the same number has the same one.
 std::string chart_colour(std::size_t number);

@@ -25,7 +25,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kPrefix = "asup-bench-";  // of all names, before the process's number
+constexpr const char* kPrefix = "asup-bench-";  // of all names, before what marks the process
 constexpr const char* kNetwork = "10.213.0";    // seen by nobody but these namespaces
 constexpr const char* kNamespaces = "/run/netns";
 
@@ -103,11 +103,15 @@ void remove_namespace(const std::string& name) {
   call({"ip", "netns", "del", name});
 }
 
-// Whether this is the number of a run: not of nobody, or of another program that has it now.
-bool is_running(const std::string& pid) {
-  std::ifstream name("/proc/" + pid + "/comm");
-  std::string program;
-  return std::getline(name, program) && program == "asup";
+// A process in words that no other ever has: its number and when it started. "" where it is gone.
+std::string mark_of(const std::string& pid) {
+  std::string stat;
+  if (!std::getline(std::ifstream("/proc/" + pid + "/stat"), stat)) return "";
+  // Behind the name, which may hold anything, the start is the 20th word.
+  std::istringstream rest(stat.substr(stat.rfind(')') + 1));
+  std::string word;
+  for (int i = 0; i < 20; ++i) rest >> word;
+  return pid + "-" + word;
 }
 
 void remove_leftovers() {
@@ -117,7 +121,8 @@ void remove_leftovers() {
     const std::string name = entry.path().filename();
     if (!name.starts_with(kPrefix)) continue;
     const std::string rest = name.substr(std::string_view(kPrefix).size());
-    if (!is_running(rest.substr(0, rest.find('-')))) left.push_back(name);
+    const std::string mark = mark_of(rest.substr(0, rest.find('-')));
+    if (mark.empty() || !rest.starts_with(mark + "-")) left.push_back(name);
   }
   for (const std::string& name : left) remove_namespace(name);
   if (!left.empty())
@@ -160,7 +165,7 @@ VirtualHosts::VirtualHosts(int hosts, double bits_per_second) : hosts_(hosts) {
   check_tools();
   remove_leftovers();
   static std::atomic<int> made = 0;  // by this process
-  name_ = fmt::format("{}{}-{}-", kPrefix, getpid(), made++);
+  name_ = fmt::format("{}{}-{}-", kPrefix, mark_of(std::to_string(getpid())), made++);
   try {
     write_agent();
     make(bits_per_second);

@@ -1,7 +1,8 @@
 // Hosts on a switch, made of network namespaces of this machine: each has a link to a bridge in one
 // more namespace, and `tc tbf` holds both directions of every link to a rate. They are there as
-// long as the object is. Names hold the process's number, so that several runs go side by side;
-// what a killed one has left behind is removed by the next. Needs root. Used from one thread.
+// long as the object is. Names hold the process's number and its start, so that several runs go
+// side by side; what a killed one has left behind is removed by the next. Needs root. Used from one
+// thread.
 //
 // asup takes them for hosts: memory is shared on one of them only, and between them it is TCP.
 #pragma once
