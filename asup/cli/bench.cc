@@ -7,9 +7,11 @@
 #include "asup/cli/bench_memory.h"
 #include "asup/cli/bench_server.h"
 #include "asup/cli/bench_stragglers.h"
+#include "asup/cli/bench_time_to_accuracy.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
 #include "asup/cli/sizes.h"
+#include "asup/cli/usage.h"
 
 namespace asup::cli {
 namespace {
@@ -85,37 +87,77 @@ Benchmark add_memory(CLI::App& bench) {
           }};
 }
 
+// Of the benchmarks that train one job many times; defaults are those that it has.
+void add_training(CLI::App& bench, Training& training) {
+  const auto add = [&](const char* flag, auto& value, const char* help) {
+    bench.add_option(flag, value, fmt::format("{} (default: {})", help, value));
+  };
+  add("--workers", training.workers, "How many workers");
+  add("--steps", training.steps, "Steps of a run");
+  add("--tests", training.tests, "Tests of a run, evenly; at each, all workers meet");
+  add("--batch", training.batch, "Global batch");
+  add("--sample-ms", training.sample_ms, "Milliseconds that a sample takes, by a sleep");
+  add("--target", training.target, "Test accuracy to reach");
+  add("--model", training.model, "Model");
+  add("--data", training.data, "Data");
+  add("--lr", training.lr, "Learning rate");
+  add("--schedule", training.schedule, "Its course: constant, cosine, step or power");
+  add("--out", training.folder, "Folder of the runs");
+}
+
 Benchmark add_stragglers(CLI::App& bench) {
   CLI::App* stragglers = bench.add_subcommand(
       "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
   auto options = std::make_shared<StragglersBench>();
   stragglers
-      ->add_option("--scenes", options->scenes,
-                   "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
-                   "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
-                   "from outside); default: all")
+      ->add_option(
+          "--scenes", options->scenes,
+          "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
+          "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
+          "from outside), network (all equal, on hosts of their own with links of 1 Gbit/s "
+          "and a server beside each; needs root); default: all that this machine can make")
       ->delimiter(',');
   stragglers
       ->add_option("--ways", options->ways,
-                   "allreduce, bsp, ssp, asp, asup, frozen (asup that keeps its first choice); "
-                   "default: all")
+                   "default: allreduce, bsp, ssp, asp, asup, frozen (asup that keeps its first "
+                   "choice)")
       ->delimiter(',');
-  stragglers->add_option("--workers", options->workers, "How many workers (default: 4)");
   stragglers->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
-  stragglers->add_option("--steps", options->steps, "Steps of a run (default: 400)");
-  stragglers->add_option("--batch", options->batch, "Global batch (default: 128)");
-  stragglers->add_option("--sample-ms", options->sample_ms,
-                         "Milliseconds that a sample takes, by a sleep (default: 1.5)");
-  stragglers->add_option("--target", options->target, "Test accuracy to reach (default: 0.8)");
-  stragglers->add_option("--model", options->model, "Model (default: cnn)");
-  stragglers->add_option("--data", options->data, "Data (default: fashion-mnist)");
-  stragglers->add_option("--lr", options->lr, "Learning rate (default: 0.05)");
-  stragglers->add_option("--schedule", options->schedule,
-                         "Its course: constant (default), cosine, step or power");
-  stragglers->add_option("--out", options->folder, "Folder of the runs (default: runs/stragglers)");
+  add_training(*stragglers, options->training);
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
   stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
   return {stragglers, [options](const Words&) { return run_stragglers_bench(*options); }};
+}
+
+Benchmark add_time_to_accuracy(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand(
+      "time-to-accuracy",
+      "Time training to an accuracy between hosts with slow links, by every way of staying in "
+      "step; needs root");
+  auto options = std::make_shared<TimeToAccuracyBench>();
+  command->add_option("--rate", options->rate,
+                      "Of each host's link, both ways, as 100mbit or 1gbit (default: 100mbit)");
+  command
+      ->add_option("--ways", options->ways,
+                   "Names: allreduce, balance, local, local-auto, rounds, diloco, gossip, adpsgd, "
+                   "and through servers beside the workers bsp, ssp, asp, asup, frozen (default: "
+                   "allreduce,local,rounds,diloco,gossip,adpsgd)")
+      ->delimiter(',');
+  command
+      ->add_option("--way", options->more_ways,
+                   "One more, by its flags: 'local4=--sync local --every 4'; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--slow", options->slow,
+                      "The last worker takes so many times as long (default: 1)");
+  command->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
+  add_training(*command, options->training);
+  command->add_option("--compute-allreduce", options->allreduce_steps,
+                      "Time all-reduce over so many steps only, and compute the rest from the "
+                      "steps of a run without a limit; the table says so");
+  command->add_option("--html", options->html, "Write a report with drawings to this file");
+  command->add_option("--json", options->json, "Write the rows to this file too");
+  command->add_flag("--quick", options->quick, "One seed and a hundred steps, for a first look");
+  return {command, [options](const Words&) { return run_time_to_accuracy_bench(*options); }};
 }
 
 }  // namespace
@@ -124,13 +166,19 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   CLI::App* bench = app.add_subcommand("bench", "Measure what this machine gets out of asup");
   bench->require_subcommand(1);
   const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench),
-                                      add_memory(*bench), add_stragglers(*bench)};
+                                      add_memory(*bench), add_stragglers(*bench),
+                                      add_time_to_accuracy(*bench)};
   return {bench, [all, arguments] {
             Words command{"/proc/self/exe"};
             command.insert(command.end(), arguments.begin(), arguments.end());
             const auto chosen = std::find_if(
                 all.begin(), all.end(), [](const Benchmark& one) { return one.command->parsed(); });
-            return chosen->run(command);
+            try {
+              return chosen->run(command);
+            } catch (const Interrupted& interrupted) {
+              print_last_line("asup bench", interrupted.what());
+              return interrupted.exit_status();
+            }
           }};
 }
 

@@ -5,22 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "asup/cli/compare/training.h"
+
 namespace asup::cli {
 
 struct StragglersBench {
-  std::vector<std::string> scenes;  // none: all
-  std::vector<std::string> ways;    // none: all
-  int workers = 4;
+  std::vector<std::string> scenes;  // none: all that can be made here
+  std::vector<std::string> ways;    // none: those through servers, and all-reduce
+  Training training{.folder = "runs/stragglers"};
   int seeds = 3;
-  int steps = 400;
-  int batch = 128;
-  double sample_ms = 1.5;  // what a sample takes on a worker that is not slow
-  double target = 0.8;     // test accuracy
-  std::string model = "cnn";
-  std::string data = "fashion-mnist";
-  double lr = 0.05;
-  std::string schedule = "constant";  // of the learning rate
-  std::string folder = "runs/stragglers";
   std::string json;  // file for the rows; empty: none
   bool quick = false;
 };

@@ -1,0 +1,68 @@
+#include "asup/cli/compare/ways.h"
+
+#include <sstream>
+
+namespace asup::cli {
+namespace {
+
+// The word behind the flag, or "".
+std::string value_of(const std::vector<std::string>& words, const std::string& flag) {
+  std::string value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == flag && i + 1 < words.size()) value = words[i + 1];
+    if (words[i].starts_with(flag + "=")) value = words[i].substr(flag.size() + 1);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::string> Way::words() const {
+  std::vector<std::string> words;
+  std::istringstream in(flags);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+bool Way::has_servers() const {
+  const std::string sync = value_of(words(), "--sync");
+  return sync == "server" || sync == "asup";
+}
+
+bool Way::has_own_optimizer() const { return !value_of(words(), "--optimizer").empty(); }
+
+std::vector<Way> known_ways() {
+  return {
+      {"allreduce", "--sync allreduce"},
+      {"balance", "--sync allreduce --balance"},
+      {"local", "--sync local --every 16"},
+      {"local-auto", "--sync local --every auto"},
+      {"rounds", "--sync local --round-seconds 2"},
+      {"diloco", "--sync diloco --every 100 --exchange-dtype bf16 --optimizer adamw --lr 0.001"},
+      {"gossip", "--sync gossip --every 8"},
+      {"adpsgd", "--sync adpsgd --every 8"},
+      {"bsp", "--sync server --pace bsp"},
+      {"ssp", "--sync server --pace ssp --staleness 4"},
+      {"asp", "--sync server --pace asp"},
+      {"asup", "--sync asup"},
+      {"frozen", "--sync asup --freeze-pace"}};
+}
+
+Way parse_way(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const bool is_plain =
+      !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+        return std::isalnum(letter) || letter == '-' || letter == '_';
+      });
+  require(equals != std::string::npos && is_plain && text.size() > equals + 1,
+          "--way '{}': write a name of letters, digits and dashes, and flags of asup train, as in "
+          "--way 'local4=--sync local --every 4'",
+          text);
+  for (const Way& way : known_ways())
+    require(way.name != name, "--way {}: there is one already, '{}'; take another name", name,
+            way.flags);
+  return {name, text.substr(equals + 1)};
+}
+
+}  // namespace asup::cli

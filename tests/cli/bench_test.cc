@@ -1,0 +1,38 @@
+// What `asup bench` says to flags that cannot be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace asup::cli {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(AsupBench, RefusesBadInput) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--rate", "5"}, "--rate '5' is no rate; write it as 100mbit, 1gbit or 10gbit"},
+      {{"--ways", "lokal"}, "--ways lokal: there is allreduce, balance, local"},
+      {{"--ways", "local,local"}, "the way local is named twice"},
+      {{"--way", "mine"}, "--way 'mine': write a name of letters"},
+      {{"--slow", "0.5"}, "--slow 0.5: the last worker takes 1 to 1000 times as long"},
+      {{"--seeds", "0"}, "--seeds 0: between 1 and 1000"},
+      {{"--target", "80"}, "--target 80: an accuracy is between 0 and 1"},
+      {{"--steps", "10", "--tests", "11"}, "--tests 11: between 1 and the 10 steps"},
+      {{"--compute-allreduce", "400"}, "--compute-allreduce 400: fewer than the 400 steps"},
+      {{"--wokers", "2"}, "did you mean '--workers'?"},
+  };
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> words{"bench", "time-to-accuracy"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << message;
+    EXPECT_THAT(ended.last_error, HasSubstr(message));
+  }
+  const Ended scene = run({"bench", "stragglers", "--scenes", "nowhere"});
+  EXPECT_EQ(scene.status, 2);
+  EXPECT_THAT(scene.last_error, HasSubstr("--scenes nowhere: there is equal, slow, "));
+}
+
+}  // namespace
+}  // namespace asup::cli
