@@ -18,7 +18,7 @@ TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
   const TrainEnd end = run.setup().server ? train_by_leases(run, job, stop_asked)
                        : strategy_of(config).has_own_pace()
                            ? train_at_own_pace(run, job, stop_asked)
-                           : train_in_step(run, stop_asked);
+                           : train_in_step(run, job, stop_asked);
   run.tell(&Observer::ended, end.summary);
   return end;
 }
