@@ -1,6 +1,7 @@
 #include "asup/sync/diloco_replica.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "asup/base/error.h"
 #include "asup/sync/own_steps.h"
@@ -24,6 +25,7 @@ struct Fragment {
   std::int64_t begin = 0, end = 0;  // elements
   std::int64_t due = 0;             // the step, counted from the last settle(), of its exchange
   bool moved = false;               // since workers had it in common
+  std::int64_t exchanges = 0;       // that were applied
 
   // While it is under way.
   bool under_way = false;
@@ -42,6 +44,7 @@ class DilocoReplica final : public sync::OwnSteps {
   ~DilocoReplica() override;
 
   void settle() override;
+  void regroup() override;
   std::vector<sync::NamedTensor> state() const override { return {{"outer momentum", momentum_}}; }
   bool keeps_own_optimizer() const override { return true; }
 
@@ -52,6 +55,8 @@ class DilocoReplica final : public sync::OwnSteps {
   void start(Fragment& fragment);
   void apply(Fragment& fragment, bool mix);
   void move_shared(Fragment& fragment, const torch::Tensor& gradient);
+  void adopt_shared(Fragment& fragment, bool mix);
+  void catch_up(Fragment& fragment);
   torch::Tensor part(const torch::Tensor& whole, const Fragment& fragment) const {
     return whole.narrow(0, fragment.begin, fragment.end - fragment.begin);
   }
@@ -160,16 +165,23 @@ void DilocoReplica::apply(Fragment& fragment, bool mix) {
   const torch::Tensor difference = part(flat().all(), fragment);
   if (options_.in_bf16) difference.copy_(part(narrow_, fragment));
   move_shared(fragment, difference);
+  adopt_shared(fragment, mix);
+  exchanged(fragment.since);
+}
+
+// This worker goes on from the shared model, or from the middle.
+void DilocoReplica::adopt_shared(Fragment& fragment, bool mix) {
+  const torch::Tensor place = part(flat().all(), fragment);
   if (mix) {
     flat().take(fragment.begin, fragment.end);
-    difference.lerp_(part(shared_, fragment), kMixing);
+    place.lerp_(part(shared_, fragment), kMixing);
   } else {
-    difference.copy_(part(shared_, fragment));
+    place.copy_(part(shared_, fragment));
   }
   flat().give(fragment.begin, fragment.end);
   fragment.moved = mix;
+  ++fragment.exchanges;
   merged();
-  exchanged(fragment.since);
 }
 
 void DilocoReplica::move_shared(Fragment& fragment, const torch::Tensor& gradient) {
@@ -187,6 +199,31 @@ void DilocoReplica::move_shared(Fragment& fragment, const torch::Tensor& gradien
     size_of_all += each.size;
   }
   found_distance(apart_of_all, size_of_all);
+}
+
+// What was under way stays in the worker's own model, and goes into the next exchange.
+void DilocoReplica::regroup() {
+  for (Fragment& fragment : fragments_) {
+    for (Work& work : std::exchange(fragment.works, {})) (void)work.wait();
+    fragment.under_way = false;
+  }
+  for (Fragment& fragment : fragments_) {
+    catch_up(fragment);
+    fragment.moved = true;
+  }
+}
+
+// A worker that has missed an exchange which others have ended adopts what came of it: its own
+// steps until then are part of that.
+void DilocoReplica::catch_up(Fragment& fragment) {
+  const auto counts = counts_of_all(fragment.exchanges);
+  const auto furthest = std::max_element(counts.begin(), counts.end());
+  if (std::all_of(counts.begin(), counts.end(), [&](auto count) { return count == *furthest; }))
+    return;
+  const auto root = static_cast<int>(furthest - counts.begin());
+  for (const torch::Tensor& whole : {shared_, momentum_})
+    expect(communicator().broadcast(sync::buffer_of(part(whole, fragment)), root));
+  if (fragment.exchanges < *furthest) adopt_shared(fragment, options_.overlap > 0);
 }
 
 void DilocoReplica::settle() {

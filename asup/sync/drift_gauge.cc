@@ -28,8 +28,12 @@ torch::Tensor choose(std::int64_t elements) {
 DriftGauge::DriftGauge(Communicator& communicator, std::int64_t elements)
     : communicator_(communicator), chosen_(choose(elements)) {}
 
-DriftGauge::~DriftGauge() {
-  if (under_way_) (void)work_.wait();  // sums_ must outlive the call
+DriftGauge::~DriftGauge() { drop(); }
+
+// sums_ must outlive the call.
+void DriftGauge::drop() {
+  if (under_way_) (void)work_.wait();
+  under_way_ = false;
 }
 
 void DriftGauge::start(const torch::Tensor& model) {

@@ -30,6 +30,8 @@ class DriftGauge {
   };
   // What was started last; nothing where nothing was. Throws JobFailed.
   std::optional<Drift> collect();
+  // Gives up what was started last.
+  void drop();
 
  private:
   Communicator& communicator_;

@@ -1,5 +1,7 @@
 #include "asup/sync/gossip_replica.h"
 
+#include <span>
+
 #include "asup/base/error.h"
 #include "asup/sync/drift_gauge.h"
 #include "asup/sync/own_steps.h"
@@ -20,6 +22,7 @@ class GossipReplica final : public sync::OwnSteps {
                 torch::optim::Optimizer& optimizer, const GossipOptions& options);
 
   void settle() override;
+  void regroup() override;
   bool keeps_own_optimizer() const override { return true; }
 
  private:
@@ -31,7 +34,7 @@ class GossipReplica final : public sync::OwnSteps {
   // Constant after construction.
   const GossipOptions options_;
 
-  std::vector<torch::Tensor> heard_;  // others' models
+  std::vector<torch::Tensor> heard_;  // others' models: room for those of a round
   sync::DriftGauge gauge_;
   std::int64_t since_exchange_ = 0;  // steps
   std::uint64_t round_ = 0;          // since models were one
@@ -67,9 +70,10 @@ void GossipReplica::exchange() {
   gauge();
   hear(round);
   const torch::Tensor& own = flat().all();
-  for (const torch::Tensor& other : heard_) other.sub_(own);
-  for (const torch::Tensor& difference : heard_)
-    own.add_(difference, 1.0 / static_cast<double>(1 + heard_.size()));
+  const std::span heard(heard_.data(), round.from.size());
+  for (const torch::Tensor& other : heard) other.sub_(own);
+  for (const torch::Tensor& difference : heard)
+    own.add_(difference, 1.0 / static_cast<double>(1 + heard.size()));
   flat().give(flat().parameters());
   ++round_;
   merged();
@@ -97,6 +101,12 @@ void GossipReplica::gauge() {
   if (round_ % kGaugeEvery != kGaugeEvery - 1) return;
   if (const auto drift = gauge_.collect()) found_distance(drift->squared, drift->mean_squared);
   gauge_.start(flat().all());
+}
+
+// Neighbours of a lost worker become neighbours of each other: ranks are new.
+void GossipReplica::regroup() {
+  gauge_.drop();
+  one_ = false;
 }
 
 void GossipReplica::settle() {

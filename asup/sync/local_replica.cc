@@ -1,5 +1,6 @@
 #include "asup/sync/local_replica.h"
 
+#include <algorithm>
 #include <array>
 
 #include "asup/base/error.h"
@@ -9,6 +10,8 @@
 
 namespace asup {
 namespace {
+
+constexpr std::size_t kIntervalText = 100;  // characters; three numbers in words have fewer
 
 std::string_view name_of(MergeState state) {
   switch (state) {
@@ -36,6 +39,7 @@ class LocalReplica final : public sync::OwnSteps {
                torch::optim::Optimizer& optimizer, const LocalOptions& options);
 
   void settle() override;
+  void regroup() override;
   std::string learned() const override { return options_.adaptive ? interval_.to_text() : ""; }
   bool keeps_own_optimizer() const override { return options_.state == MergeState::keep; }
 
@@ -48,6 +52,7 @@ class LocalReplica final : public sync::OwnSteps {
     bool state_same = true;  // the optimizers have the same tensors
   };
 
+  void before_step() override;
   void after_step() override;
   std::int64_t interval() const;
   void merge();
@@ -60,6 +65,7 @@ class LocalReplica final : public sync::OwnSteps {
   sync::AdaptiveInterval interval_;
   std::optional<sync::OptimizerState> state_;  // unless each keeps its own
   std::int64_t since_merge_ = 0;               // steps
+  bool must_merge_ = false;                    // some may have ended a merge that others missed
 };
 
 LocalReplica::LocalReplica(Communicator& communicator, torch::nn::Module& module,
@@ -78,6 +84,12 @@ std::int64_t LocalReplica::interval() const {
   return options_.adaptive ? interval_.steps() : options_.every;
 }
 
+// What a merge was weighed by is forgotten here, not when it is over: those who have ended it may
+// have to merge once more with others who have not.
+void LocalReplica::before_step() {
+  if (since_merge_ == 0) forget_batches();
+}
+
 void LocalReplica::after_step() {
   ++since_merge_;
   if (since_merge_ == interval()) merge();
@@ -85,7 +97,20 @@ void LocalReplica::after_step() {
 
 // Where each merges at its own count of steps, only all of them know whether there is anything new.
 void LocalReplica::settle() {
-  if (since_merge_ > 0 || options_.every == 0) merge();
+  if (since_merge_ > 0 || options_.every == 0 || must_merge_) merge();
+}
+
+// The interval becomes that of a worker that has ended most merges.
+void LocalReplica::regroup() {
+  must_merge_ = true;
+  if (!options_.adaptive) return;
+  const auto merges = counts_of_all(static_cast<std::int64_t>(stats().merges));
+  const auto furthest = std::max_element(merges.begin(), merges.end()) - merges.begin();
+  std::string text = interval_.to_text();
+  text.resize(kIntervalText, ' ');
+  expect(
+      communicator().broadcast({text.data(), text.size(), Dtype::u8}, static_cast<int>(furthest)));
+  interval_ = sync::AdaptiveInterval(text);
 }
 
 // The models last: should an exchange fail, a worker still has its own.
@@ -107,7 +132,7 @@ void LocalReplica::merge() {
   if (options_.adaptive)
     interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
   since_merge_ = 0;
-  forget_batches();
+  must_merge_ = false;
   merged();
   exchanged(start);
   waited(start);

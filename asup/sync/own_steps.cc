@@ -37,6 +37,12 @@ OwnSteps::OwnSteps(Communicator& communicator, torch::nn::Module& module,
 }
 
 StepResult OwnSteps::step() {
+  step_alone();
+  after_step();
+  return StepResult::applied;
+}
+
+void OwnSteps::step_alone() {
   check(sync_,
         "there can be no step while synchronization is off: end the NoSync scope before step()");
   model_.check_unchanged();
@@ -47,8 +53,6 @@ StepResult OwnSteps::step() {
   batches_.loss += batch.loss;
   batches_.described = batches_.described && batch.described;
   ++steps_;
-  after_step();
-  return StepResult::applied;
 }
 
 void OwnSteps::describe_batch(std::uint64_t samples, double loss) {
@@ -60,6 +64,12 @@ void OwnSteps::put_off() {
   const auto start = Clock::now();
   std::this_thread::sleep_for(jitter_ * std::uniform_real_distribution<>()(random_));
   waited(start);
+}
+
+std::vector<std::int64_t> OwnSteps::counts_of_all(std::int64_t own) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(communicator_.size()));
+  expect(communicator_.all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(counts))));
+  return counts;
 }
 
 void OwnSteps::expect(const Outcome& outcome) const {

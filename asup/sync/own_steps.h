@@ -8,6 +8,9 @@
 //   - The optimizer steps before models are exchanged: when step() throws JobFailed, this worker's
 //     own step is done, and its model is whole: its own, or one that was exchanged before.
 //   - Buffers (BatchNorm statistics) stay on their worker, but for average_buffers().
+//   - When a worker is lost, the others can go on: they rebuild the communicator and call
+//     regroup(); each worker that is behind takes the steps alone that others have taken; and
+//     settle() makes the models of those who are left one.
 //
 // Used from the thread that trains.
 #pragma once
@@ -36,6 +39,14 @@ class OwnSteps : public Replica {
   std::string learned() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
   ReplicaStats stats() const override;
+  OwnSteps* own_steps() final { return this; }
+
+  // step() without an exchange, whether one is due or not.
+  void step_alone();
+  // Those who are left of the workers have rebuilt the communicator. Exchanges under way are given
+  // up, and where some have ended one that others have missed, those learn what it takes to go on
+  // alike. needs: settle() before the next step(). Collective.
+  virtual void regroup() = 0;
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
@@ -63,6 +74,8 @@ class OwnSteps : public Replica {
 
   // Stands still for a random part of the jitter.
   void put_off();
+  // By rank, how often each has done what this one has done so often. Collective.
+  std::vector<std::int64_t> counts_of_all(std::int64_t own);
   // Throws JobFailed that says what failed.
   void expect(const Outcome& outcome) const;
   // The training thread stood still for an exchange, or an exchange was under way, since then.

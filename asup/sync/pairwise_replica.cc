@@ -17,6 +17,7 @@ class PairwiseReplica final : public sync::OwnSteps {
                   torch::optim::Optimizer& optimizer, const PairwiseOptions& options);
 
   void settle() override;
+  void regroup() override {}  // partners that are gone are passed over, and settle() always merges
   bool keeps_own_optimizer() const override { return true; }
   ReplicaStats stats() const override;
 

@@ -15,6 +15,9 @@
 namespace asup {
 
 class ServerReplica;
+namespace sync {
+class OwnSteps;
+}
 
 enum class StepResult {
   applied,
@@ -81,6 +84,8 @@ class Replica {
   // Where servers keep the parameters, what more there is to do with them (server_replica.h); else
   // null. It lives as long as this.
   virtual ServerReplica* servers() { return nullptr; }
+  // The same where workers step on their own: how they go on when one is lost (own_steps.h).
+  virtual sync::OwnSteps* own_steps() { return nullptr; }
 };
 
 class NoSync {

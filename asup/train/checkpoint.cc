@@ -90,6 +90,12 @@ void unpack_optimizer(const std::string& bytes, torch::optim::Optimizer& optimiz
 }
 
 std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
+// A worker that was lost has left none; it begins with the first one's.
+std::string first_section_of_rank(const CheckpointFile& file) {
+  for (const auto& section : file.sections)
+    if (section.name.starts_with("rank ")) return section.name;
+  return section_of_rank(0);
+}
 std::string optimizer_of(const std::string& section) { return "optimizer of " + section; }
 
 // ",rank 0,rank 1,": those that the file has a state of.
@@ -196,7 +202,7 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
   std::string own, optimizer;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const std::string name = section_of_rank(rank);
-    std::string state = share(name, section_of_rank(0));
+    std::string state = share(name, first_section_of_rank(file));
     std::string of_rank = share(optimizer_of(name), "optimizer");
     if (rank != communicator.rank()) continue;
     own = std::move(state);

@@ -118,7 +118,7 @@ void OwnPaceLoop::train() {
     do work();
     while (!time_to_meet());
     const std::int64_t before = held_;
-    workers_.meet([&] { hold_meeting(); });
+    workers_.meet([&] { hold_meeting(); }, [&] { grapevine_.call_fence(meeting_ + 1); });
     if (held_ > before) tally_.begin(held_, run_.seconds());
     ++meeting_;
   } while (run_.step() < run_.last_step() && !stopping_);
@@ -127,10 +127,7 @@ void OwnPaceLoop::train() {
 // Nobody leaves before all are done.
 TrainEnd OwnPaceLoop::conclude() {
   TrainEnd end;
-  workers_.meet([&] {
-    end = run_.conclude();
-    run_.control().barrier().or_throw();
-  });
+  workers_.meet([&] { end = run_.conclude(); });
   return end;
 }
 
@@ -255,8 +252,7 @@ std::int64_t OwnPaceLoop::step_reached() const {
   return std::clamp(samples_.steps_for(total()), step, *next - 1);
 }
 
-// Where somebody is lost in it, all hold it again, though some may have ended it: who is past the
-// barrier knows that all have.
+// Where somebody is lost in it, all hold it again, though some may have ended it.
 void OwnPaceLoop::hold_fence(std::int64_t step) {
   run_.set_step(step);
   log_rows();
@@ -264,7 +260,6 @@ void OwnPaceLoop::hold_fence(std::int64_t step) {
   if (run_.due(run_.config().eval_every)) run_.test();
   if (run_.due(run_.config().checkpoint_every)) run_.save();
   held_ = step;
-  run_.control().barrier().or_throw();
 }
 
 void OwnPaceLoop::log_rows() {

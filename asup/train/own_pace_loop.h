@@ -8,9 +8,8 @@
 // models become one (Replica::settle()), counts become exact, and what was tallied is summed up.
 // Workers do a little more than was asked for: what was under way when the fence was called.
 //
-// A worker that is lost is missed at the next meeting: the others go on without it, and rank 0 says
-// so. Nothing is lost but what it did since it last exchanged its model. Rank 0 itself keeps the
-// run folder: without it, the run ends.
+// A worker that is lost is missed at the next meeting: the others go on without it, and one says
+// so. Nothing is lost but what it did since it last exchanged its model.
 #pragma once
 
 #include <functional>

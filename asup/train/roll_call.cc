@@ -1,39 +1,63 @@
 #include "asup/train/roll_call.h"
 
 #include <algorithm>
+#include <array>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/net/roles.h"
+#include "asup/sync/own_steps.h"
 
 namespace asup::train {
 
-RollCall::RollCall(Run& run, int rank) : run_(run), rank_(rank), workers_(present()) {}
-
-void RollCall::meet(const std::function<void()>& together) {
-  for (;;) try {
-      return together();
-    } catch (const JobFailed&) {
-      if (!regroup()) throw;
-    }
+RollCall::RollCall(Run& run, int rank) : run_(run), rank_(rank) {
+  for (const Word& word : hear_all()) workers_.push_back(static_cast<int>(word.rank));
 }
 
-// Whether somebody was lost and the others are together again.
+// Who is past the barrier knows that all have done their work; of those who are not, when somebody
+// is lost in it, nobody need do it again if one is.
+void RollCall::meet(const std::function<void()>& together, const std::function<void()>& call_back) {
+  for (behind_ = false; !behind_;) try {
+      together();
+      run_.control().barrier().or_throw();
+      break;
+    } catch (const JobFailed&) {
+      call_back();
+      if (!regroup()) throw;
+    }
+  ++met_;
+}
+
+bool RollCall::rebuild() {
+  return run_.control().rebuild().ok() &&
+         (!run_.setup().gradients || run_.setup().gradients->rebuild().ok());
+}
+
 bool RollCall::regroup() {
-  if (!run_.control().rebuild().ok()) return false;
-  if (run_.setup().gradients && !run_.setup().gradients->rebuild().ok()) return false;
+  if (!rebuild()) return false;
   if (static_cast<std::size_t>(run_.control().size()) == workers_.size()) return false;
-  std::vector<int> left;
+  std::vector<Word> words;
   try {
-    left = present();
+    words = hear_all();
+    if (auto* replica = run_.setup().replica->own_steps()) replica->regroup();
   } catch (const JobFailed&) {
     return regroup();  // another one was lost meanwhile
+  }
+  std::vector<int> left;
+  for (const Word& word : words) {
+    left.push_back(static_cast<int>(word.rank));
+    behind_ = behind_ || word.met > met_;
   }
   std::vector<int> lost;
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));
-  if (lost.front() == 0)
-    throw PeerLost("rank 0, which keeps the run folder, was lost: resume from its last checkpoint");
+  if (lost.front() == workers_.front()) {
+    if (run_.setup().server || !words.front().sees_folder)
+      throw PeerLost(fmt::format(
+          "rank {}, which keeps the run folder, was lost: resume from its last checkpoint",
+          lost.front()));
+    if (left.front() == rank_) run_.keep_folder();
+  }
   workers_ = left;
   if (run_.is_first_rank())
     log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),
@@ -41,12 +65,15 @@ bool RollCall::regroup() {
   return true;
 }
 
-// Ranks in the job of those who are in the control communicator.
-std::vector<int> RollCall::present() {
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(run_.control().size()));
-  std::int32_t own = rank_;
-  run_.control().all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(ranks))).or_throw();
-  return {ranks.begin(), ranks.end()};
+// Of all who are in the control communicator.
+std::vector<RollCall::Word> RollCall::hear_all() {
+  std::array<std::int64_t, 3> own{rank_, met_, run_.sees_folder() ? 1 : 0};
+  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(run_.control().size()));
+  run_.control().all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
+  std::vector<Word> words;
+  for (std::size_t i = 0; i < all.size(); i += own.size())
+    words.push_back({all[i], all[i + 1], all[i + 2] != 0});
+  return words;
 }
 
 }  // namespace asup::train

@@ -16,6 +16,9 @@
 namespace asup::train {
 namespace {
 
+// By workers that do not write them: as many as the one that does may not have written yet.
+constexpr std::size_t kRowsToKeep = 1000;
+
 std::uint64_t peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -27,11 +30,11 @@ std::uint64_t peak_memory() {
 Run::Run(Job& job, const TrainConfig& config, Observer& display)
     : config_(config),
       rank_(job.rank()),
-      first_rank_(rank_ == 0),
       folder_(config.out),
       setup_(set_up(job, config)),
       last_step_(config.stop_at > 0 ? std::min(config.stop_at, setup_.length.steps)
-                                    : setup_.length.steps) {
+                                    : setup_.length.steps),
+      first_rank_(rank_ == 0) {
   if (first_rank_) observers_.push_back(&display);
   if (!setup_.resumed) return;
   step_ = setup_.resumed->step;
@@ -63,6 +66,31 @@ void Run::begin() {
   tell(&Observer::started, setup_.facts);
 }
 
+bool Run::sees_folder() const {
+  std::error_code none;
+  return std::filesystem::exists(folder_.config_file(), none) &&
+         read_file(folder_.config_file()) == to_toml(config_);
+}
+
+// Rows that only the lost one knew of are taken back, since they will be told again; rows that it
+// did not write any more are written.
+void Run::keep_folder() {
+  first_rank_ = true;
+  const std::string path = folder_.metrics_file();
+  const std::int64_t first = setup_.resumed ? setup_.resumed->step : 0;
+  keep_metrics(path, path, logged_.empty() ? first : logged_.back().step);
+  std::int64_t written = first, tested = first;
+  for (const auto& row : read_metrics(path)) {
+    const auto step = row.at("step").get<std::int64_t>();
+    (row.contains("loss") ? written : tested) = step;
+  }
+  metrics_ = make_metrics_writer(path);
+  observers_.push_back(metrics_.get());
+  for (const StepRecord& row : logged_)
+    if (row.step > written) tell(&Observer::logged, row);
+  if (test_ && test_->step > tested) tell(&Observer::evaluated, *test_);
+}
+
 std::int64_t Run::epoch() const {
   return (step_ + setup_.length.steps_per_epoch - 1) / setup_.length.steps_per_epoch;
 }
@@ -74,6 +102,8 @@ bool Run::due(const Every& every) const {
 
 void Run::log(const StepRecord& record) {
   last_loss_ = record.loss;
+  logged_.push_back(record);
+  if (logged_.size() > kRowsToKeep) logged_.pop_front();
   tell(&Observer::logged, record);
 }
 

@@ -2,6 +2,7 @@
 // told, tests, checkpoints and the end. Used from the thread that trains.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ class Run {
   const RunFolder& folder() const { return folder_; }
   Setup& setup() { return setup_; }
   Communicator& control() { return *setup_.control; }
+  // It keeps the folder, and tells people what happens: rank 0, or the first of those who are left.
   bool is_first_rank() const { return first_rank_; }
 
   std::int64_t step() const { return step_; }  // done
@@ -43,6 +45,10 @@ class Run {
 
   // Makes the folder and tells that the run begins.
   void begin();
+  // Whether this worker could keep the run's folder: it is on a file system that it can see.
+  bool sees_folder() const;
+  // This worker writes the run's folder from now on, instead of one that is lost.
+  void keep_folder();
   template <typename... Parameters, typename... Args>
   void tell(void (Observer::*event)(Parameters...), const Args&... args) {
     for (Observer* observer : observers_) (observer->*event)(args...);
@@ -69,7 +75,6 @@ class Run {
   // Constant after construction.
   const TrainConfig config_;
   const int rank_;
-  const bool first_rank_;
   const RunFolder folder_;
   Setup setup_;
   const std::int64_t last_step_;
@@ -77,7 +82,9 @@ class Run {
   std::vector<Observer*> observers_;
   std::unique_ptr<Observer> metrics_;
 
+  bool first_rank_;
   std::int64_t step_ = 0;
+  std::deque<StepRecord> logged_;  // the last rows
   std::vector<std::int64_t> samples_by_worker_;
   double last_loss_ = 0;            // in the last row
   std::optional<EvalRecord> test_;  // the last one

@@ -3,17 +3,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/data/prefetch.h"
+#include "asup/sync/own_steps.h"
 #include "asup/train/balance.h"
 #include "asup/train/handicap.h"
+#include "asup/train/inputs.h"
+#include "asup/train/roll_call.h"
+#include "asup/train/step_books.h"
 #include "asup/train/stepper.h"
 #include "asup/train/strategy.h"
-#include "asup/train/tally.h"
 
 namespace asup::train {
 namespace {
@@ -22,21 +26,25 @@ constexpr std::int64_t kBalanceEvery = 10;  // steps
 
 class StepLoop {
  public:
-  StepLoop(Run& run, const std::function<bool()>& stop_asked);
-  void train();
+  StepLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
+  TrainEnd train();
 
  private:
+  TrainEnd train_to_the_end();
+  void rejoin();
+  void catch_up(std::int64_t step);
   void run_epoch();
-  StepRecord run_step(const data::Batch& batch);
+  void compute(const data::Batch& batch);
   const std::vector<std::int64_t>& parts() const { return setup_.choices.parts; }
   void measure(const data::Batch& batch, Clock::time_point since, double waited_before);
   void rebalance();
-  void take_in(const StepRecord& record);
-  void after_step();
   bool at_fence() const;
   bool tally_due() const;
+  void tell();
+  void hold_fence();
   void settle();
   void collect();
+  void take_in(StepBooks::Told told);
   void flush_log();
 
   Run& run_;
@@ -45,37 +53,79 @@ class StepLoop {
   Stepper stepper_;
   Handicap handicap_;
   const bool own_steps_;  // and models are exchanged
-  Tally tally_;
+  StepBooks books_;
   std::optional<Balance> balance_;
+  std::optional<RollCall> workers_;  // where those who are left go on without the lost
   bool stopping_ = false;
   double waited_ = 0;         // of the replica's wait_seconds, told so far
   std::uint64_t merges_ = 0;  // of the replica's, told so far
-  StepFigures own_;           // since the last tally was started, as is the next
-  StepRecord current_;
-  StepRecord pending_;   // that the tally is of, without what it brings
-  StepRecord interval_;  // since the last row of metrics
+  StepRecord interval_;       // since the last row of metrics
+  std::int64_t held_ = 0;     // the last fence, in steps
 };
 
-StepLoop::StepLoop(Run& run, const std::function<bool()>& stop_asked)
+StepLoop::StepLoop(Run& run, Job& job, const std::function<bool()>& stop_asked)
     : run_(run),
       setup_(run.setup()),
       stop_asked_(stop_asked),
       stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path,
                run.config().accumulate),
-      handicap_(
-          Handicap::from(net::process_environment(), run.control().rank(), run.config().seed)),
+      handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       own_steps_(strategy_of(run.config()).has_own_steps()),
-      tally_(run.control()) {
+      books_(run.control()),
+      held_(run.step()) {
+  if (own_steps_) workers_.emplace(run, job.rank());
   if (!run.config().balance) return;
   balance_.emplace(run.control(), run.config().batch, parts());
   setup_.choices.parts = balance_->parts();
 }
 
-void StepLoop::train() {
+TrainEnd StepLoop::train() {
+  for (bool all_are_here = true;; all_are_here = false) try {
+      if (!all_are_here) rejoin();
+      return train_to_the_end();
+    } catch (const JobFailed&) {
+      if (!workers_ || !workers_->regroup()) throw;
+    }
+}
+
+// Nobody leaves before all are done.
+TrainEnd StepLoop::train_to_the_end() {
   while (run_.step() < run_.last_step() && !stopping_) run_epoch();
   settle();  // somebody may have asked to stop between two fences
   collect();
   flush_log();
+  const TrainEnd end = run_.conclude();
+  run_.control().barrier().or_throw();
+  return end;
+}
+
+// Those who are left have found together again, each in the step in which it missed the lost one.
+// Who is behind takes the steps alone that others have taken; then all have one model, and deal out
+// the steps to come among themselves. What the lost one had of the steps until here is lost.
+void StepLoop::rejoin() {
+  if (auto told = books_.regroup()) take_in(std::move(*told));
+  std::array<std::int64_t, 2> most{run_.step(), -held_};
+  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  catch_up(most[0]);
+  TrainConfig left = run_.config();
+  left.workers = run_.control().size();
+  setup_.batches = make_batches(left, *setup_.train, run_.control().rank());
+  settle();
+  if (!books_.empty()) tell();
+  if (at_fence() && -most[1] < run_.step()) hold_fence();
+}
+
+void StepLoop::catch_up(std::int64_t step) {
+  const std::int64_t per_epoch = setup_.length.steps_per_epoch;
+  while (run_.step() < step) {
+    const auto start = Clock::now();
+    const auto epoch = static_cast<std::uint64_t>(run_.step() / per_epoch);
+    const auto place = static_cast<std::size_t>(run_.step() % per_epoch);
+    compute(setup_.train->get(setup_.batches->indices(epoch, place), epoch));
+    setup_.replica->own_steps()->step_alone();
+    books_.took(seconds_since(start), run_.seconds(), {});
+    run_.totals().train_seconds += seconds_since(start);
+  }
 }
 
 // An epoch, or what is left of it, as long as parts stay what they are: batches are assembled
@@ -93,20 +143,22 @@ void StepLoop::run_epoch() {
     const double waited = setup_.replica->stats().wait_seconds;
     const auto batch = ahead.next();
     if (!batch) return;
-    StepRecord record = run_step(*batch);
+    compute(*batch);
+    setup_.replica->step();
     // The first batch was not assembled ahead, and took longer.
     if (!std::exchange(is_first, false)) measure(*batch, start, waited);
     if (tally_due()) collect();  // the one before; it travelled beside this step
-    record.parts = parts;
-    record.step_seconds = seconds_since(start);
-    record.seconds = run_.seconds();
-    run_.totals().train_seconds += record.step_seconds;
-    take_in(record);
-    after_step();
+    const double seconds = seconds_since(start);
+    books_.took(seconds, run_.seconds(), parts);
+    run_.totals().train_seconds += seconds;
+    if (tally_due()) tell();
+    if (at_fence()) hold_fence();
   }
 }
 
-StepRecord StepLoop::run_step(const data::Batch& batch) {
+// All of a step but the replica's part of it. It counts as done: where a worker steps on its own,
+// its step is done even if the exchange after it fails.
+void StepLoop::compute(const data::Batch& batch) {
   const std::int64_t per_epoch = setup_.length.steps_per_epoch;
   const std::int64_t step = run_.step();
   const auto samples = setup_.batches->global_count(static_cast<std::uint64_t>(step / per_epoch),
@@ -121,9 +173,6 @@ StepRecord StepLoop::run_step(const data::Batch& batch) {
   const double loss = stepper_.gradients(batch, weight, lr);
   handicap_.after_batch(own);
   setup_.replica->describe_batch(own, loss);
-  setup_.replica->step();
-  own_.loss += loss;
-  own_.samples += static_cast<double>(own);
   run_.set_step(step + 1);
 
   StepRecord record;
@@ -131,7 +180,7 @@ StepRecord StepLoop::run_step(const data::Batch& batch) {
   record.epoch = run_.epoch();
   record.lr = lr;
   record.samples = static_cast<std::int64_t>(samples);
-  return record;
+  books_.note(record, loss, own);
 }
 
 // What this rank's own work took, of a step that has begun then.
@@ -155,19 +204,15 @@ bool StepLoop::at_fence() const {
          run_.due(run_.config().eval_every) || run_.due(run_.config().checkpoint_every);
 }
 
-void StepLoop::take_in(const StepRecord& record) {
-  current_.samples == 0 ? void(current_ = record) : current_.add(record);
-  if (!tally_due()) return;
+void StepLoop::tell() {
   const double waited = setup_.replica->stats().wait_seconds;
-  own_.wait_seconds = waited - std::exchange(waited_, waited);
-  own_.stops = stop_asked_() ? 1 : 0;
-  tally_.start(std::exchange(own_, {}));
+  books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
   if (balance_ && run_.step() % kBalanceEvery == 0) balance_->start();
-  pending_ = std::exchange(current_, {});
 }
 
-void StepLoop::after_step() {
-  if (!at_fence()) return;
+// Who is past the barrier knows that all have held it; else, where somebody is lost in it, all hold
+// it again.
+void StepLoop::hold_fence() {
   settle();
   collect();
   if (run_.ends_epoch() || run_.step() == run_.last_step()) setup_.replica->check_equal();
@@ -176,6 +221,8 @@ void StepLoop::after_step() {
     run_.test();
   }
   if (run_.due(run_.config().checkpoint_every)) run_.save();
+  held_ = run_.step();
+  if (workers_) run_.control().barrier().or_throw();
 }
 
 // One model for all. It is no part of a step's time.
@@ -190,24 +237,27 @@ void StepLoop::settle() {
 
 // Takes in what all ranks say of the steps that the last tally is of.
 void StepLoop::collect() {
-  const auto figures = tally_.collect();
-  if (!figures) return;
+  auto told = books_.collect();
+  if (!told) return;
   rebalance();
-  pending_.loss = figures->loss / figures->samples;
-  pending_.comm_s = figures->wait_seconds / run_.control().size();
-  stopping_ = stopping_ || figures->stops > 0;
+  take_in(std::move(*told));
+}
+
+void StepLoop::take_in(StepBooks::Told told) {
+  StepRecord& steps = told.steps;
+  stopping_ = stopping_ || told.stop;
   const ReplicaStats stats = setup_.replica->stats();
-  pending_.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
-  pending_.consensus_distance = stats.consensus_distance;
-  run_.totals().comm_s += pending_.comm_s;
-  run_.totals().samples += pending_.samples;
-  check(std::isfinite(pending_.loss),
+  steps.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
+  steps.consensus_distance = stats.consensus_distance;
+  run_.totals().comm_s += steps.comm_s;
+  run_.totals().samples += steps.samples;
+  check(std::isfinite(steps.loss),
         "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
         "or a warm-up may help.",
-        pending_.loss, pending_.step, pending_.lr);
-  interval_.samples == 0 ? void(interval_ = pending_) : interval_.add(pending_);
-  run_.tell(&Observer::stepped, pending_);
-  if (pending_.step % run_.config().log_every == 0) flush_log();
+        steps.loss, steps.step, steps.lr);
+  interval_.samples == 0 ? void(interval_ = steps) : interval_.add(steps);
+  run_.tell(&Observer::stepped, steps);
+  if (steps.step % run_.config().log_every == 0) flush_log();
 }
 
 void StepLoop::rebalance() {
@@ -225,11 +275,8 @@ void StepLoop::flush_log() {
 
 }  // namespace
 
-TrainEnd train_in_step(Run& run, const std::function<bool()>& stop_asked) {
-  StepLoop(run, stop_asked).train();
-  const TrainEnd end = run.conclude();
-  run.control().barrier().or_throw();
-  return end;
+TrainEnd train_in_step(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  return StepLoop(run, job, stop_asked).train();
 }
 
 }  // namespace asup::train

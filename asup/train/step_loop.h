@@ -1,4 +1,8 @@
 // Training in step: every rank works on its part of every global batch. Used from one thread.
+//
+// Where workers step on their own and exchange models, those who are left go on when one is lost:
+// nothing is lost but what it did since it last exchanged its model, and its parts of the steps
+// until the others have missed it.
 #pragma once
 
 #include <functional>
@@ -9,6 +13,6 @@ namespace asup::train {
 
 // Trains to the run's last step, or until any rank's `stop_asked`, which is looked at after every
 // step, and concludes the run; nobody leaves before that. Collective.
-TrainEnd train_in_step(Run& run, const std::function<bool()>& stop_asked);
+TrainEnd train_in_step(Run& run, Job& job, const std::function<bool()>& stop_asked);
 
 }  // namespace asup::train

@@ -61,7 +61,7 @@ struct Strategy {
   // And no step waits for another worker.
   bool has_own_pace() const { return sync == "adpsgd" || round_seconds > 0; }
   // The others go on when a worker is lost.
-  bool survives_loss() const { return needs_servers() || has_own_pace(); }
+  bool survives_loss() const { return needs_servers() || has_own_steps(); }
 };
 
 namespace train {

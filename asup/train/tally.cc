@@ -2,13 +2,18 @@
 
 namespace asup::train {
 
-Tally::~Tally() {
-  if (under_way_) (void)work_.wait();  // values_ must outlive the call
+Tally::~Tally() { drop(); }
+
+// values_ must outlive the call.
+void Tally::drop() {
+  if (under_way_) (void)work_.wait();
+  under_way_ = false;
 }
 
 void Tally::start(const StepFigures& own) {
   check(!under_way_, "the last step's figures were not collected");
   values_ = {own.loss, own.samples, own.wait_seconds, own.stops};
+  work_ = {};
   if (communicator_.size() > 1)
     work_ = communicator_.start_all_reduce(buffer_of(std::span<double>(values_)));
   under_way_ = true;

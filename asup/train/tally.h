@@ -29,6 +29,8 @@ class Tally {
 
   // The sums of what was started last; nothing where nothing was. Throws JobFailed.
   std::optional<StepFigures> collect();
+  // Gives up what was started last.
+  void drop();
 
  private:
   Communicator& communicator_;

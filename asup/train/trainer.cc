@@ -31,7 +31,7 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Ob
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   const TrainEnd end = run.setup().server                   ? train_by_leases(run, job, pause)
                        : strategy_of(config).has_own_pace() ? train_at_own_pace(run, job, pause)
-                                                            : train_in_step(run, pause);
+                                                            : train_in_step(run, job, pause);
   const bool is_stop = !end.stopped || run.step() >= run.last_step() || any_rank(run, stop_asked());
   if (!is_stop) return std::nullopt;
   run.tell(&Observer::ended, end.summary);

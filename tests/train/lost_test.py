@@ -1,0 +1,110 @@
+"""Workers that step on their own and go in step: one that is lost is done without."""
+
+import os
+import re
+import signal
+import unittest
+
+from harness import SMALL, Case, Run
+
+# An epoch has 17 steps and 400 samples; of a step's 24 samples a worker of three has 8.
+STEPS = 680
+SAMPLES = 40 * 400
+
+WAYS = {
+    "local": ["--sync=local", "--every=4"],
+    "local-auto": ["--sync=local", "--every=auto", "--optimizer=adam", "--lr=0.001"],
+    "local-keep": ["--sync=local", "--merge-state=keep", "--local-after=30%", "--links=tcp"],
+    "diloco": ["--sync=diloco", "--every=5", "--lr=0.01"],
+    "diloco-streaming": ["--sync=diloco", "--every=6", "--lr=0.01", "--fragments=3",
+                         "--outer-overlap=2", "--exchange-dtype=bf16", "--links=tcp"],
+    "gossip": ["--sync=gossip", "--links=tcp"],
+    "gossip-exponential": ["--sync=gossip", "--graph=exponential", "--every=2"],
+}
+
+
+class Lost(Case):
+    def begin(self, name, *flags, workers=3):
+        run = Run(self.path(name))
+        process = self.start("train", *SMALL, f"--workers={workers}", f"--steps={STEPS}", *flags,
+                             f"--out={run.folder}")
+        return run, process
+
+    def kill(self, rank):
+        os.kill(self.members()[f"rank {rank}"], signal.SIGKILL)
+
+    def check_done(self, run, process, lost):
+        """The run ends well, and its log has every step once."""
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        names = ", ".join(f"rank {rank}" for rank in lost)
+        self.assertRegex(err, r"done, but \d of \d workers (was|were) lost: ")
+        for rank in lost:
+            self.assertRegex(err, rf"warning \[rank \d\] rank {rank} was lost before step \d+", names)
+        summary = run.summary
+        self.assertTrue(summary["finished"])
+        self.assertEqual(summary["step"], STEPS)
+        rows = [row for row in run.rows if "loss" in row]
+        steps = [row["step"] for row in rows]
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[-1], STEPS)
+        self.assertEqual(sum(row["samples"] for row in rows), summary["samples"])
+        # All tell each other of every step, so nobody is more than two ahead of the lost one when it
+        # is missed: only its parts of these steps, and of those that it had not told, are lost.
+        self.assertLessEqual(summary["samples"], SAMPLES)
+        self.assertGreaterEqual(summary["samples"], SAMPLES - 12 * 5 * len(lost))
+        self.assertEqual([row["step"] for row in run.rows if "test_accuracy" in row][-1], STEPS)
+
+    def check_resumes(self, run, workers=3):
+        self.call("train", f"--resume={run.folder}", f"--steps={STEPS + 17}")
+        self.assertTrue(run.summary["finished"])
+        self.assertEqual(run.summary["step"], STEPS + 17)
+
+    def test_every_way_goes_on(self):
+        for name, flags in WAYS.items():
+            with self.subTest(way=name):
+                run, process = self.begin(name, *flags)
+                self.wait_for_step(run, 20, process)
+                self.kill(1)
+                self.check_done(run, process, [1])
+                self.check_resumes(run)
+
+    # The next one keeps the run folder.
+    def test_without_rank_0_too(self):
+        for name in ("local", "diloco-streaming", "gossip"):
+            with self.subTest(way=name):
+                run, process = self.begin(name, *WAYS[name])
+                self.wait_for_step(run, 20, process)
+                self.kill(0)
+                self.check_done(run, process, [0])
+                self.check_resumes(run)
+
+    # In the middle of a round, of a test, of a checkpoint: wherever it happens to be.
+    def test_again_and_again(self):
+        for number in range(12):
+            name = sorted(WAYS)[number % len(WAYS)]
+            with self.subTest(way=name, number=number):
+                run, process = self.begin(f"{name}-{number}", *WAYS[name], "--eval-every=5",
+                                          "--checkpoint-every=7")
+                self.wait_for_step(run, 17 + 11 * number, process)
+                self.kill(number % 3)
+                self.check_done(run, process, [number % 3])
+
+    def test_one_after_the_other(self):
+        run, process = self.begin("run", *WAYS["gossip"], workers=4)
+        for step, rank in ((20, 2), (60, 0), (100, 3)):
+            self.wait_for_step(run, step, process)
+            self.kill(rank)
+        self.check_done(run, process, [2, 0, 3])
+
+    def test_all_reduce_ends(self):
+        run, process = self.begin("run", "--sync=allreduce")
+        self.wait_for_step(run, 20, process)
+        self.kill(1)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertTrue(re.search(r"rank 1 .* was killed by signal 9", err), err)
+
+
+if __name__ == "__main__":
+    unittest.main()
