@@ -75,7 +75,7 @@ struct Result {
   std::optional<double> seconds_to_target;
   double seconds = 0;  // of training, tests left out
   double accuracy = 0;
-  double samples = 0;
+  double samples = 0;  // that were applied; those of late gradients may have been dropped
   double bytes = 0;
   double mean_staleness = 0, worst_staleness = 0;  // in steps
   bool diverged = false;  // a run without an end: stale gradients can do it
@@ -100,9 +100,9 @@ Result read_result(const std::string& folder, double target) {
   result.diverged = !std::filesystem::exists(folder + "/summary.json");
   if (result.diverged) return result;
   const json summary = json::parse(read_file(folder + "/summary.json"));
-  result.samples = summary.value("samples", 0.0);
   result.bytes = summary.value("bytes_sent", 0.0);
   const json server = summary.value("server", json::object());
+  result.samples = server.value("samples", summary.value("samples", 0.0));
   result.mean_staleness = server.value("mean_staleness_steps", 0.0);
   result.worst_staleness = server.value("worst_staleness_steps", 0.0);
   return result;
