@@ -29,10 +29,10 @@ std::vector<CurvePoint> curve_in(const std::string& folder) {
 }
 
 void take_summary(const Json& summary, Figures& figures) {
-  figures.samples = summary.at("samples");
   figures.bytes = summary.at("bytes_sent");
   figures.idle = summary.at("comm_share");
   const Json server = summary.value("server", Json::object());
+  figures.samples = server.value("samples", summary.at("samples").get<double>());
   figures.mean_staleness = server.value("mean_staleness_steps", 0.0);
   figures.worst_staleness = server.value("worst_staleness_steps", 0.0);
 }

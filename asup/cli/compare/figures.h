@@ -20,9 +20,9 @@ struct Figures {
   std::optional<double> seconds_to_target;
   double seconds = 0;   // of training
   double accuracy = 0;  // of the last test
-  double samples = 0;
-  double bytes = 0;  // sent by all workers together
-  double idle = 0;   // share of the time in which a worker stood still for an exchange
+  double samples = 0;   // that were applied; those of late gradients may have been dropped
+  double bytes = 0;     // sent by all workers together
+  double idle = 0;      // share of the time in which a worker stood still for an exchange
   double mean_staleness = 0, worst_staleness = 0;  // in steps
   bool diverged = false;  // a run without an end: stale gradients can do it
 };
