@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/rule_optimizer.h"
+#include "asup/sync/buffer_exchange.h"
 
 namespace asup::sync {
 
@@ -167,6 +168,20 @@ void OptimizerState::reset() {
       if (tensor->defined()) tensor->zero_();
     kind_->set_steps(*state, 0);
   }
+}
+
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters) {
+  std::vector<torch::Tensor> trained;
+  for (const NamedTensor& parameter : parameters)
+    if (parameter.tensor.requires_grad()) trained.push_back(parameter.tensor);
+  OptimizerState state(optimizer, trained);
+  state.complete(communicator);
+  std::vector<NamedTensor> tensors;
+  for (const auto& kind : state.tensors())
+    for (const torch::Tensor& tensor : kind)
+      if (tensor.defined()) tensors.push_back({"optimizer's state", tensor});
+  if (!tensors.empty()) average_packed(communicator, tensors);
 }
 
 }  // namespace asup::sync

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
+#include "asup/sync/tensors.h"
 
 namespace asup::sync {
 
@@ -41,5 +42,10 @@ class OptimizerState {
   const std::vector<torch::Tensor> parameters_;
   const Kind* kind_;
 };
+
+// Makes ranks' optimizers one: each tensor becomes the mean of all ranks'. Throws BadInput for an
+// optimizer whose state is not known, JobFailed. Collective.
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters);
 
 }  // namespace asup::sync

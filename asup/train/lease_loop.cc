@@ -191,7 +191,7 @@ void LeaseLoop::begin_fence() {
 // What some have done and others have not, when somebody was lost, all do again.
 void LeaseLoop::hold_fence() {
   const int done_by_all = sum_up();
-  const bool is_last = run_.step() >= run_.last_step() || stopping_;
+  const bool is_last = run_.step() >= run_.last_step() || stopping_ || run_.switches();
   int number = 0;
   const auto duty = [&](bool is_due, const auto& work) {
     if (++number <= done_by_all) return;

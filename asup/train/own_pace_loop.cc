@@ -119,7 +119,7 @@ void OwnPaceLoop::train() {
     workers_.meet([&] { hold_meeting(); });
     if (held_ > before) tally_.begin(held_, run_.seconds());
     ++meeting_;
-  } while (run_.step() < run_.last_step() && !stopping_);
+  } while (run_.step() < run_.last_step() && !stopping_ && !run_.switches());
 }
 
 // Nobody leaves before all are done.

@@ -42,7 +42,8 @@ std::string describe_work(const RunFacts& facts) {
     text += fmt::format(" · {}, {} at pace {} over {}", facts.sync,
                         counted(facts.servers, "server"), facts.pace, facts.links);
   else if (facts.workers > 1)
-    text += fmt::format(" · {} over {}", facts.sync, facts.links);
+    text += fmt::format(" · {}{} over {}", facts.sync,
+                        facts.then.empty() ? "" : ", then " + facts.then, facts.links);
   return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
 }
 

@@ -6,7 +6,9 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/log.h"
 #include "asup/sync/agreement.h"
+#include "asup/train/change_way.h"
 #include "asup/train/evaluate.h"
 #include "asup/train/metrics_file.h"
 #include "asup/train/report.h"
@@ -30,12 +32,12 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
       first_rank_(rank_ == 0),
       folder_(config.out),
       setup_(set_up(job, config)),
-      last_step_(config.stop_at > 0 ? std::min(config.stop_at, setup_.length.steps)
-                                    : setup_.length.steps) {
+      switch_step_(train::switch_step(config, setup_.length)) {
   if (first_rank_) observers_.push_back(&display);
   if (!setup_.resumed) return;
   step_ = setup_.resumed->step;
   totals_ = setup_.resumed->totals;
+  stall_ = setup_.resumed->stall;
   samples_by_worker_ = setup_.resumed->samples_by_worker;
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
   checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
@@ -67,13 +69,39 @@ std::int64_t Run::epoch() const {
   return (step_ + setup_.length.steps_per_epoch - 1) / setup_.length.steps_per_epoch;
 }
 
+std::int64_t Run::last_step_of(const TrainConfig& config) const {
+  const std::int64_t steps = setup_.length.steps;
+  return config.stop_at > 0 ? std::min(config.stop_at, steps) : steps;
+}
+
+bool Run::switches() const {
+  if (!has_phases(config_) || setup_.phase != Phase::first || step_ >= last_step_of(config_))
+    return false;
+  return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
+}
+
+void Run::change_way(Job& job) {
+  if (control().size() < config_.workers)
+    throw JobFailed(fmt::format(
+        "{} of {} workers are left, and the run cannot change to sync = {} without the others: "
+        "resume from the last checkpoint",
+        control().size(), config_.workers, config_.then));
+  totals_.bytes_sent += sum_over_ranks(setup_.replica->stats().bytes_moved);
+  train::change_way(setup_, job, config_, step_);
+  if (first_rank_) log().info("after step {}, workers stay in step by {}", step_, config().sync);
+}
+
 bool Run::due(const Every& every) const {
   if (every.kind == Every::Kind::epoch) return ends_epoch();
   return every.kind == Every::Kind::steps && step_ % every.steps == 0;
 }
 
-void Run::log(const StepRecord& record) {
+void Run::log(StepRecord record) {
   last_loss_ = record.loss;
+  if (has_phases(config_)) {
+    record.sync = config().sync;
+    stall_.add(record.step, setup_.length.steps, record.loss, record.samples);
+  }
   tell(&Observer::logged, record);
 }
 
@@ -112,6 +140,8 @@ CheckpointInfo Run::checkpoint_info() {
   info.config = config_;
   setup_.choices.learned = setup_.replica->learned();
   info.choices = setup_.choices;
+  info.switched_after = setup_.switched_after;
+  info.stall = stall_;
   info.totals = totals_;
   info.totals.seconds = seconds();
   info.samples_by_worker = samples_by_worker_;
@@ -151,10 +181,12 @@ bool Run::wants_last_test() const {
 }
 
 bool Run::wants_last_checkpoint() const {
-  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_;
+  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_ &&
+         !switches();
 }
 
 TrainEnd Run::conclude() {
+  if (switches()) return {};
   if (wants_last_test()) test();
   if (wants_last_checkpoint()) save();
   TrainEnd result{summarise(), step_ < setup_.length.steps};
@@ -186,6 +218,7 @@ Summary Run::summarise() {
   summary.weights_sha256 = weights_sha256(*setup_.model);
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = setup_.replica->stats().consensus_distance;
+  summary.switched_after = setup_.switched_after;
   summary.parts = setup_.choices.parts;
   if (setup_.server && first_rank_) {
     summary.server = setup_.server->report();

@@ -135,8 +135,11 @@ RunFacts facts_of(const Setup& setup, Job& job, const TrainConfig& config) {
   facts.data = config.data;
   facts.optimizer = config.optimizer;
   facts.sync = config.sync;
+  if (has_phases(config)) facts.then = config.then;
   facts.servers = job.servers();
-  if (setup.server) facts.pace = config.pace;
+  for (const Phase phase : {Phase::first, Phase::second})
+    if (const Strategy way = strategy_of(of_phase(config, phase)); way.needs_servers())
+      facts.pace = way.pace;
   facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
   facts.convolution_path = setup.choices.convolution_path;
   facts.workers = config.workers;
@@ -163,7 +166,8 @@ void set_threads(Setup& setup, const Job& job, const TrainConfig& config) {
 void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
   std::optional<collective::Rates> rates;
-  if (!setup.resumed) {
+  // With servers, there was nothing to choose.
+  if (!setup.resumed || Strategy{.sync = setup.resumed->way()}.needs_servers()) {
     rates = find_rates(job, *setup.control, strategy);
   } else if (!setup.resumed->choices.rates.empty()) {
     rates = collective::tuning::rates_from(setup.resumed->choices.rates);
@@ -189,42 +193,60 @@ std::string servers_resume_from(Communicator& control, const TrainConfig& config
   return broadcast_text(control, path);
 }
 
-void make_replica_of_servers(Setup& setup, Job& job, const TrainConfig& config,
-                             const CheckpointFile& file) {
-  ServerReplicaOptions options = server_options(strategy_of(config));
-  options.work =
-      work_of(config, setup.length, *setup.batches, setup.resumed ? setup.resumed->step : 0);
-  if (setup.resumed) {
-    options.resume = servers_resume_from(*setup.control, config, *setup.resumed);
-    restore_parameters(*setup.control, file, *setup.model);
+void make_replica_of_servers(Setup& setup, Job& job, std::int64_t step,
+                             const CheckpointFile* file) {
+  ServerReplicaOptions options = server_options(strategy_of(setup.config));
+  options.work = work_of(setup.config, setup.length, *setup.batches, step);
+  if (file) {
+    options.resume = servers_resume_from(*setup.control, setup.config, *setup.resumed);
+    restore_parameters(*setup.control, *file, *setup.model);
   }
   auto replica = make_server_replica(job, *setup.control, *setup.model, *setup.optimizer, options);
   setup.server = replica.get();
   setup.replica = std::move(replica);
 }
 
-void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
-                        const CheckpointFile& file) {
+void make_trained_parts(Setup& setup, Job& job) {
+  const TrainConfig& config = setup.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
   setup.model = make_model(config, *setup.train);
   setup.optimizer = make_optimizer(config, *setup.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
-  const Strategy strategy = strategy_of(config);
-  check_roles(job, strategy);
-  if (strategy.needs_servers()) return make_replica_of_servers(setup, job, config, file);
-  make_gradients(setup, job, config);
   // What another way of staying in step has learned is of no use to this one.
-  if (setup.resumed && setup.resumed->config.sync == config.sync)
+  if (setup.resumed && setup.resumed->way() == config.sync)
     setup.choices.learned = setup.resumed->choices.learned;
   if (setup.resumed && config.balance) setup.choices.parts = setup.resumed->choices.parts;
-  setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
-                               setup.choices.learned,
-                               {setup.length.steps, setup.resumed ? setup.resumed->step : 0});
+}
+
+// Whether a run that is resumed has changed its way.
+void find_phase(Setup& setup, const TrainConfig& config) {
+  const auto at = switch_step(config, setup.length);
+  if (!setup.resumed || !has_phases(config)) return;
+  const CheckpointInfo& info = *setup.resumed;
+  const bool as_before = info.config.sync == config.sync && info.config.then == config.then;
+  const bool had_switched = as_before && info.switched_after;
+  const bool stalled = had_switched || (as_before && info.stall.stalled());
+  if (at ? info.step < *at : !stalled) return;
+  setup.phase = Phase::second;
+  setup.switched_after = had_switched ? *info.switched_after : at.value_or(info.step);
+}
+
+void check_roles_of_phases(const Job& job, const TrainConfig& config) {
+  for (const Phase phase : {Phase::first, Phase::second})
+    check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
 }
 
 }  // namespace
+
+void make_replica_of_phase(Setup& setup, Job& job, std::int64_t step, const CheckpointFile* file) {
+  const Strategy strategy = strategy_of(setup.config);
+  if (strategy.needs_servers()) return make_replica_of_servers(setup, job, step, file);
+  if (!setup.gradients) make_gradients(setup, job, setup.config);
+  setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
+                               setup.choices.learned, {setup.length.steps, step});
+}
 
 Trained trained_of(const Setup& setup, int rank) {
   return {*setup.model,
@@ -235,19 +257,25 @@ Trained trained_of(const Setup& setup, int rank) {
           setup.replica->state()};
 }
 
-Setup set_up(Job& job, const TrainConfig& config) {
+Setup set_up(Job& job, const TrainConfig& whole) {
   Setup setup;
-  setup.train = open_data(config, data::Split::train);
-  setup.test = open_data(config, data::Split::test);
-  setup.control = make_communicator(job, strategy_of(config));
-  setup.batches = make_batches(config, *setup.train, job.rank());
-  setup.length = run_length(config, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
+  setup.train = open_data(whole, data::Split::train);
+  setup.test = open_data(whole, data::Split::test);
+  setup.control = make_communicator(job, strategy_of(of_phase(whole, Phase::first)));
+  check_roles_of_phases(job, whole);
+  setup.batches = make_batches(whole, *setup.train, job.rank());
+  setup.length = run_length(whole, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
 
-  check_same_settings(*setup.control, config);
-  const Resumed resumed = read_checkpoint(*setup.control, config, setup.length.steps);
+  check_same_settings(*setup.control, whole);
+  const Resumed resumed = read_checkpoint(*setup.control, whole, setup.length.steps);
   setup.resumed = resumed.info;
+  find_phase(setup, whole);
+  setup.config = of_phase(whole, setup.phase, setup.length);
+  const TrainConfig& config = setup.config;
   set_threads(setup, job, config);
-  make_trained_parts(setup, job, config, resumed.file);
+  make_trained_parts(setup, job);
+  make_replica_of_phase(setup, job, setup.resumed ? setup.resumed->step : 0,
+                        setup.resumed ? &resumed.file : nullptr);
 
   const auto shape = fmt::format("{}", fmt::join(setup.train->input_shape(), "x"));
   const PathChoice path = choose_path(
@@ -258,7 +286,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
   if (setup.resumed) {
     restore_checkpoint(*setup.control, resumed.file, trained_of(setup, job.rank()));
   }
-  setup.facts = facts_of(setup, job, config);
+  setup.facts = facts_of(setup, job, whole);
   setup.facts.conv_note = path.note;
   return setup;
 }

@@ -33,6 +33,7 @@ class StepLoop {
   void rebalance();
   void take_in(const StepRecord& record);
   void after_step();
+  bool is_over() const;
   bool at_fence() const;
   bool tally_due() const;
   void settle();
@@ -72,10 +73,14 @@ StepLoop::StepLoop(Run& run, const std::function<bool()>& stop_asked)
 }
 
 void StepLoop::train() {
-  while (run_.step() < run_.last_step() && !stopping_) run_epoch();
+  while (!is_over()) run_epoch();
   settle();  // somebody may have asked to stop between two fences
   collect();
   flush_log();
+}
+
+bool StepLoop::is_over() const {
+  return run_.step() >= run_.last_step() || stopping_ || run_.switches();
 }
 
 // An epoch, or what is left of it, as long as parts stay what they are: batches are assembled
@@ -88,7 +93,7 @@ void StepLoop::run_epoch() {
                          static_cast<std::uint64_t>(run_.step() / per_epoch),
                          static_cast<std::size_t>(run_.step() % per_epoch), kAhead, parts);
   bool is_first = true;
-  while (run_.step() < run_.last_step() && !stopping_ && parts == this->parts()) {
+  while (!is_over() && parts == this->parts()) {
     const auto start = Clock::now();
     const double waited = setup_.replica->stats().wait_seconds;
     const auto batch = ahead.next();

@@ -8,6 +8,15 @@
 #include "asup/train/strategy.h"
 
 namespace asup::train {
+namespace {
+
+TrainEnd train_phase(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  if (run.setup().server) return train_by_leases(run, job, stop_asked);
+  if (strategy_of(run.config()).has_own_pace()) return train_at_own_pace(run, job, stop_asked);
+  return train_in_step(run, stop_asked);
+}
+
+}  // namespace
 
 TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
                const std::function<bool()>& stop_asked) {
@@ -15,10 +24,11 @@ TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
         config.workers, job.size());
   Run run(job, config, display);
   run.begin();
-  const TrainEnd end = run.setup().server ? train_by_leases(run, job, stop_asked)
-                       : strategy_of(config).has_own_pace()
-                           ? train_at_own_pace(run, job, stop_asked)
-                           : train_in_step(run, stop_asked);
+  TrainEnd end = train_phase(run, job, stop_asked);
+  if (run.switches()) {
+    run.change_way(job);
+    end = train_phase(run, job, stop_asked);
+  }
   run.tell(&Observer::ended, end.summary);
   return end;
 }
