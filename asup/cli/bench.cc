@@ -110,6 +110,8 @@ Benchmark add_stragglers(CLI::App& bench) {
   stragglers->add_option("--model", options->model, "Model (default: cnn)");
   stragglers->add_option("--data", options->data, "Data (default: fashion-mnist)");
   stragglers->add_option("--lr", options->lr, "Learning rate (default: 0.05)");
+  stragglers->add_option("--schedule", options->schedule,
+                         "Its course: constant (default), cosine, step or power");
   stragglers->add_option("--out", options->folder, "Folder of the runs (default: runs/stragglers)");
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
   stragglers->add_flag("--quick", options->quick, "One seed, for a first look");

@@ -115,10 +115,11 @@ Result train(const StragglersBench& bench, const std::string& program, const Sce
   const int every = std::max(1, bench.steps / kTests);
   const std::string command = fmt::format(
       "ASUP_HANDICAP='sample_ms={} {}' '{}' train --model {} --data {} --workers {} --batch {} "
-      "--steps {} --lr {} --momentum 0.9 --seed {} --threads 1 --eval-every {} --out '{}' {} > "
+      "--steps {} --lr {} --schedule {} --momentum 0.9 --seed {} --threads 1 --eval-every {} --out "
+      "'{}' {} > "
       "'{}.log' 2>&1",
       bench.sample_ms, scene.handicap, program, bench.model, bench.data, bench.workers, bench.batch,
-      bench.steps, bench.lr, seed, every, folder, way.flags, folder);
+      bench.steps, bench.lr, bench.schedule, seed, every, folder, way.flags, folder);
   std::filesystem::create_directories(bench.folder);
   const int status = std::system(command.c_str());
   const bool diverged =

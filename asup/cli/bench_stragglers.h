@@ -19,6 +19,7 @@ struct StragglersBench {
   std::string model = "cnn";
   std::string data = "fashion-mnist";
   double lr = 0.05;
+  std::string schedule = "constant";  // of the learning rate
   std::string folder = "runs/stragglers";
   std::string json;  // file for the rows; empty: none
   bool quick = false;

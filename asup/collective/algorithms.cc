@@ -5,6 +5,7 @@
 #include "asup/collective/chain.h"
 #include "asup/collective/direct.h"
 #include "asup/collective/dissemination.h"
+#include "asup/collective/exchange.h"
 #include "asup/collective/halving_doubling.h"
 #include "asup/collective/hierarchical.h"
 #include "asup/collective/linear.h"
@@ -34,6 +35,9 @@ const std::vector<Algorithm>& algorithms() {
        "log2 n rounds of the whole, the fewest there are; two more where n is no power of two; "
        "small counts",
        false, recursive_doubling_all_reduce},
+      {"exchange", Collective::all_reduce,
+       "1 round; the whole to each other rank; few ranks and small counts",
+       false, exchange_all_reduce},
       {"halving_doubling", Collective::all_reduce,
        "2 log2 n rounds; 2(n-1)/n of the elements; two more of the whole where n is no power of "
        "two",

@@ -15,6 +15,9 @@ inline Step recv_reduce(int peer, Range src, Range dst, bool finish) {
   return {Step::Op::recv_reduce, peer, src, dst, finish};
 }
 inline Step copy(Range src, Range dst) { return {Step::Op::copy, -1, src, dst, false}; }
+inline Step reduce_parts(Range src, Range own, Range dst) {
+  return {Step::Op::reduce_parts, -1, src, dst, true, own};
+}
 inline Step peer_reduce(Range src, Range own, Range dst) {
   return {Step::Op::peer_reduce, -1, src, dst, true, own};
 }

@@ -261,7 +261,7 @@ class Simulation {
   // A copy moves two bytes through memory for each of its own, adding n up n + 1.
   Picoseconds duration_of(const Step& step) const {
     const std::size_t bytes = step.dst.size() * element_;
-    if (step.op != Step::Op::peer_reduce) return times(copy_, bytes);
+    if (!step.sums_all()) return times(copy_, bytes);
     return times(reduce_, bytes * (plans_.size() + 1) / 3);
   }
 

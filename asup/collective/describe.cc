@@ -35,6 +35,9 @@ std::string words(const Step& step) {
       return fmt::format("recv_reduce {} = {} (+) from {}", dst, src, step.peer);
     case Step::Op::copy:
       return fmt::format("copy {} = {}", dst, src);
+    case Step::Op::reduce_parts:
+      return fmt::format("reduce_parts {} = {} (+) the others' parts in {}", dst,
+                         describe(step.own), src);
     case Step::Op::peer_reduce:
       return step.own == step.src ? fmt::format("peer_reduce {} = (+) every rank's {}", dst, src)
                                   : fmt::format("peer_reduce {} = {} (+) every other rank's {}",

@@ -19,8 +19,7 @@ constexpr std::size_t kLongBytes = 16 * 1024;  // sleepers need not wait for les
 // A reduction that is written on from where it lands: one pass over memory does both.
 bool reduces_and_spreads(const Round& round) {
   const Step& first = round.front();
-  return first.op == Step::Op::peer_reduce &&
-         std::all_of(round.begin() + 1, round.end(), [&](const Step& step) {
+  return first.sums_all() && std::all_of(round.begin() + 1, round.end(), [&](const Step& step) {
            return (step.op == Step::Op::copy || step.op == Step::Op::peer_write) &&
                   step.src == first.dst;
          });
@@ -302,6 +301,7 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
       kernels::copy(peer_at(step.peer, step.dst, begin), at(step.src, begin), bytes);
       bytes_moved_ += bytes;
       break;
+    case Step::Op::reduce_parts:
     case Step::Op::peer_reduce:
       reduce_and_spread({&step, 1}, begin, count);
       break;
@@ -315,11 +315,15 @@ void Execution::reduce_and_spread(std::span<const Step> steps, std::size_t begin
                                   std::size_t count) {
   const Step& reduction = steps.front();
   Pointers<const void*> sources(peers_.size());
-  for (int rank = 0; rank < group_.size(); ++rank)
+  std::size_t far = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const auto [owner, range] = operand(reduction, group_.rank, rank);
+    const bool of_peer = owner != group_.rank;
     sources[static_cast<std::size_t>(rank)] =
-        rank == group_.rank ? at(reduction.own, begin) : peer_at(rank, reduction.src, begin);
+        of_peer ? peer_at(owner, range, begin) : at(range, begin);
+    if (of_peer) ++far;
+  }
   Pointers<void*> places(steps.size());
-  std::size_t far = peers_.size() - 1;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool to_peer = steps[i].op == Step::Op::peer_write;
     places[i] = to_peer ? peer_at(steps[i].peer, steps[i].dst, begin) : at(steps[i].dst, begin);

@@ -47,6 +47,8 @@ std::string_view name_of(Step::Op op) {
       return "recv_reduce";
     case Step::Op::copy:
       return "copy";
+    case Step::Op::reduce_parts:
+      return "reduce_parts";
     case Step::Op::peer_reduce:
       return "peer_reduce";
     case Step::Op::peer_write:
@@ -55,6 +57,14 @@ std::string_view name_of(Step::Op op) {
       return "peer_read";
   }
   return "?";
+}
+
+Operand operand(const Step& step, int rank, int of) {
+  if (of == rank) return {rank, step.own};
+  if (step.op == Step::Op::peer_reduce) return {of, step.src};
+  const std::size_t size = step.own.size();
+  const std::size_t begin = step.src.begin + static_cast<std::size_t>(of - (of > rank)) * size;
+  return {rank, {step.src.area, begin, begin + size}};
 }
 
 Cut cut(std::size_t count, int parts, int index, std::size_t grain) {

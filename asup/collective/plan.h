@@ -7,8 +7,8 @@
 // A plan has lanes, which touch disjoint ranges and advance independently, so that one lane's bytes
 // travel while another's are reduced. A lane has rounds, strictly one after the other. A round
 // holds either messages (send, recv, recv_reduce: all in flight at once) or memory steps (copy,
-// peer_reduce, peer_write, peer_read: in the listed order, element by element, so that the executor
-// may run tile after tile through all of them while a tile is in the cache).
+// reduce_parts, peer_reduce, peer_write, peer_read: in the listed order, element by element, so
+// that the executor may run tile after tile through all of them while a tile is in the cache).
 //
 // A message of no elements is a signal and is really sent: whether two ranks meet does not depend
 // on the count, so that calls which disagree about it are found out. A plan may have no lanes at
@@ -70,26 +70,38 @@ inline Range stage(std::size_t begin, std::size_t end) { return {Area::stage, be
 
 struct Step {
   enum class Op : std::uint8_t {
-    send,         // src leaves for peer; an empty range is a signal
-    recv,         // dst = what peer sent
-    recv_reduce,  // dst = src (+) what peer sent
-    copy,         // dst = src
-    peer_reduce,  // dst = (+) over all ranks, in rank order, of the others' src and of own
-    peer_write,   // peer's dst = own src; writes peer's memory
-    peer_read     // dst = peer's src; reads peer's memory
+    send,          // src leaves for peer; an empty range is a signal
+    recv,          // dst = what peer sent
+    recv_reduce,   // dst = src (+) what peer sent
+    copy,          // dst = src
+    reduce_parts,  // dst = (+) over all ranks, in rank order, of own and of the others' parts,
+                   // which lie in src, one after the other
+    peer_reduce,   // dst = (+) over all ranks, in rank order, of the others' src and of own
+    peer_write,    // peer's dst = own src; writes peer's memory
+    peer_read      // dst = peer's src; reads peer's memory
   };
   Op op;
   int peer = -1;
   Range src;
   Range dst;
   bool finish = false;  // dst now holds every contribution: an average divides here
-  Range own = {};       // this rank's operand of a peer_reduce
+  Range own = {};       // this rank's operand of a reduce_parts or a peer_reduce
 
   bool is_message() const { return op <= Op::recv_reduce; }
+  // Adds up an operand of each rank at once.
+  bool sums_all() const { return op == Op::reduce_parts || op == Op::peer_reduce; }
   bool operator==(const Step&) const = default;
 };
 
 std::string_view name_of(Step::Op op);
+
+// One operand of a step that sums all up, and whose memory it lies in.
+struct Operand {
+  int owner;
+  Range range;
+};
+// That of rank `of`, where `rank` does the step.
+Operand operand(const Step& step, int rank, int of);
 
 using Round = std::vector<Step>;
 using Lane = std::vector<Round>;

@@ -66,8 +66,9 @@ class OwnPaceLoop {
 
   std::int64_t shown_ = 0;  // steps
   double shown_at_ = 0;
-  std::int64_t logged_ = 0;  // steps
-  std::int64_t held_ = 0;    // the last fence, in steps
+  std::int64_t logged_ = 0;       // steps
+  std::int64_t held_ = 0;         // the last fence, in steps
+  std::int64_t held_by_all_ = 0;  // the same, of who has held fewest
 };
 
 OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_asked)
@@ -207,7 +208,7 @@ void OwnPaceLoop::hold_meeting() {
   if (held_ == run_.step()) tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
   tell_all();
   const std::int64_t step = step_reached();
-  if (step > held_) hold_fence(step);
+  if (step > held_by_all_) hold_fence(step);
 }
 
 // The largest of what each says: of counts, each worker knows its own best, and those of the lost
@@ -218,9 +219,11 @@ void OwnPaceLoop::tell_all() {
   for (std::size_t i = 0; i < counts_.size(); ++i)
     figures[i] =
         std::max(figures[i], static_cast<std::int64_t>(heard.samples(static_cast<int>(i))));
-  figures.insert(figures.end(),
-                 {stop_asked_() ? 1 : 0, diverged_ ? 1 : 0, clock_.shortest_step().count()});
+  figures.insert(figures.end(), {stop_asked_() ? 1 : 0, diverged_ ? 1 : 0,
+                                 clock_.shortest_step().count(), -held_});
   run_.control().all_reduce(buffer_of(std::span(figures)), ReduceOp::max).or_throw();
+  held_by_all_ = -figures.back();
+  figures.pop_back();
   clock_.require_longer_than(std::chrono::nanoseconds(figures.back()));
   figures.pop_back();
   check(figures.back() == 0,
@@ -251,19 +254,23 @@ std::int64_t OwnPaceLoop::step_reached() const {
   return std::clamp(samples_.steps_for(total()), step, *next - 1);
 }
 
+// Where somebody is lost in it, all hold it again, though some may have ended it: who is past the
+// barrier knows that all have.
 void OwnPaceLoop::hold_fence(std::int64_t step) {
   run_.set_step(step);
-  if (logged_ < step) log_rows();
+  log_rows();
   if (run_.ends_epoch() || step == run_.last_step()) setup_.replica->check_equal();
   if (run_.due(run_.config().eval_every)) run_.test();
   if (run_.due(run_.config().checkpoint_every)) run_.save();
   held_ = step;
+  run_.control().barrier().or_throw();
 }
 
 void OwnPaceLoop::log_rows() {
   const std::int64_t step = run_.step();
   std::vector<double> sums = tally_.sums(step);
   run_.control().all_reduce(buffer_of(std::span(sums))).or_throw();
+  if (logged_ >= step) return;  // before somebody was lost in this fence
   const std::vector<std::int64_t> last = tally_.last_steps(step);
   const std::vector<double> ends = tally_.ends(step, run_.seconds());
   const ReplicaStats stats = setup_.replica->stats();

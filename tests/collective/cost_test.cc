@@ -79,6 +79,10 @@ TEST(Cost, MemoryStepsTakeTheirBytes) {
   const std::vector<Plan> plans = {
       one_lane({{copy(in(0, 25), out(0, 25))}, {peer_reduce(in(0, 25), out(0, 25))}}), {}};
   EXPECT_EQ(price(spec, plans, round_rates(), kFloat), nanoseconds(300 + 600));
+  const Spec apart = spec_of(Collective::all_reduce, 2, 100);
+  const std::vector<Plan> parts = {
+      one_lane({{reduce_parts(scratch(0, 25), in(0, 25), out(0, 25))}}), {}};
+  EXPECT_EQ(price(apart, parts, round_rates(), kFloat), nanoseconds(600));
   // Tile by tile, the second copy finds what the first one wrote in the cache.
   const std::vector<Plan> tiled = {
       one_lane({{copy(in(0, 25), out(0, 25)), copy(out(0, 25), scratch(0, 25))}}), {}};

@@ -165,10 +165,14 @@ class Interpreter {
     const int from = step.op == Step::Op::peer_read ? step.peer : thread.rank;
     Number* dst = at(step.op == Step::Op::peer_write ? step.peer : thread.rank, step.dst);
     for (std::size_t i = tile.begin; i < tile.end; ++i) {
-      Number value = step.op == Step::Op::peer_reduce ? 0 : at(from, step.src)[i];
+      Number value = step.sums_all() ? at(from, step.own)[i] : at(from, step.src)[i];
       if (step.op == Step::Op::peer_reduce) {
         for (int r = 0; r < spec_.ranks; ++r)
-          value += at(r, r == thread.rank ? step.own : step.src)[i];
+          if (r != thread.rank) value += at(r, step.src)[i];
+      }
+      if (step.op == Step::Op::reduce_parts) {
+        const std::size_t part = step.own.size();
+        for (std::size_t p = i; p < step.src.size(); p += part) value += at(from, step.src)[p];
       }
       dst[i] = step.finish ? value * kFinish : value;
     }

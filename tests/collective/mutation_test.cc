@@ -63,9 +63,6 @@ struct Target {
   // The ranges that the step's operation uses, and that hold something.
   bool has_src() const { return step().op != Step::Op::recv && step().src.size() > 0; }
   bool has_dst() const { return step().op != Step::Op::send && step().dst.size() > 0; }
-  bool reduces() const {
-    return step().op == Step::Op::recv_reduce || step().op == Step::Op::peer_reduce;
-  }
 };
 
 Target draw_target(Plans& plans, const Spec& spec, Random& random) {

@@ -169,6 +169,9 @@ TEST(Describe, APlanReadsLikeOne) {
             "  needs scratch for 4 elements\n");
   EXPECT_EQ(describe(peer_reduce(in(0, 2), out(0, 2))),
             "peer_reduce output[0, 2) = (+) every rank's input[0, 2), complete");
+  EXPECT_EQ(describe(reduce_parts(scratch(0, 4), in(0, 2), out(0, 2))),
+            "reduce_parts output[0, 2) = input[0, 2) (+) the others' parts in scratch[0, 4), "
+            "complete");
   EXPECT_EQ(describe(peer_write(3, out(0, 2), out(0, 2))),
             "peer_write output[0, 2) of 3 = output[0, 2)");
   EXPECT_EQ(describe(peer_read(3, in(0, 2), out(0, 2))),

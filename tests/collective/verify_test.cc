@@ -175,6 +175,27 @@ TEST(Verify, AnotherOrderOfAddingUp) {
   expect_flaw(spec, plans, {1, 0, 1, 1, out(0, 5), "added up in another order than on rank 0"});
 }
 
+// What each rank has got from the others lies in their order.
+TEST(Verify, PartsThatAreNotWhatTheyShouldBe) {
+  const Spec spec = {.ranks = 3, .count = 5};
+  const Range parts = scratch(0, 10);
+  Plans plans = plans_by(spec, "exchange");
+  std::swap(plans[1].lanes[0][0][2].dst, plans[1].lanes[0][0][3].dst);
+  expect_flaw(spec, plans, {1, 0, 1, 0, out(0, 5), "added up in another order than on rank 0"});
+  plans = plans_by(spec, "exchange");
+  plans[1].lanes[0][1][0] = reduce_parts(scratch(0, 5), in(0, 5), out(0, 5));
+  expect_flaw(spec, plans, {1, 0, 1, 0, in(0, 5), "the operands differ in length"});
+  plans[1].lanes[0][1][0] = reduce_parts(scratch(1, 11), in(0, 5), out(0, 5));
+  expect_flaw(spec, plans, {1, 0, 1, 0, scratch(1, 11), "rank 1 has 10 elements there"});
+  plans[1].lanes[0][1][0] = reduce_parts(parts, in(0, 5), scratch(0, 4));
+  expect_flaw(spec, plans, {1, 0, 1, 0, scratch(0, 4), "the two ranges differ in length"});
+  plans[1].lanes[0][1][0] = reduce_parts(parts, scratch(0, 5), out(0, 5));
+  expect_flaw(spec, plans,
+              {1, 0, 1, 0, out(0, 5), "adds the contribution of rank 0 a second time"});
+  plans[1].lanes[0][1][0] = reduce_parts(parts, in(0, 5), scratch(2, 7));
+  expect_flaw(spec, plans, {1, 0, 1, 0, scratch(2, 7), "of the same round"});
+}
+
 TEST(Verify, TheWrongSource) {
   const Spec spec = {.collective = Collective::broadcast, .ranks = 2, .count = 5};
   expect_flaw(spec, Plans(2),

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+
 #include "asup/base/error.h"
 #include "asup/sync/local_replica.h"
 #include "tests/sync/training.h"
@@ -227,11 +229,13 @@ TEST(DilocoReplica, GoesOnWithItsMomentum) {
 
 // One leaves while an exchange is under way beside the others' steps.
 TEST(DilocoReplica, ALostRankIsNamedWhenTheExchangeIsDue) {
-  train_ranks(3, LinkKind::tcp, [](Communicator& communicator) {
+  std::barrier all_made(3);  // what one of them finds out would end what others are in
+  train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
     Mlp model;
     auto optimizer = adamw(model);
     const auto replica =
         make_diloco_replica(communicator, model, optimizer, {.every = 4, .overlap = 2});
+    all_made.arrive_and_wait();
     const int rank = communicator.rank();
     train(*replica, optimizer, model, rank, 3, 0, rank == 1 ? 3 : 5);
     if (rank == 1) return;  // leaves the job

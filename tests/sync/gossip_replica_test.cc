@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <set>
 
 #include "asup/base/error.h"
@@ -175,12 +176,14 @@ TEST(DriftGauge, LooksAtAFewElementsOfALargeModel) {
 }
 
 TEST(GossipReplica, ALostNeighbourIsNamed) {
-  train_ranks(3, LinkKind::tcp, [](Communicator& communicator) {
+  std::barrier all_stepped(3);  // what one of them finds out would end a step that others are in
+  train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
     Mlp model;
     auto optimizer = sgd(model);
     const auto replica = make_gossip_replica(communicator, model, optimizer);
     optimizer.zero_grad();
     replica->step();
+    all_stepped.arrive_and_wait();
     if (communicator.rank() == 1) return;  // leaves the job
     try {
       replica->step();

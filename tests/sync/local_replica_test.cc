@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+
 #include "asup/base/error.h"
 #include "asup/sync/all_reduce_replica.h"
 #include "tests/sync/training.h"
@@ -285,12 +287,14 @@ TEST(LocalReplica, DoublesAndHalvesAreAveraged) {
 
 // A worker that loses the others in a merge still has the model that it stepped.
 TEST(LocalReplica, ALostRankFailsTheMergeAndLeavesTheModel) {
-  train_ranks(3, LinkKind::tcp, [](Communicator& communicator) {
+  std::barrier all_stepped(3);  // what one of them finds out would end a merge that others are in
+  train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
     Mlp model;
     auto optimizer = sgd(model);
     const auto replica = make_local_replica(communicator, model, optimizer, {.every = 2});
     const int rank = communicator.rank();
     train(*replica, optimizer, model, rank, 3, 0, 3);
+    all_stepped.arrive_and_wait();
     if (rank == 1) return;  // leaves the job
     Mlp expected;
     {

@@ -254,7 +254,8 @@ TEST_P(ReplicaConformance, ARankWithoutDataStillSteps) {
       if (trainee.rank == 0) loss_of(model, Mlp::batch(step)).backward();
       replica->step();
     }
-    if (way().equal_after_steps) replica->check_equal();
+    if (!way().equal_after_steps) replica->settle();  // models may not have met yet
+    replica->check_equal();
     EXPECT_GT(distance(snapshot(model), before), 1e-4);
   });
 }

@@ -101,7 +101,7 @@ class CheckpointTest : public ::testing::Test {
     info.ranks = ranks;
     info.config.workers = ranks;
     info.config.lr = 0.125;
-    info.choices = {"native", 3, "order 1 0", "the rates"};
+    info.choices = {"native", 3, "order 1 0", {7, 5}, "the rates"};
     info.totals.samples = 99;
     return info;
   }

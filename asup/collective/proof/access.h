@@ -22,7 +22,7 @@ inline bool reaches_peer(const Step& step) {
 }
 
 inline bool reduces(const Step& step) {
-  return step.op == Step::Op::recv_reduce || step.op == Step::Op::peer_reduce;
+  return step.op == Step::Op::recv_reduce || step.sums_all();
 }
 
 // Calls visit(Access) for each of a step's accesses that is not empty, reads first.
@@ -32,8 +32,11 @@ void for_each_access(const Spec& spec, int rank, const Step& step, Visit visit) 
   auto touch = [&](int owner, const Range& range, bool write) {
     if (range.size() > 0) visit(Access{owner, resolve(spec, owner, range), write});
   };
-  if (step.op == Op::peer_reduce) {
-    for (int r = 0; r < spec.ranks; ++r) touch(r, r == rank ? step.own : step.src, false);
+  if (step.sums_all()) {
+    for (int r = 0; r < spec.ranks; ++r) {
+      const auto [owner, range] = operand(step, rank, r);
+      touch(owner, range, false);
+    }
   } else if (step.op != Op::recv) {
     touch(step.op == Op::peer_read ? step.peer : rank, step.src, false);
   }

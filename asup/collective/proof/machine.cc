@@ -53,13 +53,14 @@ void Machine::work(const Site& site, const Round& round) {
 }
 
 void Machine::work_step(const Site& site, const Step& step) {
-  const bool all = step.op == Step::Op::peer_reduce;
-  const int first = all ? 0 : step.op == Step::Op::peer_read ? step.peer : site.rank;
-  const auto operand = [&](int r) { return all && r == site.rank ? step.own : step.src; };
-  memory_.load(site, first, operand(first), values_);
-  for (int r = 1; all && r < spec_.ranks; ++r) {
-    memory_.load(site, r, operand(r), operand_);
-    add(site, step, &Terms::extend);
+  if (!step.sums_all()) {
+    const int from = step.op == Step::Op::peer_read ? step.peer : site.rank;
+    memory_.load(site, from, step.src, values_);
+  }
+  for (int r = 0; step.sums_all() && r < spec_.ranks; ++r) {
+    const auto [owner, range] = operand(step, site.rank, r);
+    memory_.load(site, owner, range, r == 0 ? values_ : operand_);
+    if (r > 0) add(site, step, &Terms::extend);
   }
   store(site, step.op == Step::Op::peer_write ? step.peer : site.rank, step);
 }

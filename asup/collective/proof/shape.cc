@@ -34,7 +34,7 @@ class Shape {
 
  private:
   void check_peer(const Site& site, const Step& step, const Range& named) const {
-    if (step.op == Op::copy || step.op == Op::peer_reduce) return;
+    if (step.op == Op::copy || step.sums_all()) return;
     if (step.peer < 0 || step.peer >= spec_.ranks || step.peer == site.rank) {
       refute(site, named, "{}: the peer must be another rank of 0 to {}", describe(step),
              spec_.ranks - 1);
@@ -50,7 +50,7 @@ class Shape {
     if (step.dst.area == Area::input && !spec_.aliased(owner)) {
       refute(site, step.dst, "{}: writes an input", describe(step));
     }
-    if (step.op != Op::recv && step.src.size() != step.dst.size()) {
+    if (step.op != Op::recv && (step.sums_all() ? step.own : step.src).size() != step.dst.size()) {
       refute(site, step.dst, "{}: the two ranges differ in length", describe(step));
     }
   }
@@ -58,13 +58,16 @@ class Shape {
   void check_source(const Site& site, const Step& step) const {
     if (step.op == Op::peer_reduce) {
       for (int owner = 0; owner < spec_.ranks; ++owner) {
-        check_inside(site, step, owner == site.rank ? step.own : step.src, owner);
-      }
-      if (step.own.size() != step.src.size()) {
-        refute(site, step.own, "{}: the operands differ in length", describe(step));
+        if (owner != site.rank) check_inside(site, step, step.src, owner);
       }
     } else {
       check_inside(site, step, step.src, step.op == Op::peer_read ? step.peer : site.rank);
+    }
+    if (!step.sums_all()) return;
+    check_inside(site, step, step.own, site.rank);
+    const std::size_t parts = step.op == Op::peer_reduce ? 1 : spec_.ranks - 1;
+    if (step.src.size() != parts * step.own.size()) {
+      refute(site, step.own, "{}: the operands differ in length", describe(step));
     }
   }
 
