@@ -8,9 +8,9 @@ namespace asup::train {
 
 // Takes the replica down and makes that of the second phase of `config`, on the same model and
 // optimizer, after `step` steps. Models are one on all ranks. Statistics stay each rank's own; so
-// does the optimizer's state, where both ways let it be, or else it becomes the average. To and
-// from servers it begins anew, which rank 0 says. What the replica itself knew (an outer momentum,
-// an order of gradients) is not carried over.
+// does the optimizer's state, where both ways let it be, or else it becomes the average. It goes to
+// servers and comes from them through files in the run's folder (carry_state.h). What the replica
+// itself knew (an outer momentum, an order of gradients) is not carried over.
 //
 // Collective. needs: settle() since the last step. Throws JobFailed where models differ between
 // ranks.

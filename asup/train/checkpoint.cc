@@ -5,7 +5,6 @@
 #include "asup/base/error.h"
 #include "asup/sync/agreement.h"
 #include "asup/sync/optimizer_state.h"
-#include "asup/train/phases.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/settings.h"
 #include "asup/train/strings_exchange.h"

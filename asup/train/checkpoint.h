@@ -15,6 +15,7 @@
 #include "asup/train/checkpoint_file.h"
 #include "asup/train/choices.h"
 #include "asup/train/config.h"
+#include "asup/train/phases.h"
 #include "asup/train/stall.h"
 
 namespace asup::train {
@@ -40,8 +41,10 @@ struct CheckpointInfo {
   std::optional<std::int64_t> switched_after{};
   Stall stall{};
 
-  // The way that the run was on.
-  const std::string& way() const { return switched_after ? config.then : config.sync; }
+  // As it counted when it was saved.
+  TrainConfig config_of_phase() const {
+    return of_phase(config, switched_after ? Phase::second : Phase::first);
+  }
 };
 
 // What is trained, as this rank has it.

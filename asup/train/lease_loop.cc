@@ -201,7 +201,8 @@ void LeaseLoop::hold_fence() {
   duty(is_new_ && (run_.ends_epoch() || is_last), [&] { server_.check_equal(); });
   duty((is_new_ && run_.due(run_.config().eval_every)) || (is_last && wants_test_),
        [&] { run_.test(); });
-  duty((is_new_ && run_.due(run_.config().checkpoint_every)) || (is_last && wants_checkpoint_),
+  duty((is_new_ && run_.due(run_.config().checkpoint_every)) ||
+           (is_last && wants_checkpoint_ && !run_.switches()),
        [&] { run_.save(); });
   duty(is_last, [&] { end_ = run_.conclude(); });
 }

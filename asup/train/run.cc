@@ -13,6 +13,7 @@
 #include "asup/train/metrics_file.h"
 #include "asup/train/report.h"
 #include "asup/train/settings.h"
+#include "asup/train/strategy.h"
 #include "asup/train/tensor_pack.h"
 
 namespace asup::train {
@@ -39,6 +40,7 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
   totals_ = setup_.resumed->totals;
   stall_ = setup_.resumed->stall;
   samples_by_worker_ = setup_.resumed->samples_by_worker;
+  forget_own_counts();
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
   checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
   checkpoint_step_ = step_;
@@ -80,15 +82,32 @@ bool Run::switches() const {
   return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
 }
 
+// Another way begins with all workers. Nothing of what those who are left have done is lost.
+void Run::require_all_workers() {
+  if (control().size() == config_.workers) return;
+  if (wants_last_checkpoint()) save();
+  const std::string why = fmt::format(
+      "{} of {} workers are left after step {}, and the run cannot change to sync = {} without the "
+      "others: {}",
+      control().size(), config_.workers, step_, config_.then,
+      checkpoint_.empty() ? "start it again"
+                          : fmt::format("go on with asup train --resume {}", folder_.path()));
+  if (first_rank_) asup::log().warn(why);  // the last line is of the lost
+  throw JobFailed(why);
+}
+
 void Run::change_way(Job& job) {
-  if (control().size() < config_.workers)
-    throw JobFailed(fmt::format(
-        "{} of {} workers are left, and the run cannot change to sync = {} without the others: "
-        "resume from the last checkpoint",
-        control().size(), config_.workers, config_.then));
+  require_all_workers();
   totals_.bytes_sent += sum_over_ranks(setup_.replica->stats().bytes_moved);
   train::change_way(setup_, job, config_, step_);
-  if (first_rank_) log().info("after step {}, workers stay in step by {}", step_, config().sync);
+  forget_own_counts();
+  if (first_rank_)
+    asup::log().info("after step {}, workers stay in step by {}", step_, config().sync);
+}
+
+// In step, they would become wrong.
+void Run::forget_own_counts() {
+  if (!strategy_of(config()).has_own_pace()) samples_by_worker_.clear();
 }
 
 bool Run::due(const Every& every) const {
@@ -181,8 +200,7 @@ bool Run::wants_last_test() const {
 }
 
 bool Run::wants_last_checkpoint() const {
-  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_ &&
-         !switches();
+  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_;
 }
 
 TrainEnd Run::conclude() {

@@ -68,6 +68,8 @@ class Run {
 
  private:
   void save_servers(const std::string& path);
+  void forget_own_counts();
+  void require_all_workers();
   Summary summarise();
   std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);

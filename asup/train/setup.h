@@ -44,9 +44,10 @@ struct Setup {
 Trained trained_of(const Setup& setup, int rank);
 
 // What of a setup comes anew with each phase, after `step` steps: the replica, and the gradients'
-// communicator where it wants one and there is none. `file`: that is resumed from, or null.
+// communicator where it wants one and there is none. `saved`: see ServerReplicaOptions::resume.
 // Collective.
-void make_replica_of_phase(Setup& setup, Job& job, std::int64_t step, const CheckpointFile* file);
+void make_replica_of_phase(Setup& setup, Job& job, std::int64_t step,
+                           const std::string& saved = "");
 
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.
