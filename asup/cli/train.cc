@@ -21,6 +21,7 @@
 #include "asup/net/job.h"
 #include "asup/train/check.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/phases.h"
 #include "asup/train/progress.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/stop.h"
@@ -154,7 +155,11 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   options.ranks = static_cast<int>(config.workers);
   options.servers = static_cast<int>(config.servers);
   options.server_program = options.program;
-  const bool by_itself = config.on_loss == "auto" && train::strategy_of(config).survives_loss();
+  const auto survives_loss = [&](train::Phase phase) {
+    return train::strategy_of(train::of_phase(config, phase)).survives_loss();
+  };
+  const bool by_itself = config.on_loss == "auto" && survives_loss(train::Phase::first) &&
+                         survives_loss(train::Phase::second);
   if (by_itself || config.on_loss == "continue") options.on_loss = launch::OnLoss::go_on;
   if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
   options.interface = config.interface;
@@ -196,10 +201,6 @@ void check_folder(const TrainConfig& config) {
   if (!in_place) RunFolder(config.out).check_can_create();
 }
 
-bool needs_servers(const TrainConfig& config) {
-  return Strategy{.sync = config.sync}.needs_servers();
-}
-
 // The launcher counts, and what was said must agree with it.
 void settle_roles(TrainConfig& config, const ConfigDraft& draft, const net::JoinOptions& identity) {
   const net::Roles roles = identity.roles();
@@ -223,11 +224,13 @@ int run_train(const TrainFlags& flags) {
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job
   if (inside) settle_roles(config, draft, identity);
-  require(!needs_servers(config) || config.servers > 0 || !(inside || draft.given("servers")),
-          "sync = {} keeps the parameters on servers, and there are none: {}", config.sync,
-          inside ? "start the job with asup run --servers N, or under other launchers with "
-                   "ASUP_SERVERS=N, which makes servers of the last N processes"
-                 : "leave servers out for one, or say how many");
+  require(
+      !train::needs_servers(config) || config.servers > 0 || !(inside || draft.given("servers")),
+      "sync = {} keeps the parameters on servers, and there are none: {}",
+      Strategy{.sync = config.sync}.needs_servers() ? config.sync : config.then,
+      inside ? "start the job with asup run --servers N, or under other launchers with "
+               "ASUP_SERVERS=N, which makes servers of the last N processes"
+             : "leave servers out for one, or say how many");
   config = train::resolve(config);
   fill_in_folder(config);
   if (flags.worker) return train_for_launcher(config, identity);

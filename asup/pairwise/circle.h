@@ -11,7 +11,7 @@ namespace asup::pairwise {
 
 struct Circle {
   net::Mesh& mesh;
-  std::uint64_t id = 0;  // of their mail, the same on all: from Job::next_service_id()
+  std::uint64_t id = 0;  // of their mail, the same on all: from Job::next_communicator_id()
   int workers = 1;
 
   std::vector<int> members() const {
@@ -22,8 +22,9 @@ struct Circle {
 };
 
 // All workers of a job. Every one calls it as often as the others: the first calls belong together,
-// the second ones, and so on.
-inline Circle circle_of(Job& job) { return {job.mesh(), job.next_service_id(), job.size()}; }
+// the second ones, and so on. Its id is counted as those of communicators are, since servers, which
+// count with the workers whatever is theirs too, take no part.
+inline Circle circle_of(Job& job) { return {job.mesh(), job.next_communicator_id(), job.size()}; }
 
 // The turn for a moment. Unlike callers that wait, its owner leaves the links to the loop's thread,
 // which would otherwise stay away from them for a while.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace asup::sync {
 namespace {
@@ -57,6 +58,16 @@ std::vector<BucketLayout> lay_out(std::span<const GradientShape> gradients,
   std::vector<BucketLayout> buckets;
   for (Filling& filling : closed) buckets.push_back(std::move(filling.bucket));
   return buckets;
+}
+
+std::vector<std::size_t> backwards(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+bool is_alone(const BucketLayout& bucket, std::size_t alone_bytes) {
+  return bucket.slots.size() == 1 && bucket.count * size_of(bucket.dtype) >= alone_bytes;
 }
 
 std::size_t place(std::span<BucketLayout> buckets) {

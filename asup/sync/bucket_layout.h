@@ -47,6 +47,12 @@ struct BucketSizes {
 std::vector<BucketLayout> lay_out(std::span<const GradientShape> gradients,
                                   std::span<const std::size_t> order, const BucketSizes& sizes);
 
+// Indices of `count` gradients, the last first: the order in which backward reaches most models.
+std::vector<std::size_t> backwards(std::size_t count);
+
+// Whether it holds one large gradient, and nothing else.
+bool is_alone(const BucketLayout& bucket, std::size_t alone_bytes);
+
 // Elements added to the end of a bucket, on a cache line of their own; returns their offset.
 std::size_t append(BucketLayout& bucket, std::size_t count);
 

@@ -42,8 +42,7 @@ Buffer Buckets::buffer(std::size_t bucket) const {
 }
 
 bool Buckets::alone(std::size_t parameter) const {
-  const BucketLayout& layout = layout_[bucket_of_[parameter]];
-  return layout.slots.size() == 1 && layout.count * size_of(layout.dtype) >= alone_bytes_;
+  return is_alone(layout_[bucket_of_[parameter]], alone_bytes_);
 }
 
 std::byte* Buckets::address(const BucketLayout& bucket, std::size_t element) const {

@@ -9,20 +9,22 @@ std::uint64_t round_up(std::uint64_t elements) { return (elements + kLine - 1) /
 
 // A gradient that is alone may leave from memory of its own, which ends with it; the memory of
 // others goes on, with zeros, to the end of a page.
-std::uint64_t length_of(const Buckets& buckets, std::size_t bucket) {
-  const BucketLayout& layout = buckets.layout(bucket);
-  return buckets.alone(layout.slots.front().gradient) ? layout.count : round_up(layout.count);
+std::uint64_t length_of(const BucketLayout& bucket, const BucketSizes& sizes) {
+  return is_alone(bucket, sizes.alone_bytes) ? bucket.count : round_up(bucket.count);
 }
 
 }  // namespace
 
-FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
+FlatSpace flat_space(const std::vector<NamedTensor>& parameters, const BucketSizes& sizes) {
   FlatSpace space;
+  std::vector<GradientShape> shapes;
+  for (const NamedTensor& parameter : parameters)
+    shapes.push_back({static_cast<std::size_t>(parameter.tensor.numel()), Dtype::f32});
   space.parameters.resize(parameters.size());
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
+  for (const BucketLayout& filled : lay_out(shapes, backwards(shapes.size()), sizes)) {
     const std::uint64_t begin = round_up(space.layout.elements);
-    const ps::Range bucket{begin, begin + length_of(buckets, b)};
-    for (const auto& slot : buckets.layout(b).slots) {
+    const ps::Range bucket{begin, begin + length_of(filled, sizes)};
+    for (const auto& slot : filled.slots) {
       const auto elements = static_cast<std::uint64_t>(parameters[slot.gradient].tensor.numel());
       const ps::Range range{begin + slot.offset, begin + slot.offset + elements};
       space.parameters[slot.gradient] = range;

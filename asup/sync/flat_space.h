@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "asup/ps/shard_map.h"
-#include "asup/sync/buckets.h"
+#include "asup/sync/bucket_layout.h"
+#include "asup/sync/tensors.h"
 
 namespace asup::sync {
 
@@ -18,8 +19,9 @@ struct FlatSpace {
   std::vector<ps::Range> ranges;      // the buckets, those that touch as one
 };
 
-// `parameters`: as the buckets were made of them.
-FlatSpace flat_space(const Buckets& buckets, const std::vector<NamedTensor>& parameters);
+// Of f32 parameters, whose gradients come to lie in Buckets of these sizes and without notes, in
+// the order of backwards().
+FlatSpace flat_space(const std::vector<NamedTensor>& parameters, const BucketSizes& sizes);
 
 // Where nothing travels in buckets: one parameter after the other, each on a cache line.
 FlatSpace flat_space(const std::vector<NamedTensor>& parameters);

@@ -1,7 +1,6 @@
 #include "asup/sync/gradient_collector.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "asup/base/error.h"
 #include "asup/kernels/copy.h"
@@ -46,12 +45,6 @@ void copy_gradient(const torch::Tensor& to, const torch::Tensor& from) {
 }
 
 }  // namespace
-
-std::vector<std::size_t> backwards(std::size_t count) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
 
 GradientCollector::GradientCollector(Communicator& communicator,
                                      std::vector<NamedTensor> parameters,

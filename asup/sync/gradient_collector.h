@@ -104,7 +104,4 @@ class GradientCollector {
   GradientHooks hooks_;  // last: nothing above goes while a hook may come
 };
 
-// Indices of `count` parameters, the last first: the order in which backward reaches most models.
-std::vector<std::size_t> backwards(std::size_t count);
-
 }  // namespace asup::sync

@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/rule_optimizer.h"
+#include "asup/sync/buffer_exchange.h"
 
 namespace asup::sync {
 
@@ -20,7 +21,8 @@ static_assert(kMostTensors >= kernels::kMostStateSlots);
 struct OptimizerState::Kind {
   bool (*is)(const torch::optim::Optimizer&);
   std::unique_ptr<OptimizerParamState> (*make)();
-  // Where the tensors of a parameter are, in one order; those that it cannot have are left out.
+  // Where the tensors of a parameter are, in the order of the rule's slots; those that it cannot
+  // have are left out.
   std::vector<torch::Tensor*> (*tensors)(OptimizerParamState&);
   std::int64_t (*steps)(const OptimizerParamState&);
   void (*set_steps)(OptimizerParamState&, std::int64_t);
@@ -34,7 +36,7 @@ using Kind = OptimizerState::Kind;
 std::vector<torch::Tensor*> tensors_of(SGDParamState& state) { return {&state.momentum_buffer()}; }
 std::vector<torch::Tensor*> tensors_of(AdagradParamState& state) { return {&state.sum()}; }
 std::vector<torch::Tensor*> tensors_of(RMSpropParamState& state) {
-  return {&state.square_avg(), &state.momentum_buffer(), &state.grad_avg()};
+  return {&state.square_avg(), &state.grad_avg(), &state.momentum_buffer()};
 }
 template <typename Adam>
 std::vector<torch::Tensor*> tensors_of(Adam& state) {
@@ -88,6 +90,12 @@ const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
           "its own (merge-state = keep), or use an optimizer of torch::optim",
           c10::demangle(typeid(optimizer).name()));
   return &*found;
+}
+
+// Which of an optimizer's tensors the slots of its rule are.
+std::array<std::size_t, kernels::kMostStateSlots> places_of(const kernels::Rule& rule) {
+  const bool no_average = rule.kind == kernels::Rule::Kind::rmsprop && !rule.centered;
+  return no_average ? std::array<std::size_t, 3>{0, 2, 1} : std::array<std::size_t, 3>{0, 1, 2};
 }
 
 // So that a sum of counts tells which is which.
@@ -167,6 +175,65 @@ void OptimizerState::reset() {
       if (tensor->defined()) tensor->zero_();
     kind_->set_steps(*state, 0);
   }
+}
+
+OptimizerState::Slots OptimizerState::slots(std::size_t parameter) const {
+  Slots slots;
+  OptimizerParamState* state = find(parameters_[parameter]);
+  if (!state) return slots;
+  for (const torch::Tensor* tensor : kind_->tensors(*state))
+    if (tensor->defined()) slots.tensors.push_back(*tensor);
+  slots.updates = std::max<std::int64_t>(1, kind_->steps(*state));
+  return slots;
+}
+
+void OptimizerState::set_slots(std::size_t parameter, const kernels::Rule& rule,
+                               const Slots& slots) {
+  check(slots.tensors.size() == kernels::state_slots(rule), "{} tensors for the {} slots of {}",
+        slots.tensors.size(), kernels::state_slots(rule), kernels::describe(rule));
+  auto state = kind_->make();
+  if (auto* of_rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
+    of_rule->slots.resize(slots.tensors.size());
+  const auto places = places_of(rule);
+  const auto tensors = kind_->tensors(*state);
+  for (std::size_t slot = 0; slot < slots.tensors.size(); ++slot)
+    *tensors.at(places[slot]) = slots.tensors[slot];
+  kind_->set_steps(*state, slots.updates);
+  optimizer_.state()[parameters_[parameter].unsafeGetTensorImpl()] = std::move(state);
+}
+
+void OptimizerState::clear() {
+  for (const torch::Tensor& parameter : parameters_)
+    optimizer_.state().erase(parameter.unsafeGetTensorImpl());
+}
+
+namespace {
+
+// All tensors that any rank has, there on all ranks.
+std::vector<NamedTensor> completed(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                                   const std::vector<NamedTensor>& parameters) {
+  std::vector<torch::Tensor> trained;
+  for (const NamedTensor& parameter : parameters)
+    if (parameter.tensor.requires_grad()) trained.push_back(parameter.tensor);
+  OptimizerState state(optimizer, trained);
+  state.complete(communicator);
+  std::vector<NamedTensor> tensors;
+  for (const auto& kind : state.tensors())
+    for (const torch::Tensor& tensor : kind)
+      if (tensor.defined()) tensors.push_back({"optimizer's state", tensor});
+  return tensors;
+}
+
+}  // namespace
+
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters) {
+  average_packed(communicator, completed(communicator, optimizer, parameters));
+}
+
+void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                     const std::vector<NamedTensor>& parameters) {
+  broadcast_packed(communicator, completed(communicator, optimizer, parameters));
 }
 
 }  // namespace asup::sync

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
+#include "asup/kernels/rule.h"
+#include "asup/sync/tensors.h"
 
 namespace asup::sync {
 
@@ -31,6 +33,18 @@ class OptimizerState {
   // As before the first step.
   void reset();
 
+  // What a parameter has, by its index, as the update rule that equals the optimizer (rule_of.h)
+  // has it: a tensor a slot. There are none before its first step.
+  struct Slots {
+    std::int64_t updates = 0;  // done; 1 where the optimizer does not count them
+    std::vector<torch::Tensor> tensors;
+  };
+  Slots slots(std::size_t parameter) const;
+  // needs: kernels::state_slots(rule) tensors, of the parameter's shape
+  void set_slots(std::size_t parameter, const kernels::Rule& rule, const Slots& slots);
+  // Lets go of all of it.
+  void clear();
+
   struct Kind;
 
  private:
@@ -41,5 +55,12 @@ class OptimizerState {
   const std::vector<torch::Tensor> parameters_;
   const Kind* kind_;
 };
+
+// Makes ranks' optimizers one: each tensor of the parameters' becomes the mean of all ranks', or
+// rank 0's. Throws BadInput for an optimizer whose state is not known, JobFailed. Collective.
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters);
+void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                     const std::vector<NamedTensor>& parameters);
 
 }  // namespace asup::sync

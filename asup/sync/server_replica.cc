@@ -92,14 +92,13 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, ps::Team tea
       model_(module, optimizer),
       rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
       sharing_(sync::share(model_, options.local)),
-      collector_(workers, agreed(), sync::backwards(sharing_.shared.size()),
-                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
+      collector_(workers, agreed(), sync::backwards(sharing_.shared.size()), options.bucket_sizes(),
                  /*notes=*/0, *this) {
   unshared_ = model_.buffers();
   unshared_.insert(unshared_.end(), sharing_.local.begin(), sharing_.local.end());
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
-  space_ = sync::flat_space(collector_.buckets(), sharing_.shared);
+  space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
   client_ = std::make_unique<ps::Client>(team, setup(), space_.ranges, options.timeout);
   move_parameters();
   client_->begin(workers.rank() == 0);

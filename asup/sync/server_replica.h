@@ -41,6 +41,7 @@
 #include "asup/ps/pace/ledger.h"
 #include "asup/ps/pace/options.h"
 #include "asup/ps/team.h"
+#include "asup/sync/bucket_layout.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/tensors.h"
 #include "asup/sync/unshared.h"
@@ -55,6 +56,9 @@ struct ServerReplicaOptions {
   std::size_t bucket_bytes = 25u << 20;
   std::size_t first_bucket_bytes = 4u << 20;
   std::size_t in_place_bytes = 1u << 20;  // as in AllReduceOptions
+  sync::BucketSizes bucket_sizes() const {
+    return {bucket_bytes, first_bucket_bytes, in_place_bytes};
+  }
 
   ps::pace::Options pace{};
   std::optional<ps::pace::Work> work{};  // none: workers find their samples themselves

@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/agreement.h"
+#include "asup/sync/optimizer_state.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/settings.h"
 #include "asup/train/strings_exchange.h"
@@ -46,6 +47,8 @@ Json header_of(const CheckpointInfo& info) {
                 {"samples", info.totals.samples},
                 {"bytes_sent", info.totals.bytes_sent}}}};
   if (!info.samples_by_worker.empty()) header["samples_by_worker"] = info.samples_by_worker;
+  if (info.switched_after) header["switched_after"] = *info.switched_after;
+  if (has_phases(info.config)) header["stall"] = info.stall.to_json();
   return header;
 }
 
@@ -127,6 +130,9 @@ CheckpointInfo info_of(const CheckpointFile& file, const std::string& path) try 
   info.config = config_from(file.header.at("config"));
   info.choices = choices_from(file.header.at("choices"));
   info.totals = totals_from(file.header.at("totals"));
+  if (file.header.contains("switched_after"))
+    info.switched_after = file.header.at("switched_after").get<std::int64_t>();
+  if (file.header.contains("stall")) info.stall = Stall::from_json(file.header.at("stall"));
   if (file.header.contains("samples_by_worker"))
     file.header.at("samples_by_worker").get_to(info.samples_by_worker);
   return info;
@@ -199,6 +205,8 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
   // Another way of staying in step has left none, or another.
   const std::string replica = broadcast_text(
       communicator, reads && file.has_section("replica") ? file.section("replica") : "");
+  const bool was_own = reads && file.has_section(optimizer_of(section_of_rank(0)));
+  const bool had_own = !broadcast_text(communicator, was_own ? "yes" : "").empty();
   std::string own, optimizer;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const std::string name = section_of_rank(rank);
@@ -217,6 +225,8 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
     if (!replica.empty() && !trained.replica.empty()) unpack_tensors(replica, trained.replica);
     generator().set_state(random);
   });
+  if (had_own && !trained.own_optimizer)
+    sync::average_state(communicator, trained.optimizer, sync::parameters_of(trained.module));
 }
 
 void restore_parameters(Communicator& communicator, const CheckpointFile& file,

@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "asup/train/checkpoint_file.h"
 #include "asup/train/choices.h"
 #include "asup/train/config.h"
+#include "asup/train/phases.h"
+#include "asup/train/stall.h"
 
 namespace asup::train {
 
@@ -34,6 +37,14 @@ struct CheckpointInfo {
   Choices choices;
   Totals totals;
   std::vector<std::int64_t> samples_by_worker{};  // where each went at its own pace
+  // Of a run that changes its way: the step after which it did, and what it knows of the loss.
+  std::optional<std::int64_t> switched_after{};
+  Stall stall{};
+
+  // As it counted when it was saved.
+  TrainConfig config_of_phase() const {
+    return of_phase(config, switched_after ? Phase::second : Phase::first);
+  }
 };
 
 // What is trained, as this rank has it.
@@ -64,8 +75,8 @@ void save_checkpoint(Communicator& communicator, const std::string& path,
                      const CheckpointInfo& info, const Trained& trained);
 
 // `file` is rank 0's; other ranks' is not looked at. A rank that was lost when it was written gets
-// what was rank 0's own. Throws JobFailed on all ranks where it is of
-// another model or optimizer.
+// what was rank 0's own. Where the run had an optimizer on each rank and is to have one, it gets
+// the average. Throws JobFailed on all ranks where it is of another model or optimizer.
 void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
                         const Trained& trained);
 // The parameters alone.

@@ -62,6 +62,8 @@ struct TrainConfig {
   std::string hosts;
   std::int64_t threads = 0;
   std::string sync = "allreduce";
+  std::string then = "none";
+  std::string at = "80%";
   std::string pace = "auto";
   std::int64_t staleness = 0;
   std::int64_t backup = 0;

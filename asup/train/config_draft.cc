@@ -8,6 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/suggest.h"
+#include "asup/train/phases.h"
 #include "asup/train/strategy.h"
 
 namespace asup::train {
@@ -62,7 +63,10 @@ void ConfigDraft::note(const Setting& setting, const TrainConfig& before, int so
                        const std::string& where) {
   given_[std::string(setting.name)] = source;
   if (setting.name == "epochs" || setting.name == "steps") settle_length(setting, source, where);
-  if (config_.sync != before.sync) forget_way(before, source);
+  if (config_.sync != before.sync)
+    forget_way(before, source);
+  else if (needs_servers(config_) != needs_servers(before))
+    forget({"servers"}, source);
 }
 
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
@@ -79,16 +83,26 @@ void ConfigDraft::settle_length(const Setting& setting, int source, const std::s
 // What earlier sources said of the pace, of exchanges of models, or of servers where there are none
 // any more, belongs to the way of staying in step that they chose.
 void ConfigDraft::forget_way(const TrainConfig& before, int source) {
-  const bool had_servers = Strategy{.sync = before.sync}.needs_servers();
+  const bool had_servers = needs_servers(before);
   const bool has_servers = Strategy{.sync = config_.sync}.needs_servers();
-  std::vector<std::string_view> names{
-      "pace",         "staleness",      "backup",      "merge",          "elasticity",
-      "compensation", "stale-lr",       "freeze-pace", "every",          "local-after",
-      "merge-state",  "graph",          "outer-lr",    "outer-momentum", "outer-overlap",
-      "fragments",    "exchange-dtype", "jitter-ms",   "round-seconds",  "balance"};
+  std::vector<std::string_view> names{"pace",           "staleness",
+                                      "backup",         "merge",
+                                      "elasticity",     "compensation",
+                                      "stale-lr",       "freeze-pace",
+                                      "every",          "local-after",
+                                      "merge-state",    "graph",
+                                      "outer-lr",       "outer-momentum",
+                                      "outer-overlap",  "fragments",
+                                      "exchange-dtype", "jitter-ms",
+                                      "round-seconds",  "balance",
+                                      "then",           "at"};
   if (had_servers != has_servers)
     names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
                                "buffers", "algorithm"});
+  forget(names, source);
+}
+
+void ConfigDraft::forget(const std::vector<std::string_view>& names, int source) {
   for (const std::string_view name : names) {
     const auto found = given_.find(name);
     if (found == given_.end() || found->second >= source) continue;

@@ -4,6 +4,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "asup/train/config.h"
 #include "asup/train/settings.h"
@@ -29,6 +31,7 @@ class ConfigDraft {
             const std::string& where);
   void settle_length(const Setting& setting, int source, const std::string& where);
   void forget_way(const TrainConfig& before, int source);
+  void forget(const std::vector<std::string_view>& names, int source);
 
   TrainConfig config_;
   int files_ = 0;

@@ -62,7 +62,7 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
                                     torch::optim::Optimizer& optimizer, const Strategy& chosen) {
   chosen.require_available();
   const Strategy strategy = chosen.settled();
-  train::check_roles(job, strategy);
+  train::check_roles(job, strategy, strategy.needs_servers());
   require(strategy.round_seconds == 0,
           "round-seconds = {} is for asup train: in a program of your own, call the replica's "
           "settle() when the time is over",
@@ -81,7 +81,7 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
 
 namespace train {
 
-void check_roles(const Job& job, const Strategy& strategy) {
+void check_roles(const Job& job, const Strategy& strategy, bool uses_servers) {
   require(
       !strategy.needs_servers() || job.servers() > 0,
       "sync = {} keeps the parameters on servers, and this job has none: start it with asup run "
@@ -90,7 +90,7 @@ void check_roles(const Job& job, const Strategy& strategy) {
   require(strategy.sync != "gossip" || job.size() > 1,
           "sync = gossip averages models among neighbours, and this job has one worker: start it "
           "with asup run -n 2, or say sync = allreduce");
-  require(strategy.needs_servers() || job.servers() == 0,
+  require(uses_servers || job.servers() == 0,
           "this job has {} servers, and sync = {} has no use for them: say sync = server, or start "
           "it without servers",
           job.servers(), strategy.sync);

@@ -39,8 +39,8 @@ namespace train {
 // The parts of it, for a caller that keeps them apart. `learned`: see Replica::learned().
 
 // Throws BadInput where the job has no servers and needs some, or has some and needs none, or has
-// too few workers.
-void check_roles(const Job& job, const Strategy& strategy);
+// too few workers. `uses_servers`: this strategy, or another one of the same job.
+void check_roles(const Job& job, const Strategy& strategy, bool uses_servers);
 std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
                                                 std::optional<collective::Rates> rates = {});
 // What algorithms are chosen by where the strategy names none; nothing where it does. Collective.

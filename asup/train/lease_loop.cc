@@ -191,7 +191,7 @@ void LeaseLoop::begin_fence() {
 // What some have done and others have not, when somebody was lost, all do again.
 void LeaseLoop::hold_fence() {
   const int done_by_all = sum_up();
-  const bool is_last = run_.step() >= run_.last_step() || stopping_;
+  const bool is_last = run_.step() >= run_.last_step() || stopping_ || run_.switches();
   int number = 0;
   const auto duty = [&](bool is_due, const auto& work) {
     if (++number <= done_by_all) return;
@@ -201,7 +201,8 @@ void LeaseLoop::hold_fence() {
   duty(is_new_ && (run_.ends_epoch() || is_last), [&] { server_.check_equal(); });
   duty((is_new_ && run_.due(run_.config().eval_every)) || (is_last && wants_test_),
        [&] { run_.test(); });
-  duty((is_new_ && run_.due(run_.config().checkpoint_every)) || (is_last && wants_checkpoint_),
+  duty((is_new_ && run_.due(run_.config().checkpoint_every)) ||
+           (is_last && wants_checkpoint_ && !run_.switches()),
        [&] { run_.save(); });
   duty(is_last, [&] { end_ = run_.conclude(); });
 }

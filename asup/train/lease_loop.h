@@ -18,8 +18,9 @@
 
 namespace asup::train {
 
-// Trains to the run's last step, or to the first fence at which any worker's `stop_asked` says so,
-// and concludes the run. needs: run.setup().server. Collective at fences.
+// Trains to the last step of the run's phase, or to the first fence at which the loss has it change
+// its way or any worker's `stop_asked` says so, and concludes the run. needs: run.setup().server.
+// Collective at fences.
 TrainEnd train_by_leases(Run& run, Job& job, const std::function<bool()>& stop_asked);
 
 }  // namespace asup::train

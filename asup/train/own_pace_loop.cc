@@ -121,7 +121,7 @@ void OwnPaceLoop::train() {
     workers_.meet([&] { hold_meeting(); }, [&] { grapevine_.call_fence(meeting_ + 1); });
     if (held_ > before) tally_.begin(held_, run_.seconds());
     ++meeting_;
-  } while (run_.step() < run_.last_step() && !stopping_);
+  } while (run_.step() < run_.last_step() && !stopping_ && !run_.switches());
 }
 
 // Nobody leaves before all are done.

@@ -19,7 +19,8 @@
 
 namespace asup::train {
 
-// Trains to the run's last step, or until any worker's `stop_asked`, which is looked at after every
+// Trains to the last step of the run's phase, or to a fence at which the loss has it change its
+// way, or until any worker's `stop_asked`, which is looked at after every
 // step. needs: a replica whose step() is not collective. Collective at meetings.
 TrainEnd train_at_own_pace(Run& run, Job& job, const std::function<bool()>& stop_asked);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "asup/train/moment.h"
 #include "asup/train/strategy_checks.h"
 
 namespace asup::train {
@@ -27,21 +28,13 @@ std::int64_t steps_in(const std::string& every) {
   return static_cast<std::int64_t>(*number);
 }
 
-// "30%" as a share, or "500" as steps.
-struct Moment {
-  double number = 0;
-  bool is_share = false;
-};
-
-Moment moment_in(const std::string& text) {
-  const bool is_share = text.ends_with('%');
-  const auto number = number_in(std::string_view(text).substr(0, text.size() - (is_share ? 1 : 0)));
-  require(number && *number >= 0 && *number <= (is_share ? 100 : 1e9) &&
-              (is_share || *number == std::floor(*number)),
+Moment local_after(const Strategy& strategy) {
+  const auto moment = moment_in(strategy.local_after);
+  require(moment.has_value(),
           "local-after = '{}' is no number of steps and no share of the run, like 30% (allowed: 0% "
           "… 100%)",
-          text);
-  return {*number, is_share};
+          strategy.local_after);
+  return *moment;
 }
 
 void require_local_unused(const Strategy& strategy, const std::string& because) {
@@ -73,7 +66,7 @@ void settle_local(Strategy& strategy) {
   if (strategy.every == kUsual) strategy.every = "8";
   const bool adapts = strategy.every == "auto";
   const std::int64_t every = adapts ? 0 : steps_in(strategy.every);
-  moment_in(strategy.local_after);
+  local_after(strategy);
   if (every == 1)
     require_unused("local-after", &Strategy::local_after, strategy,
                    "every = 1 merges models after every step anyway");
@@ -153,13 +146,12 @@ std::int64_t steps_between_exchanges(const Strategy& strategy) {
 }
 
 std::int64_t steps_before_local(const Strategy& strategy, std::int64_t steps) {
-  const Moment after = moment_in(strategy.local_after);
+  const Moment after = local_after(strategy);
   require(!after.is_share || steps > 0,
           "local-after = {} is a share of a run whose length is not known here: give a number of "
           "steps",
           strategy.local_after);
-  const double share = after.number / 100 * static_cast<double>(steps);
-  return std::llround(after.is_share ? share : after.number);
+  return after.steps(steps);
 }
 
 }  // namespace asup::train

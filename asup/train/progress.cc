@@ -38,11 +38,12 @@ std::string headline(const RunFacts& facts) {
 std::string describe_work(const RunFacts& facts) {
   const std::string workers = facts.workers == 1 ? "1 worker" : counted(facts.workers, "worker");
   std::string text = fmt::format("{} × {}", workers, counted(facts.threads, "thread"));
+  const std::string sync = facts.then.empty() ? facts.sync : facts.sync + ", then " + facts.then;
   if (facts.servers > 0)
-    text += fmt::format(" · {}, {} at pace {} over {}", facts.sync,
-                        counted(facts.servers, "server"), facts.pace, facts.links);
+    text += fmt::format(" · {}, {} at pace {} over {}", sync, counted(facts.servers, "server"),
+                        facts.pace, facts.links);
   else if (facts.workers > 1)
-    text += fmt::format(" · {} over {}", facts.sync, facts.links);
+    text += fmt::format(" · {} over {}", sync, facts.links);
   return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
 }
 

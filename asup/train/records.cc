@@ -20,6 +20,7 @@ void StepRecord::add(const StepRecord& later) {
   seconds = later.seconds;
   merges += later.merges;
   if (later.consensus_distance) consensus_distance = later.consensus_distance;
+  sync = later.sync;
   parts = later.parts;
 }
 
@@ -38,6 +39,7 @@ json to_json(const StepRecord& record) {
     out["merges"] = record.merges;
     out["consensus_distance"] = *record.consensus_distance;
   }
+  if (!record.sync.empty()) out["sync"] = record.sync;
   if (!record.parts.empty()) out["parts"] = record.parts;
   return out;
 }
@@ -90,6 +92,8 @@ json to_json(const Summary& summary) {
     out["test_loss"] = summary.test->test_loss;
   }
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
+  if (!facts.then.empty()) out["then"] = facts.then;
+  if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
@@ -108,6 +112,7 @@ RunFacts facts_from(const json& in) {
   in.at("data").get_to(facts.data);
   in.at("optimizer").get_to(facts.optimizer);
   in.at("sync").get_to(facts.sync);
+  facts.then = in.value("then", "");
   facts.pace = in.value("pace", "");
   facts.servers = in.value("servers", std::int64_t{0});
   in.at("links").get_to(facts.links);
@@ -143,6 +148,8 @@ Summary summary_from(const json& in) {
   in.at("checkpoint").get_to(summary.checkpoint);
   if (in.contains("consensus_distance"))
     summary.consensus_distance = number_in(in.at("consensus_distance"));
+  if (in.contains("switched_after"))
+    summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);
   if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) {

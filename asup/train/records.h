@@ -17,6 +17,7 @@ struct RunFacts {
   std::string data;
   std::string optimizer;
   std::string sync;
+  std::string then;              // the way that the run changes to, or ""
   std::string pace;              // where there are servers
   std::string links;             // how the ranks reach each other, in words
   std::string convolution_path;  // its name; conv_note says how it was chosen
@@ -49,6 +50,7 @@ struct StepRecord {
   // the last time (ReplicaStats).
   std::int64_t merges = 0;
   std::optional<double> consensus_distance{};
+  std::string sync{};                 // the way of these steps, where the run changes it
   std::vector<std::int64_t> parts{};  // of a whole batch, by worker, where it is balanced
 
   double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
@@ -77,13 +79,14 @@ struct Summary {
   double train_seconds = 0;
   double comm_s = 0;
   std::int64_t samples = 0;
-  std::optional<double> consensus_distance{};  // the last one
-  std::vector<std::int64_t> parts{};           // as at the end, where batches are balanced
-  std::uint64_t bytes_sent = 0;                // by all ranks
-  std::uint64_t peak_memory_bytes = 0;         // of all ranks together
-  std::uint64_t peak_memory_bytes_max = 0;     // of the largest rank
-  std::string weights_sha256;                  // over parameters and buffers, by name
-  std::string checkpoint;                      // the last one's file name, or ""
+  std::optional<double> consensus_distance{};    // the last one
+  std::optional<std::int64_t> switched_after{};  // the step after which it did
+  std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
+  std::uint64_t bytes_sent = 0;                  // by all ranks
+  std::uint64_t peak_memory_bytes = 0;           // of all ranks together
+  std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank
+  std::string weights_sha256;                    // over parameters and buffers, by name
+  std::string checkpoint;                        // the last one's file name, or ""
   std::string server;  // JSON: what the servers tell of the pace of this call, or ""
 
   double samples_per_s() const { return train_seconds > 0 ? samples / train_seconds : 0; }

@@ -5,6 +5,7 @@
 #include "asup/base/error.h"
 #include "asup/pairwise/graph.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/phases.h"
 #include "asup/train/strategy.h"
 
 namespace asup::train {
@@ -36,13 +37,8 @@ void check_balance(const TrainConfig& config, const Strategy& strategy) {
           "workers, or leave balance out.");
 }
 
-void settle_sync(TrainConfig& config) {
-  const bool servers = Strategy{.sync = config.sync}.needs_servers();
-  if (!servers) unused(config, "servers", fmt::format("sync = {} has none", config.sync));
-  if (servers && config.servers == 0) config.servers = 1;
-  require(config.backup == 0 || config.backup < config.workers,
-          "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
-          config.backup, config.workers);
+// The one way that `config` has.
+void settle_way(TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
   require(config.sync != "gossip" || config.workers > 1,
           "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
@@ -60,6 +56,25 @@ void settle_sync(TrainConfig& config) {
   config.staleness = strategy.staleness;
   config.every = strategy.every;
   config.elasticity = strategy.elasticity;
+}
+
+void settle_sync(TrainConfig& config) {
+  if (has_phases(config)) check_phases(config);
+  const bool servers = needs_servers(config);
+  if (!servers) unused(config, "servers", fmt::format("sync = {} has none", config.sync));
+  if (servers && config.servers == 0) config.servers = 1;
+  require(config.backup == 0 || config.backup < config.workers,
+          "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
+          config.backup, config.workers);
+  if (!has_phases(config)) {
+    unused(config, "at", "then names no other way");
+    return settle_way(config);
+  }
+  // What is left open differs between the ways, and is filled in when each begins.
+  for (const Phase phase : {Phase::first, Phase::second}) {
+    TrainConfig alone = of_phase(config, phase);
+    settle_way(alone);
+  }
 }
 
 void check_portions(const TrainConfig& config) {

@@ -6,11 +6,14 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/log.h"
 #include "asup/sync/agreement.h"
+#include "asup/train/change_way.h"
 #include "asup/train/evaluate.h"
 #include "asup/train/metrics_file.h"
 #include "asup/train/report.h"
 #include "asup/train/settings.h"
+#include "asup/train/strategy.h"
 #include "asup/train/tensor_pack.h"
 
 namespace asup::train {
@@ -32,14 +35,15 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
       rank_(job.rank()),
       folder_(config.out),
       setup_(set_up(job, config)),
-      last_step_(config.stop_at > 0 ? std::min(config.stop_at, setup_.length.steps)
-                                    : setup_.length.steps),
+      switch_step_(train::switch_step(config, setup_.length)),
       first_rank_(rank_ == 0) {
   if (first_rank_) observers_.push_back(&display);
   if (!setup_.resumed) return;
   step_ = setup_.resumed->step;
   totals_ = setup_.resumed->totals;
+  stall_ = setup_.resumed->stall;
   samples_by_worker_ = setup_.resumed->samples_by_worker;
+  forget_own_counts();
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
   checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
   checkpoint_step_ = step_;
@@ -95,15 +99,54 @@ std::int64_t Run::epoch() const {
   return (step_ + setup_.length.steps_per_epoch - 1) / setup_.length.steps_per_epoch;
 }
 
+std::int64_t Run::last_step_of(const TrainConfig& config) const {
+  const std::int64_t steps = setup_.length.steps;
+  return config.stop_at > 0 ? std::min(config.stop_at, steps) : steps;
+}
+
+bool Run::switches() const {
+  if (!has_phases(config_) || setup_.phase != Phase::first || step_ >= last_step_of(config_))
+    return false;
+  return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
+}
+
+// Another way begins with all workers of the job: where some were lost, those who are left begin a
+// next generation from here.
+void Run::require_all_workers() {
+  if (control().size() == config_.workers) return;
+  if (wants_last_checkpoint()) save();
+  throw PeerLost(
+      fmt::format("{} of {} workers are left after step {}, where the run changes to sync = {}",
+                  control().size(), config_.workers, step_, config_.then));
+}
+
+void Run::change_way(Job& job) {
+  require_all_workers();
+  totals_.bytes_sent += sum_over_ranks(setup_.replica->stats().bytes_moved);
+  train::change_way(setup_, job, config_, step_);
+  forget_own_counts();
+  if (first_rank_)
+    asup::log().info("after step {}, workers stay in step by {}", step_, config().sync);
+}
+
+// In step, they would become wrong.
+void Run::forget_own_counts() {
+  if (!strategy_of(config()).has_own_pace()) samples_by_worker_.clear();
+}
+
 bool Run::due(const Every& every) const {
   if (every.kind == Every::Kind::epoch) return ends_epoch();
   return every.kind == Every::Kind::steps && step_ % every.steps == 0;
 }
 
-void Run::log(const StepRecord& record) {
+void Run::log(StepRecord record) {
   last_loss_ = record.loss;
   logged_.push_back(record);
   if (logged_.size() > kRowsToKeep) logged_.pop_front();
+  if (has_phases(config_)) {
+    record.sync = config().sync;
+    stall_.add(record.step, setup_.length.steps, record.loss, record.samples);
+  }
   tell(&Observer::logged, record);
 }
 
@@ -142,6 +185,8 @@ CheckpointInfo Run::checkpoint_info() {
   info.config = config_;
   setup_.choices.learned = setup_.replica->learned();
   info.choices = setup_.choices;
+  info.switched_after = setup_.switched_after;
+  info.stall = stall_;
   info.totals = totals_;
   info.totals.seconds = seconds();
   info.samples_by_worker = samples_by_worker_;
@@ -185,6 +230,7 @@ bool Run::wants_last_checkpoint() const {
 }
 
 TrainEnd Run::conclude() {
+  if (switches()) return {};
   if (wants_last_test()) test();
   if (wants_last_checkpoint()) save();
   TrainEnd result{summarise(), step_ < setup_.length.steps};
@@ -216,6 +262,7 @@ Summary Run::summarise() {
   summary.weights_sha256 = weights_sha256(*setup_.model);
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = setup_.replica->stats().consensus_distance;
+  summary.switched_after = setup_.switched_after;
   summary.parts = setup_.choices.parts;
   if (setup_.server && first_rank_) {
     summary.server = setup_.server->report();

@@ -22,7 +22,7 @@ class Run {
   // Collective. `display` is told on rank 0 alone.
   Run(Job& job, const TrainConfig& config, Observer& display);
 
-  const TrainConfig& config() const { return config_; }
+  const TrainConfig& config() const { return setup_.config; }  // as it counts in this phase
   const RunFolder& folder() const { return folder_; }
   Setup& setup() { return setup_; }
   Communicator& control() { return *setup_.control; }
@@ -36,8 +36,8 @@ class Run {
   void set_samples_by_worker(std::vector<std::int64_t> samples) {
     samples_by_worker_ = std::move(samples);
   }
-  std::int64_t last_step() const { return last_step_; }  // of this call
-  std::int64_t epoch() const;                            // of the last step, counted from 1
+  std::int64_t last_step() const { return last_step_of(config()); }  // of this call and phase
+  std::int64_t epoch() const;  // of the last step, counted from 1
   bool ends_epoch() const { return step_ % setup_.length.steps_per_epoch == 0; }
   bool due(const Every& every) const;
   double seconds() const { return totals_.seconds + seconds_since(began_); }
@@ -54,7 +54,7 @@ class Run {
     for (Observer* observer : observers_) (observer->*event)(args...);
   }
   // A row of metrics.
-  void log(const StepRecord& record);
+  void log(StepRecord record);
   double last_loss() const { return last_loss_; }  // in the last row
 
   // Collective, as is what follows. All that was trained has been logged.
@@ -66,18 +66,28 @@ class Run {
   // They, and then the summary and the report; may be done again where somebody was lost in it.
   TrainEnd conclude();
 
+  // Whether the run is to go on by another way from here: then a loop returns, and conclude() does
+  // nothing yet.
+  bool switches() const;
+  // Goes on by the other way. Collective. needs: switches(), and a settled replica
+  void change_way(Job& job);
+
  private:
   void save_servers(const std::string& path);
+  void forget_own_counts();
+  void require_all_workers();
   Summary summarise();
+  std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
   CheckpointInfo checkpoint_info();
 
   // Constant after construction.
-  const TrainConfig config_;
+  const TrainConfig config_;  // of the whole run
   const int rank_;
   const RunFolder folder_;
+
   Setup setup_;
-  const std::int64_t last_step_;
+  const std::optional<std::int64_t> switch_step_;  // constant too
 
   std::vector<Observer*> observers_;
   std::unique_ptr<Observer> metrics_;
@@ -86,6 +96,7 @@ class Run {
   std::int64_t step_ = 0;
   std::deque<StepRecord> logged_;  // the last rows
   std::vector<std::int64_t> samples_by_worker_;
+  Stall stall_;
   double last_loss_ = 0;            // in the last row
   std::optional<EvalRecord> test_;  // the last one
   std::string checkpoint_;          // the last one's name

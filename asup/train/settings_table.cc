@@ -52,6 +52,8 @@ const std::vector<Setting>& table() {
       {"hosts", "Workers", &C::hosts, "hosts to start them on over ssh, a,b,c; empty: this one"},
       {"threads", "Workers", &C::threads, "threads of a worker; 0: its share of the host's cores", {0, 1024}},
       {"sync", "Workers", &C::sync, "how workers stay in step: by all-reduce, through servers, through servers at a pace that adapts (asup), or on their own, with models averaged now and then, by all (local), with an outer optimizer (diloco), among neighbours (gossip), or by pairs without waiting (adpsgd)", {}, {"allreduce", "server", "asup", "local", "diloco", "adpsgd", "gossip"}},
+      {"then", "Workers", &C::then, "another way, which the run changes to on its way; a setting that both ways have counts for both", {}, {"none", "allreduce", "server", "asup", "local", "diloco", "adpsgd", "gossip"}},
+      {"at", "Workers", &C::at, "then: when that is: after so many steps, after such a share of the run, like 80%, or when the loss does not fall any more: stall", kCount},
       {"pace", "Workers", &C::pace, "sync server: who waits for whom: bsp all for all, ssp for those more than staleness steps behind, asp nobody, adaptive as it goes; auto: bsp, and adaptive for sync asup", {}, {"auto", "bsp", "ssp", "asp", "adaptive"}},
       {"staleness", "Workers", &C::staleness, "pace ssp: steps that the fastest worker may be ahead of the slowest; 0: 4", {0, 1e6}},
       {"backup", "Workers", &C::backup, "pace bsp: workers that a step does not wait for; it takes the first of the others", {0, 4095}},

@@ -15,6 +15,7 @@
 #include "asup/data/random.h"
 #include "asup/net/mesh.h"
 #include "asup/sync/agreement.h"
+#include "asup/train/carry_state.h"
 #include "asup/train/distribute.h"
 #include "asup/train/inputs.h"
 #include "asup/train/rounds.h"
@@ -135,8 +136,11 @@ RunFacts facts_of(const Setup& setup, Job& job, const TrainConfig& config) {
   facts.data = config.data;
   facts.optimizer = config.optimizer;
   facts.sync = config.sync;
+  if (has_phases(config)) facts.then = config.then;
   facts.servers = job.servers();
-  if (setup.server) facts.pace = config.pace;
+  for (const Phase phase : {Phase::first, Phase::second})
+    if (const Strategy way = strategy_of(of_phase(config, phase)); way.needs_servers())
+      facts.pace = way.pace;
   facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
   facts.convolution_path = setup.choices.convolution_path;
   facts.workers = config.workers;
@@ -164,7 +168,8 @@ void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
   std::optional<collective::Rates> rates;
   const bool as_before = setup.resumed && setup.resumed->ranks == config.workers;
-  if (!as_before) {
+  // With servers, there was nothing to choose.
+  if (!as_before || Strategy{.sync = setup.resumed->config_of_phase().sync}.needs_servers()) {
     rates = find_rates(job, *setup.control, strategy);
   } else if (!setup.resumed->choices.rates.empty()) {
     rates = collective::tuning::rates_from(setup.resumed->choices.rates);
@@ -173,60 +178,110 @@ void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   setup.gradients = make_communicator(job, strategy, rates);
 }
 
-// Where the servers begin: with their files beside the checkpoint, or, where there are none, with
-// nothing but the parameters, which rank 0 provides.
-std::string servers_resume_from(Communicator& control, const TrainConfig& config,
-                                const CheckpointInfo& resumed) {
+// What servers have left beside the checkpoint to resume from, as rank 0 sees it; "": nothing.
+std::string shards_of_checkpoint(const Setup& setup) {
   std::string path;
-  if (control.rank() == 0) {
-    path = RunFolder(config.resume).checkpoint_file(resumed.step);
-    if (RunFolder::has_shards(path)) {
-      path = std::filesystem::absolute(path).string();
-    } else {
-      log().warn("{} has no files of servers beside it: the optimizer's state begins anew", path);
-      path.clear();
-    }
+  if (setup.control->rank() == 0) {
+    path = RunFolder(setup.config.resume).checkpoint_file(setup.resumed->step);
+    path = RunFolder::has_shards(path) ? std::filesystem::absolute(path).string() : "";
   }
-  return broadcast_text(control, path);
+  return broadcast_text(*setup.control, path);
 }
 
-void make_replica_of_servers(Setup& setup, Job& job, const TrainConfig& config,
-                             const CheckpointFile& file) {
-  ServerReplicaOptions options = server_options(strategy_of(config));
-  options.work =
-      work_of(config, setup.length, *setup.batches, setup.resumed ? setup.resumed->step : 0);
-  if (setup.resumed) {
-    options.resume = servers_resume_from(*setup.control, config, *setup.resumed);
-    restore_parameters(*setup.control, file, *setup.model);
-  }
+void make_replica_of_servers(Setup& setup, Job& job, std::int64_t step, const std::string& saved) {
+  ServerReplicaOptions options = server_options(strategy_of(setup.config));
+  options.work = work_of(setup.config, setup.length, *setup.batches, step);
+  options.resume = saved;
   auto replica = make_server_replica(job, *setup.control, *setup.model, *setup.optimizer, options);
   setup.server = replica.get();
   setup.replica = std::move(replica);
 }
 
-void make_trained_parts(Setup& setup, Job& job, const TrainConfig& config,
-                        const CheckpointFile& file) {
+void make_trained_parts(Setup& setup, Job& job) {
+  const TrainConfig& config = setup.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
   setup.model = make_model(config, *setup.train);
   setup.optimizer = make_optimizer(config, *setup.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
-  const Strategy strategy = strategy_of(config);
-  check_roles(job, strategy);
-  if (strategy.needs_servers()) return make_replica_of_servers(setup, job, config, file);
-  make_gradients(setup, job, config);
   // What another way of staying in step has learned is of no use to this one.
-  if (setup.resumed && setup.resumed->config.sync == config.sync)
+  if (setup.resumed && setup.resumed->config_of_phase().sync == config.sync)
     setup.choices.learned = setup.resumed->choices.learned;
   if (setup.resumed && config.balance && setup.resumed->ranks == config.workers)
     setup.choices.parts = setup.resumed->choices.parts;
-  setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
-                               setup.choices.learned,
-                               {setup.length.steps, setup.resumed ? setup.resumed->step : 0});
+}
+
+// Whether a run that is resumed has changed its way.
+void find_phase(Setup& setup, const TrainConfig& config) {
+  const auto at = switch_step(config, setup.length);
+  if (!setup.resumed || !has_phases(config)) return;
+  const CheckpointInfo& info = *setup.resumed;
+  const bool as_before = info.config.sync == config.sync && info.config.then == config.then;
+  const bool had_switched = as_before && info.switched_after;
+  const bool stalled = had_switched || (as_before && info.stall.stalled());
+  if (at ? info.step < *at : !stalled) return;
+  setup.phase = Phase::second;
+  setup.switched_after = had_switched ? *info.switched_after : at.value_or(info.step);
+}
+
+void check_roles_of_phases(const Job& job, const TrainConfig& config) {
+  for (const Phase phase : {Phase::first, Phase::second})
+    check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
+}
+
+// Servers begin with what they left beside the checkpoint; where it is of another way, they are
+// handed the state of its optimizer, unless workers keep theirs.
+void resume_with_servers(Setup& setup, Job& job, const CheckpointFile& file) {
+  const std::string shards = shards_of_checkpoint(setup);
+  const bool is_handed = shards.empty() && setup.config.merge == "none";
+  const std::string handover = RunFolder(setup.config.resume).handover();
+  std::string saved = shards;
+  if (is_handed) {
+    restore_checkpoint(*setup.control, file,
+                       {*setup.model,
+                        *setup.optimizer,
+                        sync::buffers_of(*setup.model),
+                        /*own_optimizer=*/false,
+                        job.rank(),
+                        {}});
+    saved = hand_to_servers(setup, handover);
+  } else {
+    restore_parameters(*setup.control, file, *setup.model);
+  }
+  make_replica_of_phase(setup, job, setup.resumed->step, saved);
+  restore_checkpoint(*setup.control, file, trained_of(setup, job.rank()));
+  if (is_handed) has_been_handed(setup, handover);
+}
+
+void resume_without_servers(Setup& setup, Job& job, const CheckpointFile& file) {
+  make_replica_of_phase(setup, job, setup.resumed->step);
+  restore_checkpoint(*setup.control, file, trained_of(setup, job.rank()));
+  const TrainConfig before = setup.resumed->config_of_phase();
+  const std::string shards = shards_of_checkpoint(setup);
+  if (!shards.empty() && before.merge == "none")
+    take_from_servers(setup, before, shards, /*saves=*/false);
+}
+
+// The replica, and what the checkpoint has for it.
+void begin(Setup& setup, Job& job, const CheckpointFile& file) {
+  if (!setup.resumed)
+    make_replica_of_phase(setup, job, 0);
+  else if (strategy_of(setup.config).needs_servers())
+    resume_with_servers(setup, job, file);
+  else
+    resume_without_servers(setup, job, file);
 }
 
 }  // namespace
+
+void make_replica_of_phase(Setup& setup, Job& job, std::int64_t step, const std::string& saved) {
+  const Strategy strategy = strategy_of(setup.config);
+  if (strategy.needs_servers()) return make_replica_of_servers(setup, job, step, saved);
+  if (!setup.gradients) make_gradients(setup, job, setup.config);
+  setup.replica = make_replica(job, *setup.gradients, *setup.model, *setup.optimizer, strategy,
+                               setup.choices.learned, {setup.length.steps, step});
+}
 
 Trained trained_of(const Setup& setup, int rank) {
   return {*setup.model,
@@ -237,19 +292,24 @@ Trained trained_of(const Setup& setup, int rank) {
           setup.replica->state()};
 }
 
-Setup set_up(Job& job, const TrainConfig& config) {
+Setup set_up(Job& job, const TrainConfig& whole) {
   Setup setup;
-  setup.train = open_data(config, data::Split::train);
-  setup.test = open_data(config, data::Split::test);
-  setup.control = make_communicator(job, strategy_of(config));
-  setup.batches = make_batches(config, *setup.train, job.rank());
-  setup.length = run_length(config, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
+  setup.train = open_data(whole, data::Split::train);
+  setup.test = open_data(whole, data::Split::test);
+  setup.control = make_communicator(job, strategy_of(of_phase(whole, Phase::first)));
+  check_roles_of_phases(job, whole);
+  setup.batches = make_batches(whole, *setup.train, job.rank());
+  setup.length = run_length(whole, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
 
-  check_same_settings(*setup.control, config);
-  const Resumed resumed = read_checkpoint(*setup.control, config, setup.length.steps);
+  check_same_settings(*setup.control, whole);
+  const Resumed resumed = read_checkpoint(*setup.control, whole, setup.length.steps);
   setup.resumed = resumed.info;
+  find_phase(setup, whole);
+  setup.config = of_phase(whole, setup.phase, setup.length);
+  const TrainConfig& config = setup.config;
   set_threads(setup, job, config);
-  make_trained_parts(setup, job, config, resumed.file);
+  make_trained_parts(setup, job);
+  begin(setup, job, resumed.file);
 
   const auto shape = fmt::format("{}", fmt::join(setup.train->input_shape(), "x"));
   const PathChoice path = choose_path(
@@ -257,10 +317,7 @@ Setup set_up(Job& job, const TrainConfig& config) {
       convolution_key(config, hosts_of(job), TORCH_VERSION, shape, setup.choices.threads));
   setup.choices.convolution_path = path.name;
   setup.path = models::convolution_path_from(path.name);
-  if (setup.resumed) {
-    restore_checkpoint(*setup.control, resumed.file, trained_of(setup, job.rank()));
-  }
-  setup.facts = facts_of(setup, job, config);
+  setup.facts = facts_of(setup, job, whole);
   setup.facts.conv_note = path.note;
   return setup;
 }

@@ -15,12 +15,14 @@
 #include "asup/train/checkpoint.h"
 #include "asup/train/choices.h"
 #include "asup/train/config.h"
+#include "asup/train/phases.h"
 #include "asup/train/records.h"
 #include "asup/train/schedule.h"
 
 namespace asup::train {
 
 struct Setup {
+  TrainConfig config;                       // as it counts in the phase that the run is in
   std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
   std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
   std::unique_ptr<data::Dataset> train, test;
@@ -34,10 +36,18 @@ struct Setup {
   RunLength length;
   RunFacts facts;
   std::optional<CheckpointInfo> resumed;
+  Phase phase = Phase::first;
+  std::optional<std::int64_t> switched_after;  // the step after which the second began
 };
 
 // What of it a checkpoint holds; `rank` is this one's in the job.
 Trained trained_of(const Setup& setup, int rank);
+
+// What of a setup comes anew with each phase, after `step` steps: the replica, and the gradients'
+// communicator where it wants one and there is none. `saved`: see ServerReplicaOptions::resume.
+// Collective.
+void make_replica_of_phase(Setup& setup, Job& job, std::int64_t step,
+                           const std::string& saved = "");
 
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.

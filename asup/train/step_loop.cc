@@ -38,6 +38,7 @@ class StepLoop {
   const std::vector<std::int64_t>& parts() const { return setup_.choices.parts; }
   void measure(const data::Batch& batch, Clock::time_point since, double waited_before);
   void rebalance();
+  bool is_over() const;
   bool at_fence() const;
   bool tally_due() const;
   void tell();
@@ -90,7 +91,7 @@ TrainEnd StepLoop::train() {
 
 // Nobody leaves before all are done.
 TrainEnd StepLoop::train_to_the_end() {
-  while (run_.step() < run_.last_step() && !stopping_) run_epoch();
+  while (!is_over()) run_epoch();
   settle();  // somebody may have asked to stop between two fences
   collect();
   flush_log();
@@ -128,6 +129,10 @@ void StepLoop::catch_up(std::int64_t step) {
   }
 }
 
+bool StepLoop::is_over() const {
+  return run_.step() >= run_.last_step() || stopping_ || run_.switches();
+}
+
 // An epoch, or what is left of it, as long as parts stay what they are: batches are assembled
 // ahead.
 void StepLoop::run_epoch() {
@@ -138,7 +143,7 @@ void StepLoop::run_epoch() {
                          static_cast<std::uint64_t>(run_.step() / per_epoch),
                          static_cast<std::size_t>(run_.step() % per_epoch), kAhead, parts);
   bool is_first = true;
-  while (run_.step() < run_.last_step() && !stopping_ && parts == this->parts()) {
+  while (!is_over() && parts == this->parts()) {
     const auto start = Clock::now();
     const double waited = setup_.replica->stats().wait_seconds;
     const auto batch = ahead.next();

@@ -11,8 +11,9 @@
 
 namespace asup::train {
 
-// Trains to the run's last step, or until any rank's `stop_asked`, which is looked at after every
-// step, and concludes the run; nobody leaves before that. Collective.
+// Trains to the last step of the run's phase, or until the loss has it change its way, or until any
+// rank's `stop_asked`, which is looked at after every step, and concludes the run; nobody leaves
+// before that. Collective.
 TrainEnd train_in_step(Run& run, Job& job, const std::function<bool()>& stop_asked);
 
 }  // namespace asup::train

@@ -12,8 +12,13 @@
 #include "asup/train/strategy.h"
 
 namespace asup::train {
-
 namespace {
+
+TrainEnd train_phase(Run& run, Job& job, const std::function<bool()>& stop_asked) {
+  if (run.setup().server) return train_by_leases(run, job, stop_asked);
+  if (strategy_of(run.config()).has_own_pace()) return train_at_own_pace(run, job, stop_asked);
+  return train_in_step(run, job, stop_asked);
+}
 
 // Any of them. Collective.
 bool any_rank(Run& run, bool here) {
@@ -29,9 +34,11 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Ob
   run.begin();
   const bool open = takes_newcomers(config);
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
-  const TrainEnd end = run.setup().server                   ? train_by_leases(run, job, pause)
-                       : strategy_of(config).has_own_pace() ? train_at_own_pace(run, job, pause)
-                                                            : train_in_step(run, job, pause);
+  TrainEnd end = train_phase(run, job, pause);
+  if (run.switches()) {
+    run.change_way(job);
+    end = train_phase(run, job, pause);
+  }
   const bool is_stop = !end.stopped || run.step() >= run.last_step() || any_rank(run, stop_asked());
   if (!is_stop) return std::nullopt;
   run.tell(&Observer::ended, end.summary);

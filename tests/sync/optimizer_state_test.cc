@@ -32,6 +32,34 @@ struct OptimizerCase {
 
 class EveryOptimizersState : public ::testing::TestWithParam<OptimizerCase> {};
 
+// Each rank has stepped on samples of its own: all get the mean.
+TEST_P(EveryOptimizersState, IsAveraged) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Mlp model;
+    const auto optimizer = GetParam().make(model);
+    for (int i = 0; i < 2; ++i) {
+      optimizer->zero_grad();
+      loss_of(model, Mlp::batch(10 * communicator.rank() + i)).backward();
+      optimizer->step();
+    }
+    const OptimizerState state(*optimizer, model.parameters());
+    std::vector<torch::Tensor> means;
+    for (const auto& kind : state.tensors())
+      for (const torch::Tensor& tensor : kind) {
+        means.push_back(tensor.clone());
+        communicator.all_reduce(buffer_of(means.back()), ReduceOp::average).or_throw();
+        EXPECT_FALSE(torch::equal(tensor, means.back()));
+      }
+    average_state(communicator, *optimizer, parameters_of(model));
+    std::size_t place = 0;
+    for (const auto& kind : state.tensors())
+      for (const torch::Tensor& tensor : kind)
+        EXPECT_TRUE(torch::allclose(tensor, means.at(place++), 1e-6, 1e-12));
+    EXPECT_EQ(place, means.size());
+    EXPECT_EQ(place, GetParam().tensors * model.parameters().size());
+  });
+}
+
 // Rank 0 has stepped thrice, the others never: they get what rank 0 has, as zeros, and count on
 // from its steps.
 TEST_P(EveryOptimizersState, IsCompletedWhereItIsMissing) {
