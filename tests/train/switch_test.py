@@ -172,20 +172,21 @@ class Switch(Case):
         self.assertNotIn("switched_after", run.summary)
         self.assertEqual(set(self.said(run)), {"allreduce"})
 
-    # It is done without up to the change, where the run saves itself and says what to do.
+    # Up to the change, and there those who are left begin a next generation.
     def test_a_worker_that_was_lost_is_done_without_at_the_change(self):
         run = Run(self.path("run"))
-        process = self.start("train", *SMALL, "--workers=3", "--steps=6000", "--at=5900",
+        self.environment["ASUP_HANDICAP"] = "sample_ms=2"  # seconds are left to the change
+        process = self.start("train", *SMALL, "--workers=3", "--steps=187", "--at=170",
                              *ways("adpsgd-server"), f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
         os.kill(self.members()["rank 2"], signal.SIGKILL)
         output = "".join(process.communicate(timeout=120))
         self.assertEqual(process.returncode, 0, output)
-        self.assertIn("2 of 3 workers are left after step 5900, where the run changes to sync = "
+        self.assertIn("2 of 3 workers are left after step 170, where the run changes to sync = "
                       "server", output)
         self.assertTrue(run.summary["finished"])
         self.assertEqual(run.summary["workers"], 2)
-        self.assertEqual(run.summary["switched_after"], 5900)
+        self.assertEqual(run.summary["switched_after"], 170)
 
     def test_a_resumed_run_may_get_another_way(self):
         run = self.train("run", "--workers=2", f"--steps={STEPS}", "--stop-at=20")
