@@ -10,6 +10,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/launch/process.h"
+#include "asup/launch/rank_end.h"
 
 namespace asup::cli {
 namespace {
@@ -28,7 +29,8 @@ std::optional<int> status_of(pid_t pid) {
 }  // namespace
 
 Interrupted::Interrupted(int signal)
-    : Error(fmt::format("ended by {}", signal == SIGINT ? "SIGINT (Ctrl-C)" : strsignal(signal))),
+    : Error(fmt::format("ended by {}{}", launch::signal_name(signal),
+                        signal == SIGINT ? " (Ctrl-C)" : "")),
       signal_(signal) {}
 
 int ProgramRunner::run(const std::vector<std::string>& argv,

@@ -78,6 +78,7 @@ TEST(ProgramRunner, EndsTheProgramWhenItIsToldToEnd) {
     ADD_FAILURE() << "a signal came, and nobody said so";
   } catch (const Interrupted& interrupted) {
     EXPECT_EQ(interrupted.exit_status(), 128 + SIGTERM);
+    EXPECT_STREQ(interrupted.what(), "ended by SIGTERM");
   }
   std::string said;
   std::getline(std::ifstream(folder.file("log")), said);
