@@ -84,6 +84,7 @@ struct TrainConfig {
   std::string exchange_dtype = "f32";
   double jitter_ms = 0;
   double round_seconds = 0;
+  std::string merge_deadline = "usual";
   bool balance = false;
   std::string buffers = "local";
   double bucket_mb = 25;

@@ -85,7 +85,8 @@ void ConfigDraft::forget_way(const TrainConfig& before, int source) {
       "pace",         "staleness",      "backup",      "merge",          "elasticity",
       "compensation", "stale-lr",       "freeze-pace", "every",          "local-after",
       "merge-state",  "graph",          "outer-lr",    "outer-momentum", "outer-overlap",
-      "fragments",    "exchange-dtype", "jitter-ms",   "round-seconds",  "balance"};
+      "fragments",    "exchange-dtype", "jitter-ms",   "round-seconds",  "merge-deadline",
+      "balance"};
   if (had_servers != has_servers)
     names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
                                "buffers", "algorithm"});
