@@ -27,4 +27,10 @@ struct CommunicatorOptions {
 // job must outlive it.
 std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options = {});
 
+// A communicator of these workers, ascending by their ranks in the job, which they make by
+// themselves: the others need not know of it. `name`: the same on all of them, and nobody else's.
+std::unique_ptr<Communicator> make_communicator(Job& job, const std::vector<int>& workers,
+                                                std::string_view name,
+                                                CommunicatorOptions options = {});
+
 }  // namespace asup

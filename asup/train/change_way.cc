@@ -2,6 +2,7 @@
 
 #include "asup/sync/optimizer_state.h"
 #include "asup/train/carry_state.h"
+#include "asup/train/distribute.h"
 #include "asup/train/run_folder.h"
 #include "asup/train/strategy.h"
 #include "asup/train/tensor_pack.h"
@@ -13,6 +14,7 @@ void take_replica_down(Setup& setup) {
   setup.optimizer->zero_grad();  // gradients may lie in memory of the replica
   setup.server = nullptr;
   setup.replica.reset();
+  setup.gradients.reset();
   setup.choices.learned.clear();
   setup.choices.parts.clear();
 }
@@ -34,6 +36,8 @@ void change_way(Setup& setup, Job& job, const TrainConfig& config, std::int64_t 
   setup.phase = Phase::second;
   setup.switched_after = step;
   setup.config = of_phase(config, setup.phase, setup.length);
+  // Workers at their own pace meet by another kind.
+  setup.control = make_communicator(job, strategy_of(setup.config));
   if (strategy_of(setup.config).needs_servers()) {
     if (had_own) average_state();
     make_replica_of_phase(setup, job, step, hand_to_servers(setup, handover));

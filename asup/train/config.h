@@ -86,6 +86,7 @@ struct TrainConfig {
   std::string exchange_dtype = "f32";
   double jitter_ms = 0;
   double round_seconds = 0;
+  std::string merge_deadline = "usual";
   std::string on_loss = "auto";
   bool balance = false;
   std::string buffers = "local";

@@ -85,17 +85,12 @@ void ConfigDraft::settle_length(const Setting& setting, int source, const std::s
 void ConfigDraft::forget_way(const TrainConfig& before, int source) {
   const bool had_servers = needs_servers(before);
   const bool has_servers = Strategy{.sync = config_.sync}.needs_servers();
-  std::vector<std::string_view> names{"pace",           "staleness",
-                                      "backup",         "merge",
-                                      "elasticity",     "compensation",
-                                      "stale-lr",       "freeze-pace",
-                                      "every",          "local-after",
-                                      "merge-state",    "graph",
-                                      "outer-lr",       "outer-momentum",
-                                      "outer-overlap",  "fragments",
-                                      "exchange-dtype", "jitter-ms",
-                                      "round-seconds",  "balance",
-                                      "then",           "at"};
+  std::vector<std::string_view> names{
+      "pace",         "staleness",      "backup",      "merge",          "elasticity",
+      "compensation", "stale-lr",       "freeze-pace", "every",          "local-after",
+      "merge-state",  "graph",          "outer-lr",    "outer-momentum", "outer-overlap",
+      "fragments",    "exchange-dtype", "jitter-ms",   "round-seconds",  "merge-deadline",
+      "balance",      "then",           "at"};
   if (had_servers != has_servers)
     names.insert(names.end(), {"servers", "non-finite", "local-parameters", "evaluate-with",
                                "buffers", "algorithm"});

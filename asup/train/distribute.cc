@@ -7,6 +7,7 @@
 #include "asup/ps/team.h"
 #include "asup/sync/all_reduce_replica.h"
 #include "asup/sync/sharing.h"
+#include "asup/train/meeting_communicator.h"
 #include "asup/train/own_steps_strategy.h"
 
 namespace asup {
@@ -102,6 +103,8 @@ std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strate
   options.timeout = strategy.timeout;
   if (strategy.algorithm != "auto") options.algorithm = strategy.algorithm;
   options.rates = std::move(rates);
+  if (strategy.has_own_pace())
+    return std::make_unique<MeetingCommunicator>(job, std::move(options));
   return asup::make_communicator(job, std::move(options));
 }
 

@@ -10,6 +10,18 @@ void FenceTally::begin(std::int64_t first, double now) {
   rows_.clear();
 }
 
+void FenceTally::go_on_from(std::int64_t first, double now) {
+  Row sum;
+  for (const Row& row : rows_) {
+    sum.loss += row.loss;
+    sum.samples += row.samples;
+    sum.waited += row.waited;
+    sum.ended = std::max(sum.ended, row.ended);
+  }
+  begin(first, now);
+  rows_ = {sum};
+}
+
 std::size_t FenceTally::row_of(std::int64_t step) const {
   return static_cast<std::size_t>(step / log_every_ - first_ / log_every_);
 }

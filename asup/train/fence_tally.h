@@ -23,6 +23,9 @@ class FenceTally {
   // Forgets all; from step `first` on (steps before it are done), at time `now`.
   void begin(std::int64_t first, double now);
 
+  // The same, but what was added since counts for step `first`: others have been there before.
+  void go_on_from(std::int64_t first, double now);
+
   // A lease of this step (0 first) is done.
   void add(std::int64_t step, double loss, double samples, double waited, double now);
 

@@ -1,22 +1,37 @@
 #include "asup/train/own_pace_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/data/own_part.h"
+#include "asup/pairwise/attendance.h"
 #include "asup/pairwise/grapevine.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
+#include "asup/train/meeting_communicator.h"
+#include "asup/train/own_steps_strategy.h"
 #include "asup/train/roll_call.h"
 #include "asup/train/round_clock.h"
 #include "asup/train/sample_count.h"
 #include "asup/train/stepper.h"
+#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
+
+// How long late workers are waited for. Where the loss decides when the way changes, as long as it
+// takes: all must have seen the same losses.
+Seconds patience_for(Run& run) {
+  const TrainConfig& config = run.config();
+  const bool loss_decides =
+      run.setup().phase == Phase::first && has_phases(config) && config.at == "stall";
+  return loss_decides ? Seconds(0) : patience_of(strategy_of(config));
+}
 
 class OwnPaceLoop {
  public:
@@ -32,7 +47,9 @@ class OwnPaceLoop {
   double new_wait();
   void show(std::int64_t step, double loss);
   bool time_to_meet();
+  bool come_together();
   void hold_meeting();
+  void catch_up();
   void tell_all();
   std::int64_t step_reached() const;
   void hold_fence(std::int64_t step);
@@ -52,12 +69,16 @@ class OwnPaceLoop {
   data::OwnPart part_;
   RollCall workers_;
   pairwise::Grapevine grapevine_;
+  pairwise::Attendance attendance_;
+  const Seconds patience_, timeout_;
   RoundClock clock_;
 
   std::vector<std::int64_t>
       counts_;                 // samples by worker: our own, the others' as of the last meeting
   std::int64_t known_ = 0;     // samples of all, by hearsay
   std::uint64_t meeting_ = 1;  // the next one
+  bool whole_ = true;          // all came to the last one
+  bool missed_ = false;        // the last one took place without this worker
   FenceTally tally_;
   double waited_ = 0;         // of the replica's wait_seconds, told so far
   std::uint64_t merges_ = 0;  // of the replica's, told so far
@@ -68,6 +89,7 @@ class OwnPaceLoop {
   double shown_at_ = 0;
   std::int64_t logged_ = 0;       // steps
   std::int64_t held_ = 0;         // the last fence, in steps
+  bool fence_held_ = false;       // in the meeting under way
   std::int64_t held_by_all_ = 0;  // the same, of who has held fewest
 };
 
@@ -88,6 +110,9 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
             job.size()),
       workers_(run, job.rank()),
       grapevine_(pairwise::circle_of(job)),
+      attendance_(pairwise::circle_of(job)),
+      patience_(patience_for(run)),
+      timeout_(run.config().timeout),
       clock_(Seconds(run.config().round_seconds)),
       tally_(run.config().log_every),
       shown_(run.step()),
@@ -117,11 +142,33 @@ void OwnPaceLoop::train() {
     clock_.begin_round();
     do work();
     while (!time_to_meet());
-    const std::int64_t before = held_;
+    if (!come_together()) continue;
     workers_.meet([&] { hold_meeting(); }, [&] { grapevine_.call_fence(meeting_ + 1); });
-    if (held_ > before) tally_.begin(held_, run_.seconds());
+    if (std::exchange(fence_held_, false)) tally_.begin(held_, run_.seconds());
     ++meeting_;
-  } while (run_.step() < run_.last_step() && !stopping_ && !run_.switches());
+  } while (run_.step() < run_.last_step() && !((stopping_ || run_.switches()) && whole_));
+}
+
+// Whether this worker takes part in the meeting that it has come to, or was too late for it. At the
+// end of the run all are waited for.
+bool OwnPaceLoop::come_together() {
+  if (patience_.count() == 0) return true;
+  const bool is_last = stopping_ || stop_asked_() || known_ >= samples_.of(run_.last_step());
+  const auto meeting =
+      attendance_.come(meeting_, workers_.left(), is_last ? Seconds(0) : patience_, timeout_);
+  if (meeting.workers.empty()) {
+    log().info("came too late for a merge, and joins the next one");
+    workers_.missed(static_cast<std::int64_t>(meeting.number + 1 - meeting_));
+    meeting_ = meeting.number + 1;
+    missed_ = true;
+    return false;
+  }
+  whole_ = meeting.workers.size() == workers_.left().size();
+  for (Communicator* each : {setup_.control.get(), setup_.gradients.get()}) {
+    auto& communicator = dynamic_cast<MeetingCommunicator&>(*each);
+    whole_ ? communicator.meet_all() : communicator.meet(meeting.number, meeting.workers);
+  }
+  return true;
 }
 
 // Nobody leaves before all are done.
@@ -192,7 +239,7 @@ void OwnPaceLoop::show(std::int64_t step, double loss) {
 bool OwnPaceLoop::time_to_meet() {
   const auto heard = grapevine_.tell(static_cast<std::uint64_t>(own()));
   known_ = static_cast<std::int64_t>(heard.samples);
-  const bool now = known_ >= samples_.of(next_fence()) || diverged_ || stop_asked_();
+  const bool now = known_ >= samples_.of(next_fence()) || diverged_ || stopping_ || stop_asked_();
   if (!now && !clock_.measured()) return false;  // the first round waits for a few steps of all
   if (heard.fence >= meeting_) return true;
   if (!now && !clock_.over()) return false;
@@ -202,11 +249,24 @@ bool OwnPaceLoop::time_to_meet() {
 
 // One model, and counts that all agree on; and, where they have come to one, a fence.
 void OwnPaceLoop::hold_meeting() {
+  catch_up();
   setup_.replica->settle();
   if (held_ == run_.step()) tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
   tell_all();
   const std::int64_t step = step_reached();
   if (step > held_by_all_) hold_fence(step);
+}
+
+// Who was late goes on from the fence that the others have held meanwhile.
+void OwnPaceLoop::catch_up() {
+  whole_ = static_cast<std::size_t>(run_.control().size()) == workers_.left().size();
+  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(meeting_), missed_ ? 0 : held_};
+  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  meeting_ = static_cast<std::uint64_t>(most[0]);
+  if (!std::exchange(missed_, false) || most[1] <= held_) return;
+  held_ = logged_ = most[1];
+  run_.set_step(held_);
+  tally_.go_on_from(held_, run_.seconds());
 }
 
 // The largest of what each says: of counts, each worker knows its own best, and those of the lost
@@ -241,12 +301,13 @@ void OwnPaceLoop::tell_all() {
 }
 
 // Steps that are done: up to the last fence that all samples together reach; where the run stops,
-// all.
+// all. It ends with all workers, not without one that is late.
 std::int64_t OwnPaceLoop::step_reached() const {
   std::int64_t step = run_.step();
   for (const std::int64_t fence : fences_)
-    if (total() >= samples_.of(fence)) step = std::max(step, fence);
-  if (!stopping_) return step;
+    if (total() >= samples_.of(fence) && (whole_ || fence < run_.last_step()))
+      step = std::max(step, fence);
+  if (!stopping_ || !whole_) return step;
   const auto next = std::upper_bound(fences_.begin(), fences_.end(), step);
   if (next == fences_.end()) return step;
   return std::clamp(samples_.steps_for(total()), step, *next - 1);
@@ -260,6 +321,7 @@ void OwnPaceLoop::hold_fence(std::int64_t step) {
   if (run_.due(run_.config().eval_every)) run_.test();
   if (run_.due(run_.config().checkpoint_every)) run_.save();
   held_ = step;
+  fence_held_ = true;
 }
 
 void OwnPaceLoop::log_rows() {

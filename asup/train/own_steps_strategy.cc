@@ -11,6 +11,7 @@ namespace asup::train {
 namespace {
 
 constexpr std::string_view kUsual = "usual";
+constexpr double kUsualRounds = 2;  // that a late worker is waited for
 
 std::optional<double> number_in(std::string_view text) {
   double number = 0;
@@ -122,6 +123,10 @@ void settle_own_steps(Strategy& strategy) {
   if (strategy.sync == "adpsgd") settle_pairwise(strategy);
   require(strategy.round_seconds >= 0, "round-seconds = {} cannot be below 0",
           strategy.round_seconds);
+  if (strategy.round_seconds == 0)
+    require_unused("merge-deadline", &Strategy::merge_deadline, strategy,
+                   "without round-seconds there are no rounds whose merge somebody could miss");
+  patience_of(strategy);
   require(strategy.jitter_ms >= 0, "jitter-ms = {} cannot be below 0", strategy.jitter_ms);
   require_unused("buffers", &Strategy::buffers, strategy,
                  "where workers step on their own, statistics stay on their worker, and a test "
@@ -139,6 +144,16 @@ void refuse_own_steps_choices(const Strategy& strategy) {
   require_unused("graph", &Strategy::graph, strategy, because);
   require_unused("jitter-ms", &Strategy::jitter_ms, strategy, because);
   require_unused("round-seconds", &Strategy::round_seconds, strategy, because);
+  require_unused("merge-deadline", &Strategy::merge_deadline, strategy, because);
+}
+
+Seconds patience_of(const Strategy& strategy) {
+  if (strategy.merge_deadline == kUsual) return Seconds(kUsualRounds * strategy.round_seconds);
+  const auto number = number_in(strategy.merge_deadline);
+  require(number && *number >= 0 && *number <= 1e6,
+          "merge-deadline = {} is no number of seconds (allowed: 0 … 1e6, usual)",
+          strategy.merge_deadline);
+  return Seconds(*number);
 }
 
 std::int64_t steps_between_exchanges(const Strategy& strategy) {

@@ -13,7 +13,10 @@ void settle_own_steps(Strategy& strategy);
 // Throws BadInput for a choice of these strategies in another one.
 void refuse_own_steps_choices(const Strategy& strategy);
 
-// needs, of both: a settled strategy
+// needs, of all: a settled strategy
+
+// How long those who have come to a merge of a round wait for late workers; 0: as long as it takes.
+Seconds patience_of(const Strategy& strategy);
 
 // Steps between two exchanges of models; 0: every = auto.
 std::int64_t steps_between_exchanges(const Strategy& strategy);

@@ -26,6 +26,12 @@ void RollCall::meet(const std::function<void()>& together, const std::function<v
       if (!regroup()) throw;
     }
   ++met_;
+  late_ = false;
+}
+
+void RollCall::missed(std::int64_t meetings) {
+  met_ += meetings;
+  late_ = true;
 }
 
 bool RollCall::rebuild() {
@@ -44,10 +50,13 @@ bool RollCall::regroup() {
     return regroup();  // another one was lost meanwhile
   }
   std::vector<int> left;
+  std::int64_t most = 0;  // of those who were in the last meeting
   for (const Word& word : words) {
     left.push_back(static_cast<int>(word.rank));
-    behind_ = behind_ || word.met > met_;
+    if (!word.late) most = std::max(most, word.met);
   }
+  if (late_) met_ = most;
+  behind_ = behind_ || most > met_;
   std::vector<int> lost;
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));
@@ -67,12 +76,12 @@ bool RollCall::regroup() {
 
 // Of all who are in the control communicator.
 std::vector<RollCall::Word> RollCall::hear_all() {
-  std::array<std::int64_t, 3> own{rank_, met_, run_.sees_folder() ? 1 : 0};
+  std::array<std::int64_t, 4> own{rank_, met_, late_ ? 1 : 0, run_.sees_folder() ? 1 : 0};
   std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(run_.control().size()));
   run_.control().all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
   std::vector<Word> words;
   for (std::size_t i = 0; i < all.size(); i += own.size())
-    words.push_back({all[i], all[i + 1], all[i + 2] != 0});
+    words.push_back({all[i], all[i + 1], all[i + 2] != 0, all[i + 3] != 0});
   return words;
 }
 

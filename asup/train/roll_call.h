@@ -26,6 +26,9 @@ class RollCall {
   // they are together again, with communicators of their own, so that they can go on. Collective.
   bool regroup();
 
+  // So many meetings took place without this worker, which was late for them.
+  void missed(std::int64_t meetings);
+
   const std::vector<int>& left() const { return workers_; }  // by their ranks in the job
 
  private:
@@ -33,6 +36,7 @@ class RollCall {
   struct Word {
     std::int64_t rank = 0;  // in the job
     std::int64_t met = 0;   // meetings that it has ended
+    bool late = false;      // for the last of these
     bool sees_folder = false;
   };
 
@@ -43,6 +47,7 @@ class RollCall {
   const int rank_;
   std::vector<int> workers_;
   std::int64_t met_ = 0;
+  bool late_ = false;    // for the last meeting
   bool behind_ = false;  // others have ended the meeting that this one is in
 };
 

@@ -122,7 +122,8 @@ void Run::require_all_workers() {
 
 void Run::change_way(Job& job) {
   require_all_workers();
-  totals_.bytes_sent += sum_over_ranks(setup_.replica->stats().bytes_moved);
+  totals_.bytes_sent +=
+      sum_over_ranks(control().bytes_moved() + setup_.replica->stats().bytes_moved);
   train::change_way(setup_, job, config_, step_);
   forget_own_counts();
   if (first_rank_)

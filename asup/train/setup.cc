@@ -166,15 +166,17 @@ void set_threads(Setup& setup, const Job& job, const TrainConfig& config) {
 // Chooses algorithms as the run did before, else by what is found now.
 void make_gradients(Setup& setup, Job& job, const TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
-  std::optional<collective::Rates> rates;
-  const bool as_before = setup.resumed && setup.resumed->ranks == config.workers;
   // With servers, there was nothing to choose.
-  if (!as_before || Strategy{.sync = setup.resumed->config_of_phase().sync}.needs_servers()) {
+  const bool chose = setup.resumed && setup.resumed->ranks == config.workers &&
+                     !Strategy{.sync = setup.resumed->config_of_phase().sync}.needs_servers();
+  std::string& known = setup.choices.rates;  // for the way before
+  if (known.empty() && chose) known = setup.resumed->choices.rates;
+  std::optional<collective::Rates> rates;
+  if (!known.empty())
+    rates = collective::tuning::rates_from(known);
+  else if (!chose)
     rates = find_rates(job, *setup.control, strategy);
-  } else if (!setup.resumed->choices.rates.empty()) {
-    rates = collective::tuning::rates_from(setup.resumed->choices.rates);
-  }
-  if (rates) setup.choices.rates = collective::tuning::to_text(*rates);
+  if (rates) known = collective::tuning::to_text(*rates);
   setup.gradients = make_communicator(job, strategy, rates);
 }
 

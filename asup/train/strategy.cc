@@ -193,6 +193,7 @@ Strategy strategy_of(const TrainConfig& config) {
   strategy.exchange_dtype = config.exchange_dtype;
   strategy.jitter_ms = config.jitter_ms;
   strategy.round_seconds = config.round_seconds;
+  strategy.merge_deadline = config.merge_deadline;
   strategy.buffers = config.buffers;
   strategy.bucket_mb = config.bucket_mb;
   strategy.algorithm = config.algorithm;

@@ -33,10 +33,11 @@ struct Strategy {
   double outer_momentum = 0.9;
   std::int64_t outer_overlap = 0;  // steps
   std::int64_t fragments = 1;
-  std::string exchange_dtype = "f32";  // f32 or bf16
-  double jitter_ms = 0;                // of all ways in which workers step on their own
-  double round_seconds = 0;            // of sync local and adpsgd, for asup train; 0: none
-  std::string buffers = "local";       // local, broadcast or average
+  std::string exchange_dtype = "f32";    // f32 or bf16
+  double jitter_ms = 0;                  // of all ways in which workers step on their own
+  double round_seconds = 0;              // of sync local and adpsgd, for asup train; 0: none
+  std::string merge_deadline = "usual";  // of rounds: seconds, or usual
+  std::string buffers = "local";         // local, broadcast or average
   double bucket_mb = 25;
   std::string algorithm = "auto";  // of the all-reduce
   Seconds timeout{300};

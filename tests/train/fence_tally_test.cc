@@ -32,6 +32,16 @@ TEST(FenceTally, LeasesCountWhereTheirStepIs) {
   EXPECT_THAT(tally.sums(23), ElementsAre(0, 0, 0));
 }
 
+TEST(FenceTally, WhoWasLateCountsWhereTheOthersAre) {
+  FenceTally tally(5);
+  tally.begin(12, 100);
+  tally.add(14, 3, 8, 0.5, 101);
+  tally.add(20, 7, 8, 1, 103);
+  tally.go_on_from(34, 104);
+  EXPECT_THAT(tally.sums(40), ElementsAre(10, 16, 1.5, 0, 0, 0));
+  EXPECT_EQ(tally.began(), 104);
+}
+
 TEST(FenceTally, TimesAreThisWorkersAndFilledInBetween) {
   FenceTally tally(1);
   tally.begin(0, 10);

@@ -5,6 +5,7 @@
 
 #include "asup/collective/call.h"
 #include "asup/collective/choose.h"
+#include "asup/collective/envelope.h"
 #include "asup/collective/mesh/class.h"
 #include "asup/collective/tuning/surroundings.h"
 
@@ -235,7 +236,9 @@ std::uint64_t MeshCommunicator::next_sequence(const Call& call) {
 
 namespace asup {
 
-std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options) {
+namespace {
+
+void complete(const Job& job, CommunicatorOptions& options) {
   require(!job.is_server(),
           "{} cannot make a communicator: they are among the workers, and servers are in none",
           net::name_member(job.member(), job.options().roles().server(job.member())));
@@ -245,10 +248,27 @@ std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions op
   require(options.hosts.empty() || static_cast<int>(options.hosts.size()) == job.size(),
           "a communicator of {} members got {} hosts; give one for each, or none", job.size(),
           options.hosts.size());
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(Job& job, CommunicatorOptions options) {
+  complete(job, options);
   std::vector<int> members(static_cast<std::size_t>(job.size()));
   for (int rank = 0; rank < job.size(); ++rank) members[static_cast<std::size_t>(rank)] = rank;
   return std::make_unique<collective::MeshCommunicator>(
       job.mesh(), job.next_communicator_id(), std::move(members), job.rank(), std::move(options));
+}
+
+std::unique_ptr<Communicator> make_communicator(Job& job, const std::vector<int>& workers,
+                                                std::string_view name,
+                                                CommunicatorOptions options) {
+  complete(job, options);
+  const auto place = std::find(workers.begin(), workers.end(), job.rank());
+  check(place != workers.end(), "rank {} is not among the workers of its communicator", job.rank());
+  return std::make_unique<collective::MeshCommunicator>(
+      job.mesh(), collective::derived_id(name), workers, static_cast<int>(place - workers.begin()),
+      std::move(options));
 }
 
 }  // namespace asup

@@ -1,0 +1,107 @@
+"""Rounds of a given time: a worker that is late for a merge is not waited for, and joins the next."""
+
+import json
+import os
+import re
+import signal
+import time
+import unittest
+
+from harness import SMALL, Case, Run
+
+ENDLESS = [*SMALL, "--lr=0.01", "--workers=3", "--steps=1000000"]
+ROUNDS = {
+    "average": ["--sync=local", "--round-seconds=5", "--merge-deadline=0.3"],
+    "keep": ["--sync=local", "--round-seconds=5", "--merge-deadline=0.3", "--merge-state=keep",
+             "--links=tcp"],
+}
+
+
+class Late(Case):
+    def samples_by_worker(self, run):
+        """As the newest checkpoint has them. One that is read may be deleted just then."""
+        while True:
+            try:
+                with open(run.checkpoints[-1], "rb") as file:
+                    text = file.read().decode(errors="replace")
+                return json.loads(re.search(r'"samples_by_worker":(\[[^]]*\])', text)[1])
+            except FileNotFoundError:
+                time.sleep(0.01)
+
+    def step(self, run):
+        with open(run.path("metrics.jsonl")) as file:
+            return json.loads([line for line in file if line.endswith("\n")][-1])["step"]
+
+    def begin(self, name):
+        run = Run(self.path(name))
+        # Steps take much longer than merges.
+        self.environment["ASUP_HANDICAP"] = "sample_ms=5"
+        process = self.start("train", *ENDLESS, *ROUNDS[name], f"--out={run.folder}")
+        self.wait_for_step(run, 17, process)
+        return run, process
+
+    def goes_on(self, run, process, rank):
+        """Whether the others meet three times while this one is halted. Where it has come to a
+        merge before it is halted, they wait for it."""
+        late = self.members()[f"rank {rank}"]
+        first = self.step(run)
+        self.wait_for_step(run, first + 17, process)  # it has just been to a merge
+        os.kill(late, signal.SIGSTOP)
+        try:
+            first, deadline = self.step(run), time.monotonic() + 15
+            while self.step(run) < first + 3 * 17 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            return self.step(run) >= first + 3 * 17
+        finally:
+            os.kill(late, signal.SIGCONT)
+
+    def test_the_others_go_on_and_it_comes_back(self):
+        for name, rank in (("average", 1), ("keep", 2)):
+            with self.subTest(rounds=name):
+                run, process = self.begin(name)
+                self.assertTrue(any(self.goes_on(run, process, rank) for _ in range(5)))
+                before = self.samples_by_worker(run)
+                deadline = time.monotonic() + 60
+                while self.samples_by_worker(run)[rank] <= before[rank]:
+                    self.assertLess(time.monotonic(), deadline, "it does not come back")
+                    self.assertIsNone(process.poll(), "the run ended too early")
+                    time.sleep(0.02)
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, err)
+                self.assertNotIn("lost", err)
+                after = self.samples_by_worker(run)
+                self.assertLess(after[rank], min(after[0], after[3 - rank]))
+                self.assertEqual(sum(after), run.summary["samples"])
+                self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row),
+                                 run.summary["samples"])
+                steps = [row["step"] for row in run.rows if "loss" in row]
+                self.assertEqual(steps, sorted(set(steps)))
+
+    # It is stopped when the run is about to end, for longer than the deadline.
+    def test_at_the_end_it_is_waited_for(self):
+        run, process = self.begin("average")
+        late = self.members()["rank 1"]
+        os.kill(late, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        self.assertIsNone(process.poll())
+        os.kill(late, signal.SIGCONT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertNotIn("lost", err)
+        self.assertEqual(sum(self.samples_by_worker(run)), run.summary["samples"])
+
+    def test_bad_input(self):
+        def refused(*flags):
+            return self.refused("train", *SMALL, *flags, f"--out={self.path('refused')}")
+
+        self.assertIn("merge-deadline = 1 has no effect", refused("--merge-deadline=1"))
+        self.assertIn("merge-deadline = 1 has no effect",
+                      refused("--sync=adpsgd", "--workers=2", "--merge-deadline=1"))
+        self.assertIn("merge-deadline", refused("--sync=local", "--round-seconds=1",
+                                                "--merge-deadline=soon"))
+
+
+if __name__ == "__main__":
+    unittest.main()
