@@ -67,7 +67,7 @@ std::vector<std::int64_t> better_parts(const std::vector<std::int64_t>& present,
                                        std::span<const WorkTime> times) {
   auto fastest = fastest_parts(sum_of(present), times);
   const std::int64_t now = last_done(present, times), then = last_done(fastest, times);
-  return now - then > now / 20 ? fastest : present;
+  return now - then > now / 40 ? fastest : present;
 }
 
 }  // namespace asup::train

@@ -32,7 +32,7 @@ bool are_parts(std::span<const std::int64_t> parts, std::int64_t batch, std::siz
 // needs: batch >= times.size()
 std::vector<std::int64_t> fastest_parts(std::int64_t batch, std::span<const WorkTime> times);
 
-// Those, where they save a twentieth of the time that `present` takes, else `present`: what is
+// Those, where they save a fortieth of the time that `present` takes, else `present`: what is
 // measured is never quite the same twice, and parts that change cost a little.
 std::vector<std::int64_t> better_parts(const std::vector<std::int64_t>& present,
                                        std::span<const WorkTime> times);

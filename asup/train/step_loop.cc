@@ -23,6 +23,7 @@ namespace asup::train {
 namespace {
 
 constexpr std::int64_t kBalanceEvery = 10;  // steps
+constexpr std::int64_t kBalanceFirst = 5;   // steps of this call, when speeds are known just so
 
 class StepLoop {
  public:
@@ -53,7 +54,8 @@ class StepLoop {
   const std::function<bool()>& stop_asked_;
   Stepper stepper_;
   Handicap handicap_;
-  const bool own_steps_;  // and models are exchanged
+  const std::int64_t began_;  // after so many steps
+  const bool own_steps_;      // and models are exchanged
   StepBooks books_;
   std::optional<Balance> balance_;
   std::optional<RollCall> workers_;  // where those who are left go on without the lost
@@ -71,6 +73,7 @@ StepLoop::StepLoop(Run& run, Job& job, const std::function<bool()>& stop_asked)
       stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path,
                run.config().accumulate),
       handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
+      began_(run.step()),
       own_steps_(strategy_of(run.config()).has_own_steps()),
       books_(run.control()),
       held_(run.step()) {
@@ -212,7 +215,8 @@ bool StepLoop::at_fence() const {
 void StepLoop::tell() {
   const double waited = setup_.replica->stats().wait_seconds;
   books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
-  if (balance_ && run_.step() % kBalanceEvery == 0) balance_->start();
+  const bool speeds_due = run_.step() % kBalanceEvery == 0 || run_.step() == began_ + kBalanceFirst;
+  if (balance_ && speeds_due) balance_->start();
 }
 
 // Who is past the barrier knows that all have held it; else, where somebody is lost in it, all hold
