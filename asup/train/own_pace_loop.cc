@@ -80,7 +80,8 @@ class OwnPaceLoop {
   bool whole_ = true;          // all came to the last one
   bool missed_ = false;        // the last one took place without this worker
   FenceTally tally_;
-  double waited_ = 0;         // of the replica's wait_seconds, told so far
+  double gathering_ = 0;      // seconds that this worker waited for others to come
+  double waited_ = 0;         // of those and the replica's wait_seconds, told so far
   std::uint64_t merges_ = 0;  // of the replica's, told so far
   bool diverged_ = false;
   bool stopping_ = false;
@@ -154,8 +155,10 @@ void OwnPaceLoop::train() {
 bool OwnPaceLoop::come_together() {
   if (patience_.count() == 0) return true;
   const bool is_last = stopping_ || stop_asked_() || known_ >= samples_.of(run_.last_step());
+  const auto came = Clock::now();
   const auto meeting =
       attendance_.come(meeting_, workers_.left(), is_last ? Seconds(0) : patience_, timeout_);
+  gathering_ += seconds_since(came);
   if (meeting.workers.empty()) {
     log().info("came too late for a merge, and joins the next one");
     workers_.missed(static_cast<std::int64_t>(meeting.number + 1 - meeting_));
@@ -205,7 +208,7 @@ std::int64_t OwnPaceLoop::step_under_way() const {
 }
 
 double OwnPaceLoop::new_wait() {
-  const double waited = setup_.replica->stats().wait_seconds;
+  const double waited = gathering_ + setup_.replica->stats().wait_seconds;
   return waited - std::exchange(waited_, waited);
 }
 

@@ -22,7 +22,7 @@ void RoundClock::stepped(double seconds) {
 bool RoundClock::measured() const { return seconds_.count() == 0 || steps_ >= kStepsToMeasure; }
 
 bool RoundClock::over() const {
-  return seconds_.count() > 0 && seconds_since(began_) + last_ / 2 >= seconds_.count();
+  return seconds_.count() > 0 && seconds_since(began_) + last_ >= seconds_.count();
 }
 
 void RoundClock::require_longer_than(std::chrono::nanoseconds slowest_step) const {

@@ -18,7 +18,8 @@ class RoundClock {
 
   // Whether enough steps were taken to know how long one takes; always, where it need not be known.
   bool measured() const;
-  // The time is over, or would be before the middle of another step.
+  // The time is over, or would be before the end of another step: who began one would be waited
+  // for.
   bool over() const;
 
   // Zero before a step.

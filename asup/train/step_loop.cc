@@ -23,7 +23,7 @@ namespace asup::train {
 namespace {
 
 constexpr std::int64_t kBalanceEvery = 10;  // steps
-constexpr std::int64_t kBalanceFirst = 5;   // steps of this call, when speeds are known just so
+constexpr std::int64_t kBalanceFirst = 3;   // steps of this call, when speeds are known just so
 
 class StepLoop {
  public:
@@ -215,7 +215,8 @@ bool StepLoop::at_fence() const {
 void StepLoop::tell() {
   const double waited = setup_.replica->stats().wait_seconds;
   books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
-  const bool speeds_due = run_.step() % kBalanceEvery == 0 || run_.step() == began_ + kBalanceFirst;
+  const bool speeds_due = run_.step() < run_.last_step() && (run_.step() % kBalanceEvery == 0 ||
+                                                             run_.step() == began_ + kBalanceFirst);
   if (balance_ && speeds_due) balance_->start();
 }
 

@@ -37,7 +37,7 @@ std::vector<Way> known_ways() {
       {"balance", "--sync allreduce --balance"},
       {"local", "--sync local --every 16"},
       {"local-auto", "--sync local --every auto"},
-      {"rounds", "--sync local --round-seconds 2"},
+      {"rounds", "--sync local --round-seconds 5"},
       {"diloco", "--sync diloco --every 100 --exchange-dtype bf16 --optimizer adamw --lr 0.001"},
       {"gossip", "--sync gossip --every 8"},
       {"adpsgd", "--sync adpsgd --every 8"},
