@@ -10,6 +10,7 @@
 #include "asup/sync/local_replica.h"
 #include "asup/sync/own_steps.h"
 #include "tests/sync/training.h"
+#include "tests/sync/watched_communicator.h"
 
 namespace asup::testing {
 namespace {
@@ -109,14 +110,12 @@ INSTANTIATE_TEST_SUITE_P(Ways, GoingOn, ::testing::ValuesIn(ways()),
 
 // A communicator whose calls come back as failed after a while, though they were made: as when
 // somebody is lost just when others have ended them.
-class Deaf : public Communicator {
+class Deaf : public asup::testing::WatchedCommunicator {
  public:
-  explicit Deaf(Communicator& real) : real_(real) {}
+  explicit Deaf(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
 
   int hears = 1'000'000;  // calls to come
 
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
   Work start(Call call) override {
     struct Unheard : Work::State {
       Unheard(Work real, bool deaf) : real(std::move(real)), deaf(deaf) {}
@@ -128,20 +127,10 @@ class Deaf : public Communicator {
       Work real;
       const bool deaf;
     };
-    return Work(std::make_shared<Unheard>(real_.start(std::move(call)), --hears < 0));
+    return Work(
+        std::make_shared<Unheard>(WatchedCommunicator::start(std::move(call)), --hears < 0));
   }
   Outcome run(Call call) override { return start(std::move(call)).wait(); }
-  std::unique_ptr<SharedMemory> allocate(std::size_t bytes) override {
-    return real_.allocate(bytes);
-  }
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    return real_.split(color, key);
-  }
-  Outcome rebuild(Seconds timeout) override { return real_.rebuild(timeout); }
-  std::uint64_t bytes_moved() const override { return real_.bytes_moved(); }
-
- private:
-  Communicator& real_;
 };
 
 // What it did before is part of the exchange that it missed, and must not count twice.

@@ -5,28 +5,22 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/lars.h"
+#include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 
 namespace asup::sync {
 namespace {
 
 using asup::testing::loss_of;
+using asup::testing::MakeOptimizer;
+using asup::testing::maker;
 using asup::testing::Mlp;
 using asup::testing::train_ranks;
 using net::LinkKind;
 
-using Optimizers = std::function<std::unique_ptr<torch::optim::Optimizer>(torch::nn::Module&)>;
-
-template <typename Optimizer, typename Options>
-Optimizers maker(Options options) {
-  return [options](torch::nn::Module& module) {
-    return std::make_unique<Optimizer>(module.parameters(), options);
-  };
-}
-
 struct OptimizerCase {
   std::string name;
-  Optimizers make;
+  MakeOptimizer make;
   std::size_t tensors;  // of a parameter
 };
 

@@ -10,29 +10,23 @@
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
 #include "asup/ps/snapshot.h"
+#include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 
 namespace asup::sync {
 namespace {
 
 using asup::testing::loss_of;
+using asup::testing::MakeOptimizer;
+using asup::testing::maker;
 using asup::testing::Mlp;
 using torch::optim::AdamOptions;
 using torch::optim::RMSpropOptions;
 using torch::optim::SGDOptions;
 
-using Optimizers = std::function<std::unique_ptr<torch::optim::Optimizer>(torch::nn::Module&)>;
-
-template <typename Optimizer, typename Options>
-Optimizers maker(Options options) {
-  return [options](torch::nn::Module& module) {
-    return std::make_unique<Optimizer>(module.parameters(), options);
-  };
-}
-
 struct OptimizerCase {
   std::string name;
-  Optimizers make;
+  MakeOptimizer make;
 };
 
 class EveryOptimizersServerState : public ::testing::TestWithParam<OptimizerCase> {
