@@ -1,16 +1,22 @@
 #include "asup/launch/job_place.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "asup/base/error.h"
 #include "asup/net/address.h"
+#include "asup/net/identity.h"
 #include "asup/net/meeting.h"
 
 namespace asup::launch {
 
 std::string name_of_folder(const std::string& folder) {
   return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)).string();
+}
+
+std::optional<net::Key> key_of_user() {
+  const auto file = net::process_environment()("ASUP_KEY_FILE");
+  if (!file || file->empty()) return std::nullopt;
+  return net::read_key_file(*file);
 }
 
 std::string meeting_of(const std::string& job) { return net::meeting_name("asup run " + job); }
@@ -24,12 +30,12 @@ JobPlace find_job(const std::string& job) {
           "joined by its coordinator's address, host:port, and the key in ASUP_KEY_FILE",
           job);
   net::parse_endpoint(job, "--join");
-  const char* file = std::getenv("ASUP_KEY_FILE");
-  require(file != nullptr,
+  const auto key = key_of_user();
+  require(key.has_value(),
           "--join {}: set ASUP_KEY_FILE to the file with the job's key, with which the job was "
           "started too",
           job);
-  return {job, net::read_key_file(file)};
+  return {job, *key};
 }
 
 }  // namespace asup::launch

@@ -1,6 +1,7 @@
 // Where a running job is found by those who want to join it. Functions only.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "asup/net/key.h"
@@ -15,6 +16,10 @@ struct JobPlace {
 // Where the launcher of the job with this name hands out its place (net/meeting.h): to processes of
 // the same user on this host.
 std::string meeting_of(const std::string& job);
+
+// The key in the file that ASUP_KEY_FILE names; nothing where it is not set, or empty. Throws
+// BadInput where there is no key in it.
+std::optional<net::Key> key_of_user();
 
 // A name that means the same however the folder is written.
 std::string name_of_folder(const std::string& folder);

@@ -89,11 +89,6 @@ std::vector<std::string> own_settings() {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-net::Key new_key() {
-  const char* file = std::getenv("ASUP_KEY_FILE");
-  return file ? net::read_key_file(file) : net::random_key();
-}
-
 std::string own_name(const LaunchOptions& options) {
   return options.job.empty() ? std::to_string(getpid()) : options.job;
 }
@@ -111,7 +106,8 @@ class Launcher {
       supervisor_.take_joined();  // as far as this launcher is concerned
       return;
     }
-    place_.key = new_key();
+    const auto key = key_of_user();
+    place_.key = key ? *key : net::random_key();
     coordinator_.emplace(coordinator_options());
     place_.coordinator = advertised_address(coordinator_->address(), options_, placements_);
   }

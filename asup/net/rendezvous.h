@@ -25,9 +25,8 @@ class Membership {
  public:
   // Comes back when all members of the job are there. `self` says where this one listens (the
   // addresses); place, process and host are filled in. With options.joins: when the job has taken
-  // this process in. Throws JobFailed, naming the ranks that did
-  // not come, or BadInput where this process is not one of the job's: another key, a rank that is
-  // taken, another size.
+  // this process in. Throws JobFailed, naming the ranks that did not come, or BadInput where this
+  // process is not one of the job's: another key, a rank that is taken, another size.
   static Membership join(const JoinOptions& options, Member self);
 
   Membership(Membership&&) noexcept;

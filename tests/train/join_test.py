@@ -176,6 +176,10 @@ class Join(Case):
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)
 
+    def test_an_empty_key_file_is_none(self):
+        self.environment["ASUP_KEY_FILE"] = ""
+        self.assertTrue(self.train("run", "--steps=3").summary["finished"])
+
     # From elsewhere: by address and key, as from another host.
     def test_by_address_and_key(self):
         key = self.path("job.key")
