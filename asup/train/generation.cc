@@ -1,7 +1,5 @@
 #include "asup/train/generation.h"
 
-#include <nlohmann/json.hpp>
-
 #include "asup/base/error.h"
 #include "asup/collective/mesh_communicator.h"
 #include "asup/train/run_folder.h"
@@ -11,19 +9,25 @@
 namespace asup::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr char kEnd = '\0';  // of a flag; no value has one
 
 std::string to_text(const TrainConfig& config) {
-  Json values;
-  for (const auto& setting : settings())
-    values[std::string(setting.name)] = text_of(config, setting);
-  return values.dump();
+  std::string text;
+  for (const std::string& flag : to_flags(config)) text += flag + kEnd;
+  return text;
 }
 
-void adopt(const std::string& text, TrainConfig& config) {
-  const Json values = Json::parse(text);
-  for (const auto& setting : settings())
-    assign_text(config, setting, values.at(std::string(setting.name)), setting.name);
+TrainConfig from_text(const std::string& text) {
+  TrainConfig config;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::string flag = text.substr(begin, text.find(kEnd, begin) - begin);
+    begin += flag.size() + 1;
+    const std::string name = flag.substr(2, flag.find('=') - 2);
+    const Setting* setting = find_setting(name);
+    check(setting != nullptr, "the job's settings have {}, which this asup does not know", flag);
+    assign_text(config, *setting, flag.substr(flag.find('=') + 1), name);
+  }
+  return config;
 }
 
 }  // namespace
@@ -42,7 +46,7 @@ TrainConfig settings_of_generation(Job& job, const TrainConfig& config) {
   TrainConfig now = config;
   if (job.rank() == 0) now.resume = RunFolder(now.out).list_checkpoints().empty() ? "" : now.out;
   const auto workers = asup::make_communicator(job, {});
-  adopt(broadcast_text(*workers, to_text(now)), now);
+  now = from_text(broadcast_text(*workers, to_text(now)));
   now.workers = job.size();
   now.servers = job.servers();
   return now;
