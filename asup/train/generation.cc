@@ -32,7 +32,7 @@ TrainConfig from_text(const std::string& text) {
 
 }  // namespace
 
-bool takes_newcomers(const TrainConfig& config) {
+bool can_change_workers(const TrainConfig& config) {
   const bool edges = config.graph.find('-') != config.graph.npos;  // between given workers
   return config.checkpoint_every.kind != Every::Kind::never && !edges;
 }

@@ -7,8 +7,9 @@
 
 namespace asup::train {
 
-// Whether workers may join: there are checkpoints, and nothing that is set speaks of each worker.
-bool takes_newcomers(const TrainConfig& config);
+// Whether workers may join, and others go on without lost ones: there are checkpoints, and nothing
+// that is set speaks of each worker.
+bool can_change_workers(const TrainConfig& config);
 
 // Collective. The settings of this generation of the job: in the first the given ones, which must
 // be of so many workers; then rank 0's, whose folder's newest checkpoint is where all go on.

@@ -32,7 +32,7 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Ob
                                          const std::function<bool()>& stop_asked) {
   Run run(job, config, display);
   run.begin();
-  const bool open = takes_newcomers(config);
+  const bool open = can_change_workers(config);
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = train_phase(run, job, pause);
   if (run.switches()) {
@@ -54,7 +54,7 @@ TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
       now = settings_of_generation(job, now);
       if (auto end = train_generation(job, now, display, stop_asked)) return *end;
     } catch (const PeerLost& failure) {
-      if (!takes_newcomers(now) || !job.can_go_on_without_the_lost()) throw;
+      if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
       log().warn("{}. The others go on from the last checkpoint", failure.what());
     }
     check(job.renew(), "the coordinator has ended: this job has no next generation");
