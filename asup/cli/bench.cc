@@ -100,8 +100,11 @@ void add_training(CLI::App& bench, Training& training) {
   add("--target", training.target, "Test accuracy to reach");
   add("--model", training.model, "Model");
   add("--data", training.data, "Data");
-  add("--lr", training.lr, "Learning rate");
+  add("--optimizer", training.optimizer, "Of a way that has none of its own");
+  add("--lr", training.lr, "Its learning rate");
   add("--schedule", training.schedule, "Its course: constant, cosine, step or power");
+  bench.add_option("--train", training.flags,
+                   "More flags of asup train for all runs: '--stem imagenet --warmup 20'");
   add("--out", training.folder, "Folder of the runs");
 }
 

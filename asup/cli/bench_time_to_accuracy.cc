@@ -34,13 +34,14 @@ AccuracyScene scene_of(const TimeToAccuracyBench& bench) {
 std::string title_of(const TimeToAccuracyBench& bench) {
   const Training& training = bench.training;
   return fmt::format(
-      "{} on {}, {} workers{}, links of {}, global batch {}, {} steps, {} tests, {} seed{}. A "
-      "sample takes {:g} ms by a real sleep, so that the cores of this machine are not the limit; "
-      "tests do not count.",
+      "{} on {}, {} workers{}, links of {}, global batch {}, {} steps, {}, learning rate {:g} "
+      "({}){}, {} tests, {} seed{}. A sample takes {:g} ms by a real sleep, so that the cores of "
+      "this machine are not the limit; tests do not count.",
       training.model, training.data, training.workers,
       bench.slow > 1 ? fmt::format(", the last one {:g} times slower", bench.slow) : "",
-      rate_word(parse_rate(bench.rate)), training.batch, training.steps, training.tests,
-      bench.seeds, bench.seeds > 1 ? "s" : "", training.sample_ms);
+      rate_word(parse_rate(bench.rate)), training.batch, training.steps, training.optimizer,
+      training.lr, training.schedule, training.flags.empty() ? "" : ", " + training.flags,
+      training.tests, bench.seeds, bench.seeds > 1 ? "s" : "", training.sample_ms);
 }
 
 // What a run needs: hosts with slow links, and where all-reduce is computed, hosts without a limit.

@@ -20,6 +20,7 @@ body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 sys
 main { max-width: 960px; margin: 0 auto; padding: 32px 20px 64px; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 36px 0 10px; }
 .soft, code { color: var(--soft); } code { display: block; max-width: 20em; font-size: 12px; white-space: normal; }
+code span { white-space: nowrap; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 14px 16px; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: 5px 10px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
@@ -57,6 +58,13 @@ std::string line_of_colour(std::size_t number, bool dashed) {
                      chart_colour(number));
 }
 
+// Lines are broken between words alone, not at the dashes in them.
+std::string whole_words(const std::string& text) {
+  std::string html;
+  for (const std::string& word : words_of(text)) html += "<span>" + escaped(word) + "</span> ";
+  return html;
+}
+
 std::string table_of(const AccuracyScene& scene, const std::vector<WayRuns>& ways) {
   std::string html = "<table>\n<tr>";
   for (const std::string& head : accuracy_heads(scene)) html += "<th>" + escaped(head) + "</th>";
@@ -66,7 +74,7 @@ std::string table_of(const AccuracyScene& scene, const std::vector<WayRuns>& way
     const AccuracyRow& row = rows[number];
     const std::vector<std::string> cells = accuracy_cells(row);
     html += fmt::format("<tr><td>{}{}<code>{}</code></td>", line_of_colour(number, row.computed),
-                        escaped(cells[0]), escaped(row.way.flags));
+                        escaped(cells[0]), whole_words(row.way.flags));
     for (std::size_t i = 1; i < cells.size(); ++i) html += "<td>" + escaped(cells[i]) + "</td>";
     html += "</tr>\n";
   }

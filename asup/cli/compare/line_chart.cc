@@ -11,7 +11,7 @@ namespace asup::cli {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 380;
-constexpr double kLeft = 52, kRight = 16, kTop = 12, kBottom = 46;
+constexpr double kLeft = 52, kRight = 24, kTop = 12, kBottom = 46;
 
 // Where values of one axis lie in the drawing.
 struct Scale {

@@ -34,6 +34,8 @@ Words train_flags(const Training& training, const TrainingRun& run) {
               std::to_string(training.batch),
               "--steps",
               std::to_string(training.steps),
+              "--optimizer",
+              training.optimizer,
               "--lr",
               fmt::format("{}", training.lr),
               "--schedule",
@@ -48,7 +50,7 @@ Words train_flags(const Training& training, const TrainingRun& run) {
               "never",
               "--out",
               run.folder(training)};
-  if (!run.way.has_own_optimizer()) append(flags, {"--momentum", "0.9"});
+  append(flags, words_of(training.flags));
   append(flags, run.way.words());
   append(flags, run.flags);
   return flags;

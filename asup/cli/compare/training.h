@@ -20,8 +20,10 @@ struct Training {
   int batch = 128;
   int steps = 400;
   int tests = 8;  // evenly over the run: at each, all workers meet
+  std::string optimizer = "sgd";
   double lr = 0.05;
   std::string schedule = "constant";  // of the learning rate
+  std::string flags{};                // more of `asup train`, with spaces between
   double sample_ms = 1.5;  // what a sample takes on a worker that is not slow, by a real sleep
   double target = 0.8;     // test accuracy
   std::string folder{};    // of the runs

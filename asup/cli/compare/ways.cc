@@ -17,9 +17,9 @@ std::string value_of(const std::vector<std::string>& words, const std::string& f
 
 }  // namespace
 
-std::vector<std::string> Way::words() const {
+std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
-  std::istringstream in(flags);
+  std::istringstream in(text);
   for (std::string word; in >> word;) words.push_back(word);
   return words;
 }
@@ -29,23 +29,22 @@ bool Way::has_servers() const {
   return sync == "server" || sync == "asup";
 }
 
-bool Way::has_own_optimizer() const { return !value_of(words(), "--optimizer").empty(); }
-
 std::vector<Way> known_ways() {
-  return {
-      {"allreduce", "--sync allreduce"},
-      {"balance", "--sync allreduce --balance"},
-      {"local", "--sync local --every 16"},
-      {"local-auto", "--sync local --every auto"},
-      {"rounds", "--sync local --round-seconds 5"},
-      {"diloco", "--sync diloco --every 100 --exchange-dtype bf16 --optimizer adamw --lr 0.001"},
-      {"gossip", "--sync gossip --every 8"},
-      {"adpsgd", "--sync adpsgd --every 8"},
-      {"bsp", "--sync server --pace bsp"},
-      {"ssp", "--sync server --pace ssp --staleness 4"},
-      {"asp", "--sync server --pace asp"},
-      {"asup", "--sync asup"},
-      {"frozen", "--sync asup --freeze-pace"}};
+  return {{"allreduce", "--sync allreduce"},
+          {"balance", "--sync allreduce --balance"},
+          {"local", "--sync local --every 16"},
+          {"local-auto", "--sync local --every auto"},
+          {"rounds", "--sync local --round-seconds 5"},
+          {"diloco",
+           "--sync diloco --every 50 --exchange-dtype bf16 --outer-lr 0.9 --outer-momentum 0.8 "
+           "--optimizer adamw --lr 0.001"},
+          {"gossip", "--sync gossip --every 8"},
+          {"adpsgd", "--sync adpsgd --every 8"},
+          {"bsp", "--sync server --pace bsp"},
+          {"ssp", "--sync server --pace ssp --staleness 4"},
+          {"asp", "--sync server --pace asp"},
+          {"asup", "--sync asup"},
+          {"frozen", "--sync asup --freeze-pace"}};
 }
 
 Way parse_way(const std::string& text) {

@@ -12,13 +12,15 @@
 
 namespace asup::cli {
 
+// Words with spaces between.
+std::vector<std::string> words_of(const std::string& text);
+
 struct Way {
   std::string name;
   std::string flags;  // of `asup train`, with spaces between
 
-  std::vector<std::string> words() const;
+  std::vector<std::string> words() const { return words_of(flags); }
   bool has_servers() const;
-  bool has_own_optimizer() const;  // and so its own momentum, or none
 };
 
 // All that have a name.

@@ -118,9 +118,9 @@ TEST(LineChart, PutsDecadesAtEqualDistances) {
   const std::string chart =
       line_chart({"MB", true}, {{"red", false, {{{3, 0.7}, {30, 0.8}, {300, 0.9}}}}}, 0.8, 0.6);
   // From 1 to 1000, between 52 and 704 of the drawing: a decade is 217.3.
-  EXPECT_THAT(chart, HasSubstr("points=\"155.7,"));
-  EXPECT_THAT(chart, HasSubstr(" 373.0,"));
-  EXPECT_THAT(chart, HasSubstr(" 590.4,"));
+  EXPECT_THAT(chart, HasSubstr("points=\"154.4,"));
+  EXPECT_THAT(chart, HasSubstr(" 369.1,"));
+  EXPECT_THAT(chart, HasSubstr(" 583.8,"));
   EXPECT_THAT(chart, AllOf(HasSubstr(">1000</text>"), HasSubstr(">70 %</text>"),
                            Not(HasSubstr(">65 %</text>")), HasSubstr(">90 %</text>"),
                            Not(HasSubstr(">95 %</text>"))));

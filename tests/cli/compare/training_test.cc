@@ -31,9 +31,11 @@ TEST(Training, LetsTheWaySpeakLast) {
                              HasSubstr("--eval-every 25 "), HasSubstr("--out /somewhere/mine-7 "),
                              ::testing::EndsWith("--optimizer adamw --lr 0.001 --stop-at 3 ")));
   EXPECT_LT(command.find("--lr 0.02"), command.find("--lr 0.001"));
-  EXPECT_EQ(command.find("--momentum"), std::string::npos);
+  training.optimizer = "rmsprop";
+  training.flags = "--stem  small";
   EXPECT_THAT(text_of(command_of(training, {.name = "x", .way = {"x", "--sync local"}}, "asup")),
-              HasSubstr("--momentum 0.9"));
+              AllOf(HasSubstr("--optimizer rmsprop --lr 0.02 "),
+                    ::testing::EndsWith("--stem small --sync local ")));
 }
 
 TEST(Training, RefusesWhatCannotBe) {

@@ -12,14 +12,12 @@ using asup::testing::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Ways, KnowTheirServersAndOptimizers) {
+TEST(Ways, KnowTheirServers) {
   const auto ways = chosen(known_ways(), {"asup", "diloco", "bsp", "local"}, "--ways");
   ASSERT_EQ(ways.size(), 4u);
   EXPECT_TRUE(ways[0].has_servers() && ways[2].has_servers());
   EXPECT_FALSE(ways[1].has_servers() || ways[3].has_servers());
-  EXPECT_TRUE(ways[1].has_own_optimizer());
-  EXPECT_FALSE(ways[3].has_own_optimizer());
-  EXPECT_TRUE((Way{"mine", "--sync=server --optimizer=adam"}).has_servers());
+  EXPECT_TRUE((Way{"mine", "--sync=server --pace=asp"}).has_servers());
 }
 
 TEST(Ways, AreReadFromTheirFlags) {
