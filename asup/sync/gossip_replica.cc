@@ -46,6 +46,7 @@ GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& modu
     : OwnSteps(communicator, module, optimizer, facts_of(options), options.jitter),
       options_(options),
       gauge_(communicator, flat().elements()) {
+  put_off_apart();
   require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
   const auto others =
       gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();

@@ -21,6 +21,13 @@ const std::vector<NamedTensor>& agreed(Communicator& communicator, const Trained
   return model.trainable();
 }
 
+// The same on all ranks, and another one in each job: jobs that share a link are put off apart.
+std::uint64_t seed_of_jitter(Communicator& communicator) {
+  std::int64_t seed = std::random_device()();
+  communicator.broadcast(buffer_of(std::span(&seed, 1))).or_throw();
+  return static_cast<std::uint64_t>(seed);
+}
+
 }  // namespace
 
 OwnSteps::OwnSteps(Communicator& communicator, torch::nn::Module& module,
@@ -31,7 +38,7 @@ OwnSteps::OwnSteps(Communicator& communicator, torch::nn::Module& module,
       jitter_(jitter),
       model_(module, optimizer),
       flat_(communicator, agreed(communicator, model_, settings)),
-      random_(static_cast<std::uint64_t>(communicator.rank()) + 1) {
+      random_(seed_of_jitter(communicator)) {
   broadcast_tensors(communicator, model_.parameters());
   broadcast_tensors(communicator, model_.buffers());
 }
@@ -57,6 +64,10 @@ void OwnSteps::step_alone() {
 
 void OwnSteps::describe_batch(std::uint64_t samples, double loss) {
   described_ = Batches{static_cast<double>(samples), loss};
+}
+
+void OwnSteps::put_off_apart() {
+  random_.seed(random_() + static_cast<std::uint64_t>(communicator_.rank()));
 }
 
 void OwnSteps::put_off() {

@@ -50,7 +50,7 @@ class OwnSteps : public Replica {
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
-  // at most so long an exchange is put off, at random.
+  // at most so long an exchange is put off, at random, on all ranks alike: they wait for each other.
   OwnSteps(Communicator& communicator, torch::nn::Module& module,
            torch::optim::Optimizer& optimizer, const std::vector<Fact>& settings, Seconds jitter);
 
@@ -74,6 +74,8 @@ class OwnSteps : public Replica {
 
   // Stands still for a random part of the jitter.
   void put_off();
+  // From now on ranks are put off by different times: they do not all wait for each other.
+  void put_off_apart();
   // By rank, how often each has done what this one has done so often. Collective.
   std::vector<std::int64_t> counts_of_all(std::int64_t own);
   // Throws JobFailed that says what failed.
