@@ -21,6 +21,7 @@
 #include "asup/net/job.h"
 #include "asup/train/check.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/generation.h"
 #include "asup/train/phases.h"
 #include "asup/train/progress.h"
 #include "asup/train/run_folder.h"
@@ -158,8 +159,10 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   const auto survives_loss = [&](train::Phase phase) {
     return train::strategy_of(train::of_phase(config, phase)).survives_loss();
   };
+  // Where the way changes, those who are left begin a next generation.
   const bool by_itself = config.on_loss == "auto" && survives_loss(train::Phase::first) &&
-                         survives_loss(train::Phase::second);
+                         survives_loss(train::Phase::second) &&
+                         (!train::has_phases(config) || train::can_change_workers(config));
   if (by_itself || config.on_loss == "continue") options.on_loss = launch::OnLoss::go_on;
   if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
   options.interface = config.interface;

@@ -209,7 +209,7 @@ void DilocoReplica::regroup() {
   }
   for (Fragment& fragment : fragments_) {
     catch_up(fragment);
-    fragment.moved = true;
+    fragment.moved = shared_.defined();  // before the first step there is nothing to exchange
   }
 }
 

@@ -50,7 +50,8 @@ class OwnSteps : public Replica {
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
-  // at most so long an exchange is put off, at random, on all ranks alike: they wait for each other.
+  // at most so long an exchange is put off, at random, on all ranks alike: they wait for each
+  // other.
   OwnSteps(Communicator& communicator, torch::nn::Module& module,
            torch::optim::Optimizer& optimizer, const std::vector<Fact>& settings, Seconds jitter);
 

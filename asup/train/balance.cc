@@ -6,11 +6,6 @@
 #include "asup/train/parts.h"
 
 namespace asup::train {
-namespace {
-
-constexpr int kLeastTimes = 2;
-
-}  // namespace
 
 Balance::Balance(Communicator& communicator, std::int64_t batch,
                  const std::vector<std::int64_t>& parts)
@@ -31,14 +26,13 @@ void Balance::worked(std::int64_t samples, double seconds) {
   const auto own = parts_[static_cast<std::size_t>(communicator_.rank())];
   if (samples != own) return;
   timing_.add(static_cast<double>(samples) / even(), seconds);
-  ++times_;
 }
 
 // Each has places of its own in a sum, which so is what all told.
 void Balance::start() {
   check(!under_way_, "what workers told of their speed was not collected");
   told_.assign(2 * parts_.size(), 0);
-  if (times_ >= kLeastTimes) {
+  if (timing_.is_known()) {
     const WorkTime own = work_time(timing_.typical(), timing_.fixed(), even(), batch_);
     const auto place = 2 * static_cast<std::size_t>(communicator_.rank());
     told_[place] = own.fixed_ps;

@@ -29,7 +29,7 @@ class Balance {
   // looked at.
   void worked(std::int64_t samples, double seconds);
 
-  // Tells the others how fast this one is, once two steps have shown it. needs: collect() since the
+  // Tells the others how fast this one is, once a step has shown it. needs: collect() since the
   // last start().
   void start();
   // Takes in what all told; returns whether parts have changed. Throws JobFailed.
@@ -44,7 +44,6 @@ class Balance {
 
   std::vector<std::int64_t> parts_;
   ps::pace::Timing timing_;
-  int times_ = 0;                   // in it
   std::vector<std::int64_t> told_;  // fixed_ps and sample_ps by rank; 0: not known yet
   Work work_;
   bool under_way_ = false;

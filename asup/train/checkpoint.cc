@@ -205,7 +205,7 @@ void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
   // Another way of staying in step has left none, or another.
   const std::string replica = broadcast_text(
       communicator, reads && file.has_section("replica") ? file.section("replica") : "");
-  const bool was_own = reads && file.has_section(optimizer_of(section_of_rank(0)));
+  const bool was_own = reads && file.has_section(optimizer_of(first_section_of_rank(file)));
   const bool had_own = !broadcast_text(communicator, was_own ? "yes" : "").empty();
   std::string own, optimizer;
   for (int rank = 0; rank < communicator.size(); ++rank) {

@@ -37,14 +37,16 @@ bool can_change_workers(const TrainConfig& config) {
   return config.checkpoint_every.kind != Every::Kind::never && !edges;
 }
 
-TrainConfig settings_of_generation(Job& job, const TrainConfig& config) {
+std::int64_t most_workers(const TrainConfig& config) { return config.batch / config.accumulate; }
+
+TrainConfig settings_of_generation(Job& job, const TrainConfig& config, bool begun) {
   if (job.generation() == 1) {
     check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
           config.workers, job.size());
     return config;
   }
   TrainConfig now = config;
-  if (job.rank() == 0) now.resume = RunFolder(now.out).list_checkpoints().empty() ? "" : now.out;
+  if (begun && !RunFolder(now.out).list_checkpoints().empty()) now.resume = now.out;
   const auto workers = asup::make_communicator(job, {});
   now = from_text(broadcast_text(*workers, to_text(now)));
   now.workers = job.size();

@@ -11,8 +11,12 @@ namespace asup::train {
 // that is set speaks of each worker.
 bool can_change_workers(const TrainConfig& config);
 
+// So many have something to do in each step.
+std::int64_t most_workers(const TrainConfig& config);
+
 // Collective. The settings of this generation of the job: in the first the given ones, which must
-// be of so many workers; then rank 0's, whose folder's newest checkpoint is where all go on.
-TrainConfig settings_of_generation(Job& job, const TrainConfig& config);
+// be of so many workers; then rank 0's. All go on from the newest checkpoint of its folder, where
+// the run had `begun` to write there; else from where the run was to begin.
+TrainConfig settings_of_generation(Job& job, const TrainConfig& config, bool begun);
 
 }  // namespace asup::train

@@ -41,6 +41,7 @@ constexpr std::array kOfWays = std::to_array<OfWays>({
     {"exchange-dtype", {"diloco"}},
     {"jitter-ms", {"local", "diloco", "gossip"}},
     {"round-seconds", {"local", "adpsgd"}},
+    {"merge-deadline", {"local", "adpsgd"}},
     {"balance", {"allreduce"}},
     {"buffers", {"allreduce"}},
     {"bucket-mb", {"allreduce", "server", "asup"}},

@@ -5,6 +5,7 @@
 #include "asup/base/error.h"
 #include "asup/pairwise/graph.h"
 #include "asup/train/config_draft.h"
+#include "asup/train/generation.h"
 #include "asup/train/phases.h"
 #include "asup/train/strategy.h"
 
@@ -37,6 +38,12 @@ void check_balance(const TrainConfig& config, const Strategy& strategy) {
           "workers, or leave balance out.");
 }
 
+void check_remainder(const TrainConfig& config, bool at_own_pace) {
+  if (at_own_pace)
+    unused(config, "remainder",
+           "workers that go at their own pace go through their own samples, all of them");
+}
+
 // The one way that `config` has.
 void settle_way(TrainConfig& config) {
   const Strategy strategy = strategy_of(config);
@@ -44,9 +51,6 @@ void settle_way(TrainConfig& config) {
           "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
           "or leave sync out.");
   if (config.sync == "adpsgd") pairwise::graph_of(config.graph, static_cast<int>(config.workers));
-  if (strategy.has_own_pace())
-    unused(config, "remainder",
-           "workers that go at their own pace go through their own samples, all of them");
   if (config.balance) check_balance(config, strategy);
   require(config.on_loss != "continue" || strategy.survives_loss() ||
               config.checkpoint_every.kind != Every::Kind::never,
@@ -68,13 +72,22 @@ void settle_sync(TrainConfig& config) {
           config.backup, config.workers);
   if (!has_phases(config)) {
     unused(config, "at", "then names no other way");
-    return settle_way(config);
+    settle_way(config);
+    return check_remainder(config, strategy_of(config).has_own_pace());
   }
+  require(config.on_loss != "continue" || can_change_workers(config),
+          "on-loss = continue changes to then = {} without the lost workers, from a checkpoint and "
+          "by a graph for any number of them. Set checkpoint-every, and a graph with a name, or "
+          "leave on-loss out.",
+          config.then);
   // What is left open differs between the ways, and is filled in when each begins.
+  bool at_own_pace = true;
   for (const Phase phase : {Phase::first, Phase::second}) {
     TrainConfig alone = of_phase(config, phase);
     settle_way(alone);
+    at_own_pace = at_own_pace && strategy_of(alone).has_own_pace();
   }
+  check_remainder(config, at_own_pace);
 }
 
 void check_portions(const TrainConfig& config) {

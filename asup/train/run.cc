@@ -142,12 +142,12 @@ bool Run::due(const Every& every) const {
 
 void Run::log(StepRecord record) {
   last_loss_ = record.loss;
-  logged_.push_back(record);
-  if (logged_.size() > kRowsToKeep) logged_.pop_front();
   if (has_phases(config_)) {
     record.sync = config().sync;
     stall_.add(record.step, setup_.length.steps, record.loss, record.samples);
   }
+  logged_.push_back(record);
+  if (logged_.size() > kRowsToKeep) logged_.pop_front();
   tell(&Observer::logged, record);
 }
 

@@ -227,8 +227,9 @@ void find_phase(Setup& setup, const TrainConfig& config) {
   setup.switched_after = had_switched ? *info.switched_after : at.value_or(info.step);
 }
 
-void check_roles_of_phases(const Job& job, const TrainConfig& config) {
-  for (const Phase phase : {Phase::first, Phase::second})
+// Of the phases to come.
+void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from) {
+  for (const Phase phase : {from, Phase::second})
     check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
 }
 
@@ -299,7 +300,6 @@ Setup set_up(Job& job, const TrainConfig& whole) {
   setup.train = open_data(whole, data::Split::train);
   setup.test = open_data(whole, data::Split::test);
   setup.control = make_communicator(job, strategy_of(of_phase(whole, Phase::first)));
-  check_roles_of_phases(job, whole);
   setup.batches = make_batches(whole, *setup.train, job.rank());
   setup.length = run_length(whole, static_cast<std::int64_t>(setup.batches->steps_per_epoch()));
 
@@ -307,6 +307,7 @@ Setup set_up(Job& job, const TrainConfig& whole) {
   const Resumed resumed = read_checkpoint(*setup.control, whole, setup.length.steps);
   setup.resumed = resumed.info;
   find_phase(setup, whole);
+  check_roles_of_phases(job, whole, setup.phase);
   setup.config = of_phase(whole, setup.phase, setup.length);
   const TrainConfig& config = setup.config;
   set_threads(setup, job, config);

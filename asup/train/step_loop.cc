@@ -23,7 +23,7 @@ namespace asup::train {
 namespace {
 
 constexpr std::int64_t kBalanceEvery = 10;  // steps
-constexpr std::int64_t kBalanceFirst = 3;   // steps of this call, when speeds are known just so
+constexpr std::int64_t kBalanceFirst = 4;   // steps of this call: after each, while times are few
 
 class StepLoop {
  public:
@@ -216,7 +216,7 @@ void StepLoop::tell() {
   const double waited = setup_.replica->stats().wait_seconds;
   books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
   const bool speeds_due = run_.step() < run_.last_step() && (run_.step() % kBalanceEvery == 0 ||
-                                                             run_.step() == began_ + kBalanceFirst);
+                                                             run_.step() <= began_ + kBalanceFirst);
   if (balance_ && speeds_due) balance_->start();
 }
 

@@ -27,11 +27,14 @@ bool any_rank(Run& run, bool here) {
   return somewhere > 0;
 }
 
-// Nothing where it ended early to take newcomers in.
+// Nothing where it ended early to take newcomers in. `begun` becomes true where the run has begun
+// to write its folder.
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Observer& display,
-                                         const std::function<bool()>& stop_asked) {
+                                         const std::function<bool()>& stop_asked, bool& begun) {
   Run run(job, config, display);
   run.begin();
+  run.control().barrier().or_throw();
+  begun = true;
   const bool open = can_change_workers(config);
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = train_phase(run, job, pause);
@@ -45,14 +48,28 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Ob
   return end;
 }
 
+// Whether there are no more workers than have something to do. The last to come leave again, and
+// the others begin another generation without them.
+bool all_have_work(const Job& job, const TrainConfig& config) {
+  const std::int64_t most = most_workers(config);
+  if (job.size() <= most) return true;
+  require(job.rank() < most,
+          "the job takes no more than {} workers: its batch of {} has no portion for another one",
+          most, config.batch);
+  if (job.rank() == 0) log().warn("{} workers came, and there is work for {}", job.size(), most);
+  return false;
+}
+
 }  // namespace
 
 TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
                const std::function<bool()>& stop_asked) {
+  bool begun = false;
   for (TrainConfig now = config;;) {
     try {
-      now = settings_of_generation(job, now);
-      if (auto end = train_generation(job, now, display, stop_asked)) return *end;
+      now = settings_of_generation(job, now, begun);
+      if (all_have_work(job, now))
+        if (auto end = train_generation(job, now, display, stop_asked, begun)) return *end;
     } catch (const PeerLost& failure) {
       if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
       log().warn("{}. The others go on from the last checkpoint", failure.what());

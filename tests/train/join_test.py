@@ -151,6 +151,37 @@ class Join(Case):
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)
 
+    # A batch of three samples: the third worker of four that come finds work, the fourth does not.
+    def test_who_would_have_nothing_to_do_is_refused(self):
+        run, process = self.begin("full", "--batch=3")
+        first = self.join(run.folder)
+        self.wait_for_generation(run, process)
+        second = self.join(run.folder)
+        _, err = second.communicate(timeout=60)
+        self.assertNotEqual(second.returncode, 0)
+        self.assertIn("the job takes no more than 3 workers", err)
+        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
+        self.assertIsNone(first.poll())
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 3)
+
+    # The run that is resumed lies elsewhere, and the new folder has no checkpoint yet.
+    def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_the_old_one(self):
+        old, process = self.begin("old")
+        self.finish(process)
+        last = old.summary["step"]
+        run = Run(self.path("new"))
+        process = self.start("train", f"--resume={old.folder}", "--workers=3",
+                             "--on-loss=continue", f"--out={run.folder}")
+        self.wait_for_step(run, last + 3, process)
+        self.assertEqual(run.checkpoints, [])
+        os.kill(self.ranks(process)[1], signal.SIGKILL)
+        self.wait_for_generation_after_loss(run, process)
+        self.finish(process)
+        self.assertEqual(run.summary["workers"], 2)
+        self.assertGreater(run.summary["step"], last)
+        self.assertEqual(run.rows[last]["step"], last + 1)
+
     def test_bad_input(self):
         said = self.refused("run", "--join=nobody", "-n1", "--", PROGRAM, "train")
         self.assertIn("no job of yours called 'nobody' runs on this host", said)

@@ -79,6 +79,15 @@ class Lost(Case):
                 self.check_done(run, process, [0])
                 self.check_resumes(run)
 
+    # Each had an optimizer of its own, rank 0 too: by all-reduce, all go on with one.
+    def test_a_checkpoint_without_rank_0_is_resumed_in_step(self):
+        run, process = self.begin("run", *WAYS["gossip"], "--momentum=0.9")
+        self.wait_for_step(run, 20, process)
+        self.kill(0)
+        self.check_done(run, process, [0])
+        self.call("train", f"--resume={run.folder}", "--sync=allreduce", f"--steps={STEPS + 34}")
+        self.assertEqual(run.summary["step"], STEPS + 34)
+
     # In the middle of a round, of a test, of a checkpoint: wherever it happens to be.
     def test_again_and_again(self):
         for number in range(12):

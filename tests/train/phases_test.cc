@@ -60,6 +60,17 @@ TEST(Phases, ASettingCountsWhereItsWayIs) {
   EXPECT_EQ(refusal(config), "");
 }
 
+TEST(Phases, WhatOneWayAloneHasIsNotRefusedForTheOther) {
+  TrainConfig config = changing("local", "allreduce", "50%");
+  config.round_seconds = 5;
+  config.merge_deadline = "3";
+  EXPECT_EQ(refusal(config), "");
+  config.remainder = "drop";  // by all-reduce
+  EXPECT_EQ(refusal(config), "");
+  config.then = "adpsgd";
+  EXPECT_THAT(refusal(config), HasSubstr("remainder = drop has no effect"));
+}
+
 TEST(Phases, TheFirstStopsWhereTheSecondBegins) {
   TrainConfig config = changing("local", "allreduce", "50%");
   const RunLength length{200, 10};
@@ -88,6 +99,11 @@ TEST(Phases, WhatCannotBeIsRefused) {
   config = changing("server", "allreduce", "80%");
   config.merge = "easgd";
   EXPECT_THAT(refusal(config), HasSubstr("with parameters of their own"));
+  config = changing("diloco", "local", "80%");
+  config.on_loss = "continue";
+  EXPECT_EQ(refusal(config), "");
+  config.checkpoint_every.kind = Every::Kind::never;
+  EXPECT_THAT(refusal(config), HasSubstr("Set checkpoint-every"));
   config = changing("allreduce", "gossip", "80%");
   config.workers = 1;
   EXPECT_THAT(refusal(config), HasSubstr("one worker has none"));

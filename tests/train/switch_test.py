@@ -188,6 +188,20 @@ class Switch(Case):
         self.assertEqual(run.summary["workers"], 2)
         self.assertEqual(run.summary["switched_after"], 170)
 
+    # The one that is left cannot gossip, and need not any more.
+    def test_what_is_behind_a_change_asks_for_no_workers(self):
+        run = Run(self.path("run"))
+        self.environment["ASUP_HANDICAP"] = "sample_ms=2"  # seconds are left to the change
+        process = self.start("train", *SMALL, "--workers=2", "--steps=187", "--at=170",
+                             "--on-loss=continue", *ways("gossip-allreduce"), f"--out={run.folder}")
+        self.wait_for_step(run, 17, process)
+        os.kill(self.members()["rank 1"], signal.SIGKILL)
+        output = "".join(process.communicate(timeout=120))
+        self.assertEqual(process.returncode, 0, output)
+        self.assertTrue(run.summary["finished"])
+        self.assertEqual(run.summary["workers"], 1)
+        self.assertEqual(run.summary["switched_after"], 170)
+
     def test_a_resumed_run_may_get_another_way(self):
         run = self.train("run", "--workers=2", f"--steps={STEPS}", "--stop-at=20")
         self.call("train", f"--resume={run.folder}", "--then=local", "--at=30")

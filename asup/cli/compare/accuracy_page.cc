@@ -107,6 +107,13 @@ std::string chart_of(const AccuracyScene& scene, const std::vector<WayRuns>& way
          line_chart(axis, series, scene.target, scene.target - kBelowTarget) + "</div>\n";
 }
 
+// What those sent that diverged is not known.
+std::vector<WayRuns> that_ended(std::vector<WayRuns> ways) {
+  for (WayRuns& way : ways)
+    std::erase_if(way.runs, [](const Figures& run) { return run.diverged; });
+  return ways;
+}
+
 }  // namespace
 
 std::string accuracy_page(const std::string& title, const AccuracyScene& scene,
@@ -136,7 +143,8 @@ std::string accuracy_page(const std::string& title, const AccuracyScene& scene,
             "limit."
           : "",
       chart_of(scene, ways, {"seconds of training"}, seconds),
-      chart_of(scene, ways, {"MB that a worker has sent (logarithmic)", true}, megabytes));
+      chart_of(scene, that_ended(ways), {"MB that a worker has sent (logarithmic)", true},
+               megabytes));
 }
 
 }  // namespace asup::cli

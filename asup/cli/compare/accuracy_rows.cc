@@ -18,8 +18,13 @@ std::vector<double> values_of(const WayRuns& way,
   return values;
 }
 
+// Over the runs that came to their end: what the others sent, and how long they stood still, is not
+// known.
 double mean_of(const WayRuns& way, const std::function<double(const Figures&)>& figure) {
-  return spread_of(values_of(way, figure)).mean;
+  std::vector<double> values;
+  for (const Figures& run : way.runs)
+    if (!run.diverged) values.push_back(figure(run));
+  return values.empty() ? 0 : spread_of(values).mean;
 }
 
 std::vector<double> accuracies(const WayRuns& way) {
@@ -28,7 +33,7 @@ std::vector<double> accuracies(const WayRuns& way) {
 
 std::optional<Spread> time_of(const WayRuns& way) {
   const bool reached = std::all_of(way.runs.begin(), way.runs.end(), [](const Figures& run) {
-    return run.seconds_to_target.has_value();
+    return run.seconds_to_target.has_value() && !run.diverged;
   });
   if (!reached) return std::nullopt;
   return spread_of(values_of(way, [](const Figures& run) { return *run.seconds_to_target; }));

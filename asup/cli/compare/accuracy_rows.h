@@ -35,7 +35,7 @@ struct AccuracyRow {
   bool computed = false;
   std::size_t seeds = 0;
   std::size_t diverged = 0;                 // so many of them
-  std::optional<Spread> seconds_to_target;  // where all seeds reached it
+  std::optional<Spread> seconds_to_target;  // where all seeds reached it and came to an end
   std::optional<double> times_sooner;       // than all-reduce
   Spread accuracy;                          // in percent
   std::optional<Spread> points;             // of accuracy beside all-reduce's, paired by seed

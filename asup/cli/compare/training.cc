@@ -97,7 +97,8 @@ std::vector<std::string> command_of(const Training& training, const TrainingRun&
   }
   Words words{program, "run"};
   append(words, run.hosts->run_flags());
-  if (run.way.has_servers()) append(words, {"--servers", std::to_string(training.workers)});
+  if (run.way.has_servers(training.flags))
+    append(words, {"--servers", std::to_string(training.workers)});
   if (run.takes_its_time) append(words, {"--env", handicap_of(training, run)});
   append(words, {"--", program, "train"});
   append(words, flags);

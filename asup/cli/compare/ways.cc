@@ -1,5 +1,7 @@
 #include "asup/cli/compare/ways.h"
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 namespace asup::cli {
@@ -24,9 +26,11 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-bool Way::has_servers() const {
-  const std::string sync = value_of(words(), "--sync");
-  return sync == "server" || sync == "asup";
+bool Way::has_servers(const std::string& flags_of_all) const {
+  const std::vector<std::string> all = words_of(flags_of_all + " " + flags);
+  const std::array ways{value_of(all, "--sync"), value_of(all, "--then")};
+  return std::any_of(ways.begin(), ways.end(),
+                     [](const std::string& way) { return way == "server" || way == "asup"; });
 }
 
 std::vector<Way> known_ways() {

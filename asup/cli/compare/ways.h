@@ -20,7 +20,8 @@ struct Way {
   std::string flags;  // of `asup train`, with spaces between
 
   std::vector<std::string> words() const { return words_of(flags); }
-  bool has_servers() const;
+  // With these flags of all runs before its own.
+  bool has_servers(const std::string& flags_of_all = "") const;
 };
 
 // All that have a name.

@@ -79,6 +79,18 @@ TEST(AccuracyRows, OfOneSeedPromiseNoSpread) {
   EXPECT_THAT(accuracy_table(kScene, rows), Not(HasSubstr("computed")));
 }
 
+TEST(AccuracyRows, KnowWhatDivergedRunsDoNotTell) {
+  auto ways = made_up();
+  ways[1].runs.push_back({});
+  ways[1].runs.back().seconds_to_target = 3;
+  ways[1].runs.back().diverged = true;
+  const auto rows = accuracy_rows(kScene, ways);
+  EXPECT_EQ(accuracy_cells(rows[1])[1], "1 diverged");
+  EXPECT_FALSE(rows[1].times_sooner);
+  EXPECT_DOUBLE_EQ(rows[1].mb_sent, 1);
+  EXPECT_NEAR(rows[1].speed, 1.0, 1e-9);
+}
+
 TEST(AccuracyRows, AreFlatJson) {
   const auto rows = accuracy_rows(kScene, made_up());
   const auto json = accuracy_json(kScene, rows[1]);

@@ -18,6 +18,9 @@ TEST(Ways, KnowTheirServers) {
   EXPECT_TRUE(ways[0].has_servers() && ways[2].has_servers());
   EXPECT_FALSE(ways[1].has_servers() || ways[3].has_servers());
   EXPECT_TRUE((Way{"mine", "--sync=server --pace=asp"}).has_servers());
+  EXPECT_TRUE((Way{"mine", "--sync local --then asup"}).has_servers());
+  EXPECT_TRUE((Way{"mine", "--sync local"}).has_servers("--then server --at 50%"));
+  EXPECT_FALSE((Way{"mine", "--sync local"}).has_servers("--lr 1"));
 }
 
 TEST(Ways, AreReadFromTheirFlags) {
