@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
 #include "asup/cli/collective_names.h"
 #include "asup/cli/command.h"
@@ -76,12 +76,10 @@ const Algorithm& find(const PlanFlags& flags) {
 }
 
 std::size_t number(const char* flag, const std::string& text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size() &&
-              value <= std::numeric_limits<std::int64_t>::max() / 8,
+  const auto value = number_in<std::size_t>(text);
+  require(value && *value <= std::numeric_limits<std::int64_t>::max() / 8,
           "{} {}: how many elements, a number that memory can hold", flag, text);
-  return value;
+  return *value;
 }
 
 Spec spec_of(const PlanFlags& flags, const Algorithm& algorithm) {

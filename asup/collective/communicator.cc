@@ -96,6 +96,15 @@ void require_blocks(const char* which, const std::vector<std::size_t>& blocks, i
 
 }  // namespace
 
+Outcome wait_for_all(std::span<Work> works) {
+  Outcome failure;
+  for (Work& work : works) {
+    Outcome outcome = work.wait();
+    if (failure.ok()) failure = std::move(outcome);
+  }
+  return failure;
+}
+
 Outcome Communicator::all_reduce(Buffer data, ReduceOp op) { return run(reduction(data, op)); }
 
 Work Communicator::start_all_reduce(Buffer data, ReduceOp op) { return start(reduction(data, op)); }

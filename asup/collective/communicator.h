@@ -39,6 +39,9 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
+// Waits until all of them are done or failed, since they may share memory; the first failure.
+Outcome wait_for_all(std::span<Work> works);
+
 // One call, as this rank makes it.
 struct Call {
   collective::Collective collective = collective::Collective::all_reduce;

@@ -2,9 +2,10 @@
 
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <sstream>
 #include <vector>
+
+#include "asup/base/numbers.h"
 
 namespace asup::collective {
 
@@ -32,10 +33,7 @@ std::optional<Failure> read_failure(std::string_view text) {
 }
 
 std::optional<std::uint64_t> read_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return number;
+  return number_in<std::uint64_t>(text);
 }
 
 }  // namespace asup::collective

@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <variant>
 #include <vector>
 
 #include "asup/base/error.h"
+#include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
 
 namespace asup::kernels {
@@ -101,11 +101,10 @@ void set(Rule& rule, const Option& option, std::string_view value) {
     rule.** flag = value == "yes";
     return;
   }
-  double number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  require(error == std::errc() && end == value.data() + value.size(),
-          "update rule {}: {} is '{}', which is no number", name_of(rule.kind), option.name, value);
-  rule.*std::get<double Rule::*>(option.member) = number;
+  const auto number = number_in<double>(value);
+  require(number.has_value(), "update rule {}: {} is '{}', which is no number", name_of(rule.kind),
+          option.name, value);
+  rule.*std::get<double Rule::*>(option.member) = *number;
 }
 
 // The first word, which is taken off `text` with the space after it.

@@ -1,10 +1,10 @@
 #include "asup/launch/hosts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "asup/base/error.h"
+#include "asup/base/numbers.h"
 
 namespace asup::launch {
 namespace {
@@ -16,9 +16,8 @@ HostSpec parse_host(std::string_view entry) {
   // Two colons without brackets are an IPv6 address, which has no slots.
   if (colon != entry.npos && (entry.find(':') == colon || entry[colon - 1] == ']')) {
     name = entry.substr(0, colon);
-    const char* end = entry.data() + entry.size();
-    const auto result = std::from_chars(entry.data() + colon + 1, end, host.slots);
-    require(result.ec == std::errc() && result.ptr == end && host.slots > 0,
+    host.slots = number_in<int>(entry.substr(colon + 1)).value_or(0);
+    require(host.slots > 0,
             "--hosts: '{}': after the colon comes the number of ranks the host can take", entry);
   }
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);

@@ -4,11 +4,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include <charconv>
 #include <cstring>
 #include <memory>
 
 #include "asup/base/error.h"
+#include "asup/base/numbers.h"
 
 namespace asup::net {
 namespace {
@@ -36,12 +36,10 @@ Endpoint parse_endpoint(std::string_view text, std::string_view what) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   require(bracketed || host.find(':') == host.npos,
           "{}='{}': write an IPv6 address in brackets, as in [::1]:29500", what, text);
-  unsigned port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  require(error == std::errc() && end == digits.data() + digits.size() && port <= 65535,
-          "{}='{}': '{}' is no port; write host:port with a port from 0 to 65535", what, text,
-          digits);
-  return {std::string(host), static_cast<std::uint16_t>(port)};
+  const auto port = number_in<std::uint16_t>(digits);
+  require(port.has_value(), "{}='{}': '{}' is no port; write host:port with a port from 0 to 65535",
+          what, text, digits);
+  return {std::string(host), *port};
 }
 
 SocketAddress::SocketAddress(const sockaddr* address, socklen_t length) : length_(length) {

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -15,6 +14,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/numbers.h"
 #include "asup/net/address.h"
 #include "asup/net/identity.h"
 
@@ -89,12 +89,10 @@ std::optional<Network> parse_network(const std::string& text) {
   if (!address) return std::nullopt;
   const std::size_t all = bits_of(*address).size() * 8;
   if (slash == text.npos) return Network{*address, all};
-  std::size_t bits = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data() + slash + 1, end, bits);
-  require(result.ec == std::errc() && result.ptr == end && bits <= all,
+  const auto bits = number_in<std::size_t>(std::string_view(text).substr(slash + 1));
+  require(bits && *bits <= all,
           "interface '{}': after the slash comes a number of bits from 0 to {}", text, all);
-  return Network{*address, bits};
+  return Network{*address, *bits};
 }
 
 SocketAddress loopback() { return *numeric("127.0.0.1"); }

@@ -1,21 +1,11 @@
 #include "asup/net/variables.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "asup/base/error.h"
+#include "asup/base/numbers.h"
 
 namespace asup::net {
-namespace {
-
-template <typename T>
-bool parse(const std::string& text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  return result.ec == std::errc() && result.ptr == end;
-}
-
-}  // namespace
 
 bool Variables::has(const char* name) const {
   const auto value = environment_(name);
@@ -33,19 +23,19 @@ std::string Variables::text_or(const char* name, std::string otherwise) const {
 
 long Variables::number(const char* name, long least, long most) const {
   const std::string value = text(name);
-  long number = 0;
-  require(parse(value, number) && number >= least && number <= most,
+  const auto number = number_in<long>(value);
+  require(number && *number >= least && *number <= most,
           "{}='{}': a whole number from {} to {} is needed", name, value, least, most);
-  return number;
+  return *number;
 }
 
 Seconds Variables::seconds_or(const char* name, Seconds otherwise) const {
   if (!has(name)) return otherwise;
   const std::string value = text(name);
-  double number = 0;
-  require(parse(value, number) && std::isfinite(number) && number > 0 && number <= 1e6,
+  const auto number = number_in<double>(value);
+  require(number && std::isfinite(*number) && *number > 0 && *number <= 1e6,
           "{}='{}': a number of seconds above 0 is needed", name, value);
-  return Seconds(number);
+  return Seconds(*number);
 }
 
 const char* Variables::first_of(std::initializer_list<const char*> names) const {

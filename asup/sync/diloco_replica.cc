@@ -154,11 +154,7 @@ void DilocoReplica::start(Fragment& fragment) {
 // d has come. With `mix`, this worker has taken steps since.
 void DilocoReplica::apply(Fragment& fragment, bool mix) {
   const auto start = Clock::now();
-  Outcome failure;
-  for (Work& work : fragment.works) {
-    Outcome outcome = work.wait();
-    if (failure.ok()) failure = std::move(outcome);
-  }
+  const Outcome failure = wait_for_all(fragment.works);
   waited(start);
   expect(failure);
   fragment.under_way = false;

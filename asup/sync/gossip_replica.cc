@@ -89,12 +89,7 @@ void GossipReplica::hear(const GossipRound& round) {
     works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
   for (const int peer : round.to)
     works.push_back(communicator().start_send(sync::buffer_of(flat().all()), peer));
-  Outcome failure;
-  for (Work& work : works) {
-    Outcome outcome = work.wait();
-    if (failure.ok()) failure = std::move(outcome);
-  }
-  expect(failure);
+  expect(wait_for_all(works));
 }
 
 // Looks at models as they were before the exchange, and tells of it when it looks again.

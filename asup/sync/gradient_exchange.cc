@@ -49,11 +49,7 @@ void GradientExchange::finish_round() {
 
 void GradientExchange::wait_for_all() {
   const auto start = Clock::now();
-  Outcome failure;
-  for (Work& work : works_) {
-    Outcome outcome = work.wait();
-    if (failure.ok()) failure = std::move(outcome);
-  }
+  const Outcome failure = asup::wait_for_all(works_);
   wait_seconds_ += seconds_since(start);
   watch();
   failure.or_throw(fmt::format("averaging the gradients of step {}", step_));

@@ -1,9 +1,9 @@
 #include "asup/train/own_steps_strategy.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "asup/base/numbers.h"
 #include "asup/train/moment.h"
 #include "asup/train/strategy_checks.h"
 
@@ -13,15 +13,8 @@ namespace {
 constexpr std::string_view kUsual = "usual";
 constexpr double kUsualRounds = 2;  // that a late worker is waited for
 
-std::optional<double> number_in(std::string_view text) {
-  double number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::int64_t steps_in(const std::string& every) {
-  const auto number = number_in(every);
+  const auto number = number_in<double>(every);
   require(number && *number >= 1 && *number <= 1e9 && *number == std::floor(*number),
           "every = {} is no number of steps between two exchanges of models (allowed: 1 … 1e9; "
           "auto with sync = local)",
@@ -149,7 +142,7 @@ void refuse_own_steps_choices(const Strategy& strategy) {
 
 Seconds patience_of(const Strategy& strategy) {
   if (strategy.merge_deadline == kUsual) return Seconds(kUsualRounds * strategy.round_seconds);
-  const auto number = number_in(strategy.merge_deadline);
+  const auto number = number_in<double>(strategy.merge_deadline);
   require(number && *number >= 0 && *number <= 1e6,
           "merge-deadline = {} is no number of seconds (allowed: 0 … 1e6, usual)",
           strategy.merge_deadline);

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "asup/base/error.h"
+#include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
 
 namespace asup::train {
@@ -31,15 +31,6 @@ void check_range(const Setting& setting, double value, std::string_view shown,
                  std::string_view where) {
   require(setting.range.holds(value), "{}: {} is out of range (allowed: {})", where, shown,
           setting.range.describe());
-}
-
-template <typename T>
-std::optional<T> number_in(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && stop == end && !text.empty()) return value;
-  return std::nullopt;
 }
 
 void check_choice(const Setting& setting, const std::string& text, std::string_view where) {
