@@ -23,7 +23,7 @@ namespace asup::train {
 namespace {
 
 constexpr std::int64_t kBalanceEvery = 10;  // steps
-constexpr std::int64_t kBalanceFirst = 4;   // steps of this call: after each, while times are few
+constexpr std::int64_t kBalanceFirst = 4;   // steps of this call: speeds are told after each
 
 class StepLoop {
  public:
@@ -41,6 +41,7 @@ class StepLoop {
   void rebalance();
   bool is_over() const;
   bool at_fence() const;
+  bool is_beginning() const;
   bool tally_due() const;
   void tell();
   void hold_fence();
@@ -151,15 +152,17 @@ void StepLoop::run_epoch() {
     const double waited = setup_.replica->stats().wait_seconds;
     const auto batch = ahead.next();
     if (!batch) return;
+    // The first batch was not assembled ahead: waiting for it tells nothing of those to come.
+    const auto since = std::exchange(is_first, false) ? Clock::now() : start;
     compute(*batch);
     setup_.replica->step();
-    // The first batch was not assembled ahead, and took longer.
-    if (!std::exchange(is_first, false)) measure(*batch, start, waited);
+    measure(*batch, since, waited);
     if (tally_due()) collect();  // the one before; it travelled beside this step
     const double seconds = seconds_since(start);
     books_.took(seconds, run_.seconds(), parts);
     run_.totals().train_seconds += seconds;
     if (tally_due()) tell();
+    if (balance_ && is_beginning()) collect();  // a step in bad parts is longer than waiting for it
     if (at_fence()) hold_fence();
   }
 }
@@ -198,6 +201,8 @@ void StepLoop::measure(const data::Batch& batch, Clock::time_point since, double
   balance_->worked(batch.input.size(0), seconds_since(since) - waited);
 }
 
+bool StepLoop::is_beginning() const { return run_.step() <= began_ + kBalanceFirst; }
+
 // Where gradients are averaged, ranks wait for each other in every step, and a few figures more
 // cost nothing. Where they step on their own, figures are summed now and then.
 bool StepLoop::tally_due() const {
@@ -215,9 +220,8 @@ bool StepLoop::at_fence() const {
 void StepLoop::tell() {
   const double waited = setup_.replica->stats().wait_seconds;
   books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
-  const bool speeds_due = run_.step() < run_.last_step() && (run_.step() % kBalanceEvery == 0 ||
-                                                             run_.step() <= began_ + kBalanceFirst);
-  if (balance_ && speeds_due) balance_->start();
+  const bool speeds_due = run_.step() % kBalanceEvery == 0 || is_beginning();
+  if (balance_ && speeds_due && run_.step() < run_.last_step()) balance_->start();
 }
 
 // Who is past the barrier knows that all have held it; else, where somebody is lost in it, all hold
