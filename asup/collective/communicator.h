@@ -54,6 +54,10 @@ struct Call {
   std::vector<Buffer>
       parts;           // of an all_reduce in place: the input and output, instead of one buffer
   Seconds timeout{0};  // zero: the communicator's
+  // Whenever the call has taken so long again, the others are asked where they are, and it ends as
+  // late where one does not answer within as long; at its deadline nobody is asked any more. Zero:
+  // they are asked at the deadline alone.
+  Seconds silence{0};
 };
 
 // Memory that links reach directly where all ranks share a host. Freed with its owner, on each rank

@@ -41,12 +41,14 @@ struct Ticket : Work::State {
   std::optional<Bundle> bundle;  // of a call with parts
   int first_lane = 0;
   Deadline deadline;
+  Seconds silence{0};  // as the call has it
 
   // Under the turn.
   std::array<std::byte, 2048> room;  // for the small things of small plans
   std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
   std::optional<Execution> execution;
-  bool asked = false;  // the deadline passed; the others were asked where they are
+  Deadline ask_at;     // the others, where they are
+  bool asked = false;  // they were, and have not all answered
   Deadline answers_due;
   std::vector<std::uint64_t> answers;  // calls started, by rank; kNoAnswer: none yet
   std::uint64_t endings_seen = 0;

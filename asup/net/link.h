@@ -39,6 +39,10 @@ class Link {
   void send_goodbye() { outbox_.send_goodbye(); }
   LinkEnd end() const { return end_; }
   std::uint64_t bytes_sent() const { return outbox_.bytes_sent(); }
+  // The same of those that the peer's host has got, as far as can be told; and of those that will
+  // leave though all channels be forgotten now.
+  std::uint64_t bytes_delivered() const { return outbox_.bytes_sent() - wire_->undelivered(); }
+  std::uint64_t bytes_bound_to_leave() const { return outbox_.bytes_bound_to_leave(); }
 
  private:
   std::unique_ptr<Wire> wire_;

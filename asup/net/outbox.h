@@ -34,6 +34,8 @@ class Outbox {
     return written_ == size_ && ready_.empty() && credits_.empty() && !goodbye_due_;
   }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // The same when the frame under way, which nothing can stop, is out.
+  std::uint64_t bytes_bound_to_leave() const { return bytes_sent_ + size_ - written_; }
 
  private:
   struct ChannelState {

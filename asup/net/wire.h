@@ -44,6 +44,9 @@ class Wire {
   // Takes as many leading bytes of the pieces together as fit now; returns how many.
   virtual std::size_t write(std::span<const ConstBytes> pieces) = 0;
 
+  // Of the bytes written, those that the peer's host has not got yet, as far as can be told.
+  virtual std::size_t undelivered() const { return 0; }
+
   // Bytes that have arrived, in place: at least `want` of them, or none. The reader has another
   // place for what comes after the first `useful` ones, so that those need not be fetched.
   virtual ConstBytes peek(std::size_t want, std::size_t useful) = 0;

@@ -1,8 +1,9 @@
-// What workers that average in pairs say to each other: the heads of their messages (net/mail.h).
-// Values only. docs/pairwise.md tells the whole conversation.
+// What workers that go at their own pace say to each other: the heads of their messages
+// (net/mail.h). Values only. docs/pairwise.md tells the whole conversation.
 //
-//   asker -> partner   ask, chunk, done           either   cancel
-//   partner -> asker   accept, busy, chunk, got   all      news
+//   asker -> partner   ask, chunk, done           either           cancel
+//   partner -> asker   accept, busy, chunk, got   all              news
+//   to the first       here                       from the first   word
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,18 @@ namespace asup::pairwise {
 using net::head_of;
 using net::read;
 
-enum class Kind : std::uint32_t { ask = 1, accept, busy, chunk, got, done, cancel, news };
+enum class Kind : std::uint32_t {
+  ask = 1,
+  accept,
+  busy,
+  chunk,
+  got,
+  done,
+  cancel,
+  news,
+  here,
+  word
+};
 
 // Which exchange a message is about: an asker counts its own.
 struct Exchange {
@@ -66,6 +78,24 @@ struct Cancel {
 // Payload: what the sender knows of progress (counts.h).
 struct News {
   static constexpr Kind kKind = Kind::news;
+};
+
+// Where the sender is in meetings of all (attendance.h); numbers of them, none ever falls.
+// Payload: bytes, by worker, that a link still owes of a meeting that was given up.
+struct Here {
+  static constexpr Kind kKind = Kind::here;
+  std::uint64_t come = 0;
+  std::uint64_t reached = 0;  // a place in one: Attendance::Place
+  std::uint64_t gave_up = 0;
+};
+// What the first worker says of them. Payload: by worker, the last that takes place without it, and
+// the last place that all have reached of the last one that takes place with it.
+struct Word {
+  static constexpr Kind kKind = Kind::word;
+  std::uint64_t decided = 0;     // it is said who comes to this one, and
+  std::uint64_t since = 0;       // since when these, and nobody else, have met undisturbed, and
+  std::uint64_t allowed_us = 0;  // how long its merge may take; 0: as long as it takes
+  std::uint64_t given_up = 0;
 };
 
 }  // namespace asup::pairwise

@@ -127,6 +127,7 @@ void LocalReplica::merge() {
   }
   average(round, flat().parameters());
   find_distance();
+  ask_all();
   flat().give(flat().parameters());
   if (options_.state == MergeState::reset) state_->reset();
   if (options_.adaptive)

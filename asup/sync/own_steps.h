@@ -15,6 +15,7 @@
 // Used from the thread that trains.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <random>
 #include <vector>
@@ -47,6 +48,10 @@ class OwnSteps : public Replica {
   // up, and where some have ended one that others have missed, those learn what it takes to go on
   // alike. needs: settle() before the next step(). Collective.
   virtual void regroup() = 0;
+  // Asked by settle() when this worker has the model that all are to have, and before it takes it:
+  // `all_have` throws JobFailed where others have not got it, and each keeps its own. Where nobody
+  // is asked, some may have taken it when others find that a worker was lost.
+  void ask_before_taking(std::function<void()> all_have) { all_have_ = std::move(all_have); }
 
  protected:
   // Collective: all ranks begin with rank 0's model. `settings` must be the same on all. `jitter`:
@@ -79,6 +84,10 @@ class OwnSteps : public Replica {
   void put_off_apart();
   // By rank, how often each has done what this one has done so often. Collective.
   std::vector<std::int64_t> counts_of_all(std::int64_t own);
+  // Throws JobFailed where others have not got what this worker is about to take.
+  void ask_all() const {
+    if (all_have_) all_have_();
+  }
   // Throws JobFailed that says what failed.
   void expect(const Outcome& outcome) const;
   // The training thread stood still for an exchange, or an exchange was under way, since then.
@@ -100,6 +109,7 @@ class OwnSteps : public Replica {
   TrainedModel model_;
   FlatModel flat_;
   std::mt19937_64 random_;
+  std::function<void()> all_have_;
   bool sync_ = true;
   std::optional<Batches> described_;  // the step to come
   Batches batches_;

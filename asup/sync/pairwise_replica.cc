@@ -77,6 +77,7 @@ void PairwiseReplica::settle() {
   flat().give(flat().parameters());
   expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
+  ask_all();
   flat().give(flat().parameters());
   merged();
   exchanged(start);

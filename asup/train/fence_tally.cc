@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "asup/base/error.h"
+
 namespace asup::train {
 
 void FenceTally::begin(std::int64_t first, double now) {
@@ -27,6 +29,7 @@ std::size_t FenceTally::row_of(std::int64_t step) const {
 }
 
 void FenceTally::add(std::int64_t step, double loss, double samples, double waited, double now) {
+  check(step >= first_, "step {} comes after the fence before step {}", step, first_);
   const std::size_t row = row_of(step);
   if (rows_.size() <= row) rows_.resize(row + 1);
   rows_[row].loss += loss;

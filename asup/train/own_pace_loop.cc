@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/data/own_part.h"
-#include "asup/pairwise/attendance.h"
 #include "asup/pairwise/grapevine.h"
+#include "asup/sync/own_steps.h"
 #include "asup/train/fence_tally.h"
 #include "asup/train/handicap.h"
-#include "asup/train/meeting_communicator.h"
+#include "asup/train/meetings.h"
 #include "asup/train/own_steps_strategy.h"
 #include "asup/train/roll_call.h"
 #include "asup/train/round_clock.h"
@@ -33,9 +34,12 @@ Seconds patience_for(Run& run) {
   return loss_decides ? Seconds(0) : patience_of(strategy_of(config));
 }
 
+using Place = Meetings::Place;
+
 class OwnPaceLoop {
  public:
   OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_asked);
+  ~OwnPaceLoop();
   void train();
   TrainEnd conclude();
 
@@ -48,8 +52,12 @@ class OwnPaceLoop {
   void show(std::int64_t step, double loss);
   bool time_to_meet();
   bool come_together();
+  void miss(std::uint64_t meeting);
+  void forget_what_is_counted();
+  std::int64_t meet();
+  void meet_again();
   void hold_meeting();
-  void catch_up();
+  bool catch_up();
   void tell_all();
   std::int64_t step_reached() const;
   void hold_fence(std::int64_t step);
@@ -69,8 +77,7 @@ class OwnPaceLoop {
   data::OwnPart part_;
   RollCall workers_;
   pairwise::Grapevine grapevine_;
-  pairwise::Attendance attendance_;
-  const Seconds patience_, timeout_;
+  Meetings meetings_;
   RoundClock clock_;
 
   std::vector<std::int64_t>
@@ -78,7 +85,10 @@ class OwnPaceLoop {
   std::int64_t known_ = 0;     // samples of all, by hearsay
   std::uint64_t meeting_ = 1;  // the next one
   bool whole_ = true;          // all came to the last one
+  bool all_merged_ = true;     // in the last that this worker took part in
   bool missed_ = false;        // the last one took place without this worker
+  bool merged_ = false;        // this worker has not stepped since
+  Clock::time_point began_;    // the one under way
   FenceTally tally_;
   double gathering_ = 0;      // seconds that this worker waited for others to come
   double waited_ = 0;         // of those and the replica's wait_seconds, told so far
@@ -92,6 +102,7 @@ class OwnPaceLoop {
   std::int64_t held_ = 0;         // the last fence, in steps
   bool fence_held_ = false;       // in the meeting under way
   std::int64_t held_by_all_ = 0;  // the same, of who has held fewest
+  std::int64_t logged_by_all_ = 0;
 };
 
 OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_asked)
@@ -111,9 +122,7 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
             job.size()),
       workers_(run, job.rank()),
       grapevine_(pairwise::circle_of(job)),
-      attendance_(pairwise::circle_of(job)),
-      patience_(patience_for(run)),
-      timeout_(run.config().timeout),
+      meetings_(run, job, patience_for(run)),
       clock_(Seconds(run.config().round_seconds)),
       tally_(run.config().log_every),
       shown_(run.step()),
@@ -130,6 +139,10 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
         data::part_of(static_cast<std::size_t>(done), worker, workers).size()));
 }
 
+OwnPaceLoop::~OwnPaceLoop() {
+  if (auto* replica = setup_.replica->own_steps()) replica->ask_before_taking({});
+}
+
 std::int64_t OwnPaceLoop::total() const {
   return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
 }
@@ -137,6 +150,9 @@ std::int64_t OwnPaceLoop::total() const {
 void OwnPaceLoop::train() {
   if (run_.step() >= run_.last_step()) return;
   workers_.meet([&] { tell_all(); });  // nobody knows less than what was done before
+  ++meeting_;
+  if (auto* replica = setup_.replica->own_steps())
+    replica->ask_before_taking([&] { meetings_.agree(Place::merged); });
   tally_.begin(run_.step(), run_.seconds());
   shown_at_ = run_.seconds();
   do {
@@ -144,45 +160,78 @@ void OwnPaceLoop::train() {
     do work();
     while (!time_to_meet());
     if (!come_together()) continue;
-    workers_.meet([&] { hold_meeting(); }, [&] { grapevine_.call_fence(meeting_ + 1); });
+    const auto held = static_cast<std::uint64_t>(
+        workers_.meet([&] { return meet(); }, [&] { grapevine_.call_fence(meeting_ + 1); }));
+    if (missed_ || held > meeting_) miss(held);
+    if (!std::exchange(all_merged_, whole_) && whole_ && run_.is_first_rank())
+      log().info("all workers merge again");
     if (std::exchange(fence_held_, false)) tally_.begin(held_, run_.seconds());
-    ++meeting_;
+    meeting_ = held + 1;
   } while (run_.step() < run_.last_step() && !((stopping_ || run_.switches()) && whole_));
 }
 
 // Whether this worker takes part in the meeting that it has come to, or was too late for it. At the
 // end of the run all are waited for.
 bool OwnPaceLoop::come_together() {
-  if (patience_.count() == 0) return true;
   const bool is_last = stopping_ || stop_asked_() || known_ >= samples_.of(run_.last_step());
   const auto came = Clock::now();
-  const auto meeting =
-      attendance_.come(meeting_, workers_.left(), is_last ? Seconds(0) : patience_, timeout_);
-  gathering_ += seconds_since(came);
-  if (meeting.workers.empty()) {
-    log().info("came too late for a merge, and joins the next one");
-    workers_.missed(static_cast<std::int64_t>(meeting.number + 1 - meeting_));
-    meeting_ = meeting.number + 1;
-    missed_ = true;
-    return false;
+  const auto without_it = meetings_.come(meeting_, workers_.left(), is_last);
+  began_ = Clock::now();
+  gathering_ += Seconds(began_ - came).count();
+  if (without_it) miss(*without_it);
+  return !without_it;
+}
+
+// The meetings up to this one took place without this worker.
+void OwnPaceLoop::miss(std::uint64_t meeting) {
+  workers_.missed(static_cast<std::int64_t>(meeting));
+  meeting_ = meeting + 1;
+  missed_ = true;
+  whole_ = false;
+  forget_what_is_counted();
+  held_ = logged_;
+  run_.set_step(held_);
+}
+
+// Rows of a fence that was not held to its end may have been written.
+void OwnPaceLoop::forget_what_is_counted() {
+  if (std::exchange(fence_held_, false) || logged_ > held_) tally_.begin(logged_, run_.seconds());
+}
+
+// The number of the meeting that was held, by this worker or, where it has held it up, by others.
+// One that is not done in time is given up by all who are in it, and they meet again.
+std::int64_t OwnPaceLoop::meet() {
+  while (true) {
+    try {
+      hold_meeting();
+      return static_cast<std::int64_t>(meeting_);
+    } catch (const JobFailed& error) {
+      if (!meetings_.give_up(error)) throw;
+    }
+    meet_again();
+    if (!come_together()) return static_cast<std::int64_t>(meeting_) - 1;
   }
-  whole_ = meeting.workers.size() == workers_.left().size();
-  for (Communicator* each : {setup_.control.get(), setup_.gradients.get()}) {
-    auto& communicator = dynamic_cast<MeetingCommunicator&>(*each);
-    whole_ ? communicator.meet_all() : communicator.meet(meeting.number, meeting.workers);
-  }
-  return true;
+}
+
+// What all have agreed on stays: the merge, and the rows of a fence.
+void OwnPaceLoop::meet_again() {
+  if (!merged_) gathering_ += seconds_since(began_);
+  ++meeting_;
+  forget_what_is_counted();
+  run_.set_step(held_);
 }
 
 // Nobody leaves before all are done.
 TrainEnd OwnPaceLoop::conclude() {
   TrainEnd end;
+  meetings_.wait_as_long_as_it_takes();
   workers_.meet([&] { end = run_.conclude(); });
   return end;
 }
 
 void OwnPaceLoop::work() {
   const auto start = Clock::now();
+  merged_ = false;
   const std::int64_t step = step_under_way();
   const auto portion = part_.next(static_cast<std::uint64_t>(own()), batch_);
   const double loss = compute(portion, step, learning_rate(run_.config(), setup_.length, step));
@@ -252,24 +301,35 @@ bool OwnPaceLoop::time_to_meet() {
 
 // One model, and counts that all agree on; and, where they have come to one, a fence.
 void OwnPaceLoop::hold_meeting() {
-  catch_up();
-  setup_.replica->settle();
-  if (held_ == run_.step()) tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
+  if (catch_up()) setup_.replica->settle();
+  merged_ = true;
+  meetings_.is_merged();
+  if (held_ == run_.step() && logged_ == held_)
+    tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
   tell_all();
   const std::int64_t step = step_reached();
+  if (whole_ && (stopping_ || step == run_.last_step())) meetings_.wait_as_long_as_it_takes();
   if (step > held_by_all_) hold_fence(step);
+  meetings_.agree(Place::ended);
 }
 
-// Who was late goes on from the fence that the others have held meanwhile.
-void OwnPaceLoop::catch_up() {
+// Who was late goes on from the fence that the others have held meanwhile. Whether there is
+// anything to merge: where a meeting was given up after its merge, there is not, unless others have
+// come.
+bool OwnPaceLoop::catch_up() {
   whole_ = static_cast<std::size_t>(run_.control().size()) == workers_.left().size();
-  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(meeting_), missed_ ? 0 : held_};
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
+  std::array<std::int64_t, 4> most{static_cast<std::int64_t>(meeting_), missed_ ? 0 : logged_,
+                                   missed_ ? kNone : -logged_, merged_ ? 0 : 1};
   run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
   meeting_ = static_cast<std::uint64_t>(most[0]);
-  if (!std::exchange(missed_, false) || most[1] <= held_) return;
-  held_ = logged_ = most[1];
-  run_.set_step(held_);
-  tally_.go_on_from(held_, run_.seconds());
+  logged_by_all_ = most[2] == kNone ? logged_ : -most[2];
+  if (std::exchange(missed_, false) && most[1] > logged_) {
+    held_ = logged_ = most[1];
+    run_.set_step(held_);
+    tally_.go_on_from(held_, run_.seconds());
+  }
+  return most[3] > 0;
 }
 
 // The largest of what each says: of counts, each worker knows its own best, and those of the lost
@@ -316,7 +376,7 @@ std::int64_t OwnPaceLoop::step_reached() const {
   return std::clamp(samples_.steps_for(total()), step, *next - 1);
 }
 
-// Where somebody is lost in it, all hold it again, though some may have ended it.
+// Where somebody is lost in it, or late, all hold it again, though some may have ended it.
 void OwnPaceLoop::hold_fence(std::int64_t step) {
   run_.set_step(step);
   log_rows();
@@ -329,9 +389,11 @@ void OwnPaceLoop::hold_fence(std::int64_t step) {
 
 void OwnPaceLoop::log_rows() {
   const std::int64_t step = run_.step();
+  if (logged_by_all_ >= step) return;  // before somebody was late in this fence
   std::vector<double> sums = tally_.sums(step);
   run_.control().all_reduce(buffer_of(std::span(sums))).or_throw();
   if (logged_ >= step) return;  // before somebody was lost in this fence
+  meetings_.agree(Place::counted);
   const std::vector<std::int64_t> last = tally_.last_steps(step);
   const std::vector<double> ends = tally_.ends(step, run_.seconds());
   const ReplicaStats stats = setup_.replica->stats();

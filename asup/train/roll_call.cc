@@ -16,21 +16,32 @@ RollCall::RollCall(Run& run, int rank) : run_(run), rank_(rank) {
 
 // Who is past the barrier knows that all have done their work; of those who are not, when somebody
 // is lost in it, nobody need do it again if one is.
-void RollCall::meet(const std::function<void()>& together, const std::function<void()>& call_back) {
-  for (behind_ = false; !behind_;) try {
-      together();
-      run_.control().barrier().or_throw();
-      break;
+void RollCall::meet(const std::function<void()>& together) {
+  meet(
+      [&] {
+        together();
+        run_.control().barrier().or_throw();
+        return met_ + 1;
+      },
+      [] {});
+}
+
+std::int64_t RollCall::meet(const std::function<std::int64_t()>& hold,
+                            const std::function<void()>& call_back) {
+  std::int64_t held = 0;
+  for (ahead_ = 0; held == 0 && ahead_ == 0;) try {
+      held = hold();
     } catch (const JobFailed&) {
       call_back();
       if (!regroup()) throw;
     }
-  ++met_;
+  met_ = std::max(held, ahead_);
   late_ = false;
+  return met_;
 }
 
-void RollCall::missed(std::int64_t meetings) {
-  met_ += meetings;
+void RollCall::missed(std::int64_t meeting) {
+  met_ = meeting;
   late_ = true;
 }
 
@@ -56,7 +67,7 @@ bool RollCall::regroup() {
     if (!word.late) most = std::max(most, word.met);
   }
   if (late_) met_ = most;
-  behind_ = behind_ || most > met_;
+  if (most > met_) ahead_ = most;
   std::vector<int> lost;
   std::set_difference(workers_.begin(), workers_.end(), left.begin(), left.end(),
                       std::back_inserter(lost));

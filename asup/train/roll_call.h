@@ -16,18 +16,23 @@ class RollCall {
   RollCall(Run& run, int rank);
 
   // Does `together`, in which all workers meet; where somebody is lost in it, again from its begin,
-  // by those who are left. Nobody returns before all have done it; but some may have returned when
-  // others find that somebody is lost, and `call_back` is to bring them to the next meeting.
-  // Throws what else goes wrong. Collective.
-  void meet(
-      const std::function<void()>& together, const std::function<void()>& call_back = [] {});
+  // by those who are left. Nobody returns before all have done it. Throws what else goes wrong.
+  // Collective.
+  void meet(const std::function<void()>& together);
+
+  // The same for meetings that have numbers, which rise: `hold` does what belongs to one, sees to
+  // it that nobody returns before all have done it, and returns its number. Some may have returned
+  // when others find that somebody is lost, and `call_back` is to bring them to the next meeting.
+  // Returns the number of the last meeting that was held, by this worker or by others who are left.
+  std::int64_t meet(const std::function<std::int64_t()>& hold,
+                    const std::function<void()>& call_back);
 
   // After JobFailed, by those who are left, each wherever it was: whether somebody was lost and
   // they are together again, with communicators of their own, so that they can go on. Collective.
   bool regroup();
 
-  // So many meetings took place without this worker, which was late for them.
-  void missed(std::int64_t meetings);
+  // The meeting of this number took place without this worker.
+  void missed(std::int64_t meeting);
 
   const std::vector<int>& left() const { return workers_; }  // by their ranks in the job
 
@@ -35,7 +40,7 @@ class RollCall {
   // What a worker says when all find out who is there.
   struct Word {
     std::int64_t rank = 0;  // in the job
-    std::int64_t met = 0;   // meetings that it has ended
+    std::int64_t met = 0;   // the number of the last meeting that it has ended
     bool late = false;      // for the last of these
     bool sees_folder = false;
   };
@@ -47,8 +52,8 @@ class RollCall {
   const int rank_;
   std::vector<int> workers_;
   std::int64_t met_ = 0;
-  bool late_ = false;    // for the last meeting
-  bool behind_ = false;  // others have ended the meeting that this one is in
+  bool late_ = false;       // for the last meeting
+  std::int64_t ahead_ = 0;  // of the last meeting that others have ended, and this one has not
 };
 
 }  // namespace asup::train

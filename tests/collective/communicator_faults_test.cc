@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "asup/collective/mesh_communicator.h"
+#include "asup/net/mesh.h"
 #include "tests/collective/communication.h"
 
 namespace asup::collective {
@@ -142,6 +143,44 @@ TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {
     EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
     EXPECT_THAT(outcome.message(), HasSubstr("rank 1 (")) << "rank " << job.rank();
     EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("rank 2 (")));
+  });
+}
+
+Call watched(testing::Numbers<float>& data, Seconds silence) {
+  Call call;
+  call.input = call.output = data.buffer();
+  call.timeout = Seconds(60);
+  call.silence = silence;
+  return call;
+}
+
+// Its thread computes; its links are moved, and answer.
+TEST_P(CommunicationFaults, ARankThatIsBusyIsNotSilent) {
+  if (ranks() != 4) return;
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 1000);
+    if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    communicator->run(watched(data, Seconds(1))).or_throw();
+  });
+}
+
+TEST_P(CommunicationFaults, ASilentRankIsLateLongBeforeTheDeadline) {
+  if (ranks() < 3) return;
+  std::barrier it_was_missed(ranks());
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 1000);
+    communicator->barrier().or_throw();
+    if (job.rank() == 1) {
+      const net::Loop::Turn turn(job.mesh().loop());  // nobody moves its links
+      it_was_missed.arrive_and_wait();
+      return;
+    }
+    const Outcome outcome = communicator->run(watched(data, Seconds(0.5)));
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+    EXPECT_THAT(outcome.message(), HasSubstr("rank 1 (")) << "rank " << job.rank();
+    it_was_missed.arrive_and_wait();
   });
 }
 

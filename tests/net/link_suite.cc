@@ -165,6 +165,28 @@ TEST_P(LinkSuite, AChannelThatNobodyReadsBlocksNoOther) {
   EXPECT_TRUE(late.bytes == flood);
 }
 
+// Nobody takes anything off the wire, until it is full; then what still comes is dropped.
+TEST_P(LinkSuite, TellsWhatHasNotArrived) {
+  connect();
+  const auto flood = random_bytes(kWindow / 2, 5);
+  std::deque<Outgoing> messages;
+  for (Channel channel = 1; channel <= 64; ++channel) {
+    messages.push_back({{}, flood});
+    a->send(channel, messages.back());
+  }
+  a->wire().on_fd_ready();
+  a->progress();
+  for (Channel channel = 1; channel <= 64; ++channel) {
+    a->forget(channel);
+    b->forget(channel);
+  }
+  const std::uint64_t bound = a->bytes_bound_to_leave();
+  EXPECT_GT(bound, a->bytes_delivered());
+  EXPECT_LE(bound, a->bytes_sent() + kMaxFramePayload + 2 * kUnit);
+  EXPECT_TRUE(move_until([&] { return a->bytes_delivered() == bound; }));
+  EXPECT_EQ(a->bytes_bound_to_leave(), bound);
+}
+
 // A receiver may come when part of a frame lies aside: that part must not be credited twice, or the
 // sender's window grows with every such message.
 TEST_P(LinkSuite, AReceiverThatComesHalfWayThroughAFrameLeavesTheWindowAsItIs) {

@@ -72,6 +72,123 @@ TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNobodyWaits) {
   });
 }
 
+// All reach all places, meeting after meeting, as the same group from the begin.
+TEST_P(AttendanceOnEveryLink, WhatAllHaveReachedIsAgreed) {
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    for (std::uint64_t number = 1; number < 10; ++number) {
+      const auto meeting = attendance.come(number, kAll, kTimeout, kTimeout);
+      EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
+      EXPECT_EQ(meeting.since, 0u);
+      EXPECT_EQ(meeting.allowed, kTimeout);
+      EXPECT_TRUE(attendance.agree(Attendance::Place::merged, kTimeout));
+      if (number % 2 == 0) {
+        EXPECT_TRUE(attendance.agree(Attendance::Place::counted, kTimeout));
+      }
+      EXPECT_TRUE(attendance.agree(Attendance::Place::ended, kTimeout));
+    }
+  });
+}
+
+// Nobody is slow: all meet again, as a new group, and are allowed twice the time.
+TEST_P(AttendanceOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    attendance.come(1, kAll, kTimeout, kTimeout);
+    if (job.rank() != 1) {
+      EXPECT_FALSE(attendance.agree(Attendance::Place::merged, kTimeout));
+    }
+    attendance.give_up();
+    for (std::uint64_t number = 2; number < 5; ++number) {
+      const auto meeting = attendance.come(number, kAll, kTimeout, kTimeout);
+      EXPECT_EQ(meeting.number, number);
+      EXPECT_EQ(meeting.since, 2u);
+      EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
+      if (number == 2) {
+        EXPECT_EQ(meeting.allowed, 2 * kTimeout);
+      }
+      EXPECT_TRUE(attendance.agree(Attendance::Place::merged, kTimeout));
+      EXPECT_TRUE(attendance.agree(Attendance::Place::ended, kTimeout));
+    }
+    EXPECT_EQ(attendance.come(5, kAll, Seconds(0), kTimeout).allowed, Seconds(0));
+  });
+}
+
+// Rank 2 comes to the first meeting and is not heard of until the others have given it up, and met
+// without it; it hears that, comes to the next, and the same once more: then it has to wait for the
+// one after the next.
+TEST_P(AttendanceOnEveryLink, WhoHoldsAMeetingUpIsLeftOut) {
+  constexpr Seconds kPatience{0.05};
+  std::barrier met_without_it(3);
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    const auto hold = [&] {
+      EXPECT_TRUE(attendance.agree(Attendance::Place::merged, kTimeout));
+      EXPECT_TRUE(attendance.agree(Attendance::Place::ended, kTimeout));
+    };
+    const bool is_slow = job.rank() == 2;
+    for (const std::uint64_t number : {1, 3}) {
+      EXPECT_THAT(attendance.come(number, kAll, Seconds(60), kTimeout).workers,
+                  ElementsAre(0, 1, 2));
+      if (is_slow) {
+        met_without_it.arrive_and_wait();
+        EXPECT_FALSE(attendance.agree(Attendance::Place::merged, kTimeout));
+        attendance.give_up();
+        const auto meeting = attendance.come(number + 1, kAll, kPatience, kTimeout);
+        EXPECT_GE(meeting.number, number + 1);  // or it has heard of the next one too
+        EXPECT_THAT(meeting.workers, IsEmpty());
+      } else {
+        attendance.give_up();
+        // Rank 0's patience with rank 1 is not what is tested.
+        if (job.rank() == 1) attendance.come(number + 1, kAll, kPatience, kTimeout);
+        if (job.rank() == 0) {
+          auto meeting = attendance.come(number + 1, kAll, Seconds(1), kTimeout);
+          EXPECT_THAT(meeting.workers, ElementsAre(0, 1));
+          EXPECT_EQ(meeting.since, number + 1);
+        }
+        hold();
+        met_without_it.arrive_and_wait();
+      }
+    }
+    const auto fifth = attendance.come(5, kAll, kTimeout, kTimeout);
+    if (is_slow) {
+      EXPECT_THAT(fifth.workers, IsEmpty());
+    } else {
+      EXPECT_THAT(fifth.workers, ElementsAre(0, 1));
+      EXPECT_EQ(fifth.since, 4u);
+      hold();
+    }
+    EXPECT_THAT(attendance.come(6, kAll, kTimeout, kTimeout).workers, ElementsAre(0, 1, 2));
+    hold();
+  });
+}
+
+TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNothingIsAgreed) {
+  std::barrier all_have_come(3);
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    attendance.come(1, kAll, kTimeout, kTimeout);
+    all_have_come.arrive_and_wait();
+    if (job.rank() == 2) return;
+    EXPECT_FALSE(attendance.agree(Attendance::Place::merged, kTimeout));
+    attendance.give_up();
+    EXPECT_THAT(attendance.come(2, kAll, kTimeout, kTimeout).workers, ElementsAre(0, 1, 2));
+    attendance.regrouped(kBoth);
+    EXPECT_EQ(attendance.come(3, kBoth, kTimeout, kTimeout).since, 0u);
+  });
+}
+
+TEST_P(AttendanceOnEveryLink, WhereTheFirstIsGoneTheOthersLoseIt) {
+  std::barrier all_have_come(2);
+  asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    attendance.come(1, kBoth, kTimeout, kTimeout);
+    all_have_come.arrive_and_wait();
+    if (job.rank() == 0) return;
+    EXPECT_THROW(attendance.agree(Attendance::Place::merged, kTimeout), PeerLost);
+  });
+}
+
 TEST(Attendance, WhoNeverComesIsNamed) {
   std::barrier it_was_missed(2);
   asup::testing::run_ranks(2, LinkKind::inproc, [&](Job& job) {

@@ -137,7 +137,7 @@ void limit(const std::string& where, const std::string& device, double bits_per_
   // Behind it stands a queue of 25 ms, like a switch with deep buffers.
   const double bytes = bits_per_second / 8;
   const auto word = [](double value) { return fmt::format("{:.0f}", value); };
-  must({"tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate",
+  must({"tc", "-n", where, "qdisc", "replace", "dev", device, "root", "tbf", "rate",
         word(bits_per_second), "burst", word(std::max(131072.0, bytes * 250e-6)), "limit",
         word(std::max(1048576.0, bytes * 25e-3))});
 }
@@ -178,6 +178,7 @@ VirtualHosts::VirtualHosts(int hosts, double bits_per_second) : hosts_(hosts) {
 VirtualHosts::~VirtualHosts() { remove(); }
 
 std::string VirtualHosts::name_of(const std::string& which) const { return name_ + which; }
+std::string VirtualHosts::port_of(int host) const { return fmt::format("port{}", host); }
 
 void VirtualHosts::write_agent() {
   std::string folder = (std::filesystem::temp_directory_path() / "asup-bench-XXXXXX").string();
@@ -205,7 +206,7 @@ void VirtualHosts::make(double bits_per_second) {
 
 void VirtualHosts::add_host(int host, double bits_per_second) {
   const std::string hub = name_of("switch"), here = name_of(std::to_string(host));
-  const std::string port = fmt::format("port{}", host);
+  const std::string port = port_of(host);
   must({"ip", "netns", "add", here});
   namespaces_.push_back(here);
   must({"ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns",
@@ -215,8 +216,12 @@ void VirtualHosts::add_host(int host, double bits_per_second) {
   must({"ip", "-n", hub, "link", "set", port, "up"});
   must({"ip", "-n", here, "link", "set", "eth0", "up"});
   must({"ip", "-n", here, "link", "set", "lo", "up"});
-  limit(hub, port, bits_per_second);
-  limit(here, "eth0", bits_per_second);
+  set_rate(host, bits_per_second);
+}
+
+void VirtualHosts::set_rate(int host, double bits_per_second) {
+  limit(name_of("switch"), port_of(host), bits_per_second);
+  limit(name_of(std::to_string(host)), "eth0", bits_per_second);
 }
 
 void VirtualHosts::remove() noexcept {

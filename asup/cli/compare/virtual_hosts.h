@@ -26,6 +26,9 @@ class VirtualHosts {
   VirtualHosts(const VirtualHosts&) = delete;
   VirtualHosts& operator=(const VirtualHosts&) = delete;
 
+  // Of both directions of a host's link, from now on; 0: as it was.
+  void set_rate(int host, double bits_per_second);
+
   // What runs the program on the first host.
   std::vector<std::string> on_first_host(const std::vector<std::string>& program) const;
   // Flags of `asup run` for one rank on each: they say where, and how to get there.
@@ -39,6 +42,7 @@ class VirtualHosts {
   void write_agent();
   void remove() noexcept;
   std::string name_of(const std::string& which) const;
+  std::string port_of(int host) const;
 
   const int hosts_;
   std::string name_;                     // what names of its namespaces begin with

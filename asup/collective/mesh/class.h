@@ -64,6 +64,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void look_for_trouble(Ticket& ticket);
   void look_for_the_gone(Ticket& ticket);
   void look_at_the_clock(Ticket& ticket);
+  void ask_where_they_are(Ticket& ticket);
   void end_late(Ticket& ticket);
   void fail(Outcome why);
   void hear_who_is_left(int member, const Survivors::Word& word);

@@ -158,6 +158,8 @@ void MeshCommunicator::fill(Ticket& ticket, Call& call) {
   ticket.operands.output = static_cast<std::byte*>(call.output.data);
   ticket.first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
   ticket.deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
+  ticket.silence = call.silence;
+  ticket.ask_at = call.silence.count() > 0 ? after(call.silence) : ticket.deadline;
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.

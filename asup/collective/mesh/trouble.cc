@@ -44,29 +44,39 @@ void MeshCommunicator::look_for_the_gone(Ticket& ticket) {
 }
 
 // At the deadline the others are asked where they are, so that those who did not come are named and
-// not those who wait like us.
+// not those who wait like us; or earlier, to find out who is silent.
 void MeshCommunicator::look_at_the_clock(Ticket& ticket) {
   const auto now = mesh_.loop().now();
-  if (now < ticket.deadline) return;
+  const bool watches = ticket.silence.count() > 0;
+  if (watches && now >= ticket.deadline) return end_late(ticket);
   if (!ticket.asked) {
-    ticket.asked = true;
-    ticket.answers_due = now + std::chrono::duration_cast<Clock::duration>(kAnswerTime);
-    ticket.answers.assign(group_.members.size(), Ticket::kNoAnswer);
-    ticket.answers[static_cast<std::size_t>(rank())] = started_;
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != rank())
-        mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kWhere, {});
+    if (now >= ticket.ask_at) ask_where_they_are(ticket);
     return;
   }
   const bool all_answered =
       std::count(ticket.answers.begin(), ticket.answers.end(), Ticket::kNoAnswer) == 0;
-  if (all_answered || now >= ticket.answers_due) end_late(ticket);
+  if (!all_answered && now < ticket.answers_due) return;
+  if (!all_answered || !watches) return end_late(ticket);
+  ticket.asked = false;
+  ticket.ask_at = now + std::chrono::duration_cast<Clock::duration>(ticket.silence);
+}
+
+void MeshCommunicator::ask_where_they_are(Ticket& ticket) {
+  const Seconds answer_time = ticket.silence.count() > 0 ? ticket.silence : kAnswerTime;
+  ticket.asked = true;
+  ticket.answers_due =
+      mesh_.loop().now() + std::chrono::duration_cast<Clock::duration>(answer_time);
+  ticket.answers.assign(group_.members.size(), Ticket::kNoAnswer);
+  ticket.answers[static_cast<std::size_t>(rank())] = started_;
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank())
+      mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kWhere, {});
 }
 
 void MeshCommunicator::end_late(Ticket& ticket) {
   std::vector<int> late;
   const bool collective = !is_point_to_point(ticket.envelope.collective);
-  for (int peer = 0; peer < size(); ++peer) {
+  for (int peer = 0; ticket.asked && peer < size(); ++peer) {
     const std::uint64_t answer = ticket.answers[static_cast<std::size_t>(peer)];
     if (answer == Ticket::kNoAnswer || (collective && answer < ticket.envelope.sequence))
       late.push_back(peer);

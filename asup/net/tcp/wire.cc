@@ -1,8 +1,10 @@
 #include "asup/net/tcp/wire.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -61,6 +63,12 @@ std::size_t TcpWire::write(std::span<const ConstBytes> pieces) {
   const std::size_t taken = sent < 0 ? 0 : static_cast<std::size_t>(sent);
   may_write_ = taken == bytes;
   return taken;
+}
+
+// Sent and not acknowledged yet, or not sent.
+std::size_t TcpWire::undelivered() const {
+  int bytes = 0;
+  return ioctl(socket_, SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 void TcpWire::end_writing() { shutdown(socket_, SHUT_WR); }

@@ -18,6 +18,7 @@ class TcpWire : public Wire {
 
   WireAbilities abilities() const override { return {"tcp", true, true, false, true, true}; }
   std::size_t write(std::span<const ConstBytes> pieces) override;
+  std::size_t undelivered() const override;
   ConstBytes peek(std::size_t want, std::size_t useful) override;
   void skip(std::size_t bytes) override { begin_ += bytes; }
   std::size_t read(Bytes into) override;
