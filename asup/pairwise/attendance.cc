@@ -83,11 +83,12 @@ Attendance::Meeting Attendance::come(std::uint64_t number, const std::vector<int
   const std::vector<int> all = decides() ? awaited(number, workers, patience) : workers;
   circle_.mesh.loop().drive(
       [&] {
-        return someone_is_gone() || word_.decided >= number ||
-               (decides() && std::none_of(all.begin(), all.end(), is_late));
+        if (!decides()) return word_.decided >= number || is_gone(first_);
+        return someone_is_gone() || std::none_of(all.begin(), all.end(), is_late);
       },
       after(decides() && patience.count() > 0 ? patience : timeout));
-  if (someone_is_gone()) return {number, workers};
+  if (decides() && someone_is_gone()) return have_all_meet(number, workers);
+  if (word_.decided < number && is_gone(first_)) return {number, workers};
   std::vector<int> late;
   std::copy_if(all.begin(), all.end(), std::back_inserter(late), is_late);
   if (decides() && (late.empty() || patience.count() > 0)) decide(number, workers, patience);
@@ -101,6 +102,15 @@ Attendance::Meeting Attendance::come(std::uint64_t number, const std::vector<int
   for (const int worker : workers)
     if (fate(worker).left_out < number) meeting.workers.push_back(worker);
   return meeting_ = meeting;
+}
+
+Attendance::Meeting Attendance::have_all_meet(std::uint64_t number,
+                                              const std::vector<int>& workers) {
+  word_.decided = number;
+  word_.since = 0;
+  word_.allowed_us = 0;
+  tell();
+  return meeting_ = {number, workers};
 }
 
 // After a meeting that was given up, those who were in it.

@@ -41,7 +41,8 @@ class Attendance : private net::Mail::Handler {
   // The first of them says who meets, and waits no longer than its patience (zero: as long as it
   // takes), which is also what a merge is allowed; where no link holds up those who could not end
   // one in time, twice as long. This worker is ready to wait for that until the timeout. Where one
-  // of them is gone, all are to meet, and will miss it. Throws JobFailed.
+  // of them is gone, all are to meet, and will miss it: the first worker says so too, lest it has
+  // just decided without the one that is gone. Throws JobFailed.
   Meeting come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
                Seconds timeout);
 
@@ -83,6 +84,7 @@ class Attendance : private net::Mail::Handler {
   std::vector<std::uint64_t> still_owed();
   void wait_until_links_are_free(Seconds at_most);
   std::vector<int> awaited(std::uint64_t number, const std::vector<int>& workers, Seconds patience);
+  Meeting have_all_meet(std::uint64_t number, const std::vector<int>& workers);
   void decide(std::uint64_t number, const std::vector<int>& workers, Seconds patience);
   std::vector<int> holders_up(const std::vector<int>& workers);
 

@@ -23,8 +23,9 @@ std::optional<std::uint64_t> Meetings::come(std::uint64_t number, const std::vec
                                             bool wait_for_all) {
   if (patience_.count() == 0) return std::nullopt;
   if (workers.size() < std::exchange(known_left_, workers.size())) attendance_.regrouped(workers);
-  const auto meeting =
-      attendance_.come(number, workers, wait_for_all ? Seconds(0) : patience_, timeout_);
+  // The others wait longer than the first worker does, which may wait for one that is late.
+  const auto meeting = attendance_.come(number, workers, wait_for_all ? Seconds(0) : patience_,
+                                        timeout_ + patience_);
   log_who_meets(meeting, workers);
   given_up_ = false;
   allowed_ = meeting.allowed;

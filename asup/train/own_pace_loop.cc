@@ -149,7 +149,13 @@ std::int64_t OwnPaceLoop::total() const {
 
 void OwnPaceLoop::train() {
   if (run_.step() >= run_.last_step()) return;
-  workers_.meet([&] { tell_all(); });  // nobody knows less than what was done before
+  workers_.meet(
+      [&] {
+        tell_all();  // nobody knows less than what was done before
+        run_.control().barrier().or_throw();
+        return static_cast<std::int64_t>(meeting_);
+      },
+      [&] { grapevine_.call_fence(meeting_ + 1); });
   ++meeting_;
   if (auto* replica = setup_.replica->own_steps())
     replica->ask_before_taking([&] { meetings_.agree(Place::merged); });

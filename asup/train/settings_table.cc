@@ -77,7 +77,7 @@ const std::vector<Setting>& table() {
       {"jitter-ms", "Workers", &C::jitter_ms, "sync local, diloco, gossip: an exchange is put off by up to so many milliseconds, at random, so that workers in gossip, or jobs that share links, do not all send at once", {0, 1e6}},
       {"round-seconds", "Workers", &C::round_seconds, "sync local, adpsgd: each worker trains at its own pace, and after so many seconds all models are merged; 0: no such rounds", {0, 1e6}},
       {"merge-deadline", "Workers", &C::merge_deadline, "of round-seconds: so many seconds those who have come to a merge wait for late workers, and so many it may take; who misses it joins the next one; 0: as long as it takes; usual: two rounds"},
-      {"on-loss", "Workers", &C::on_loss, "when a worker is lost: end the run, or continue without it, with allreduce from the last checkpoint; auto: end with allreduce, continue else", {}, {"auto", "end", "continue"}},
+      {"on-loss", "Workers", &C::on_loss, "when a worker is lost: end the run, or continue without it, with allreduce from the last checkpoint; auto: end with allreduce, also as one of two ways, continue else", {}, {"auto", "end", "continue"}},
       {"balance", "Workers", &C::balance, "sync allreduce: a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one"},
       {"buffers", "Workers", &C::buffers, "BatchNorm statistics: each worker's own, rank 0's, or the average", {}, {"local", "broadcast", "average"}, Scope::fixed},
       {"bucket-mb", "Workers", &C::bucket_mb, "gradients travel in buckets of about so many megabytes", {0, 4096, true, false}},
