@@ -29,7 +29,8 @@ std::size_t FenceTally::row_of(std::int64_t step) const {
 }
 
 void FenceTally::add(std::int64_t step, double loss, double samples, double waited, double now) {
-  check(step >= first_, "step {} comes after the fence before step {}", step, first_);
+  check(step / log_every_ >= first_ / log_every_,
+        "step {} was tallied after a fence at step {}, whose rows are written", step, first_);
   const std::size_t row = row_of(step);
   if (rows_.size() <= row) rows_.resize(row + 1);
   rows_[row].loss += loss;

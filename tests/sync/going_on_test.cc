@@ -105,6 +105,26 @@ TEST_P(GoingOn, WithoutOneThatIsGone) {
   }
 }
 
+// Nobody takes what another may not have got; the merge is done again, with the same samples.
+TEST(AskBeforeTaking, EachKeepsItsOwnModelUntilAllHaveTheMean) {
+  train_ranks(2, net::LinkKind::shm, [&](Communicator& communicator) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_local_replica(communicator, model, optimizer, {.every = 0});
+    step(*replica, optimizer, model, communicator.rank(), 0);
+    const auto own = snapshot(model);
+    replica->own_steps()->ask_before_taking([] { throw JobFailed("another has not got it"); });
+    EXPECT_THROW(replica->settle(), JobFailed);
+    EXPECT_EQ(distance(snapshot(model), own), 0);
+    replica->own_steps()->ask_before_taking({});
+    replica->settle();
+    replica->check_equal();
+    EXPECT_GT(distance(snapshot(model), own), 0);
+    EXPECT_EQ(replica->stats().merges, 1u);
+    EXPECT_TRUE(communicator.barrier().ok());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, GoingOn, ::testing::ValuesIn(ways()),
                          [](const auto& info) { return info.param.name; });
 

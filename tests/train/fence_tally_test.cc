@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "asup/base/error.h"
+
 namespace asup::train {
 namespace {
 
@@ -40,6 +42,13 @@ TEST(FenceTally, WhoWasLateCountsWhereTheOthersAre) {
   tally.go_on_from(34, 104);
   EXPECT_THAT(tally.sums(40), ElementsAre(10, 16, 1.5, 0, 0, 0));
   EXPECT_EQ(tally.began(), 104);
+}
+
+TEST(FenceTally, RefusesWhatBelongsToRowsThatAreWritten) {
+  FenceTally tally(5);
+  tally.begin(12, 100);
+  tally.add(10, 3, 8, 0.5, 101);  // the row goes on
+  EXPECT_THROW(tally.add(9, 3, 8, 0.5, 101), Error);
 }
 
 TEST(FenceTally, TimesAreThisWorkersAndFilledInBetween) {
