@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """When it helps to put exchanges off at random (`asup train --jitter-ms`): jobs that share slow links.
 
-The hosts are those of hosts.py. Several jobs of local SGD begin at once, each with a worker on every host. Steps take
-as long in one as in the other, so that their exchanges collide for ever: sharing the links, both end late by as much.
-Put off at random, each on its own, they part. One job alone, for which putting off can only cost time, is measured
-beside them, as is a ring of gossip, whose workers need not wait for all. Settings take turns. Needs root.
+The hosts are those of hosts.py. Several jobs begin at once, each with a worker on every host. Steps take as long in one
+as in the other, so that exchanges that collide once may do so for ever: sharing the links, both end late by as much.
+Put off at random, each on its own, they would part. One job alone, for which putting off can only cost time, is
+measured beside them. Settings take turns; `least` and `most` are over the rounds. Needs root.
 
     bench/jitter.py [--rate 100mbit] [--jobs 1,2] [--jitter 0,50,100,200] [--steps 400] [--json FILE] [--quick]
 """
@@ -85,14 +85,16 @@ def main():
             for case in cases:
                 speeds[case].append(turn(network, program, *case, arguments))
     print(f"steps a second of a job of {arguments.workers} workers, links of {arguments.rate / 1e6:g} Mbit/s both ways")
-    print(f"{'way':>8} {'jobs':>5} {'jitter ms':>10} {'steps/s':>8} {'x none':>7}")
+    print(f"{'way':>8} {'jobs':>5} {'jitter ms':>10} {'steps/s':>8} {'least':>7} {'most':>7} {'x none':>7}")
     rows = []
     for way, jobs, jitter in cases:
         speed = statistics.median(speeds[way, jobs, jitter])
+        least, most = min(speeds[way, jobs, jitter]), max(speeds[way, jobs, jitter])
         none = speeds.get((way, jobs, 0))
-        rows.append({"way": way, "jobs": jobs, "jitter_ms": jitter, "steps_per_s": speed, "rate_bit_s": arguments.rate,
-                     "workers": arguments.workers, "times_none": speed / statistics.median(none) if none else None})
-        print(f"{way:>8} {jobs:>5} {jitter:>10g} {speed:8.2f} {rows[-1]['times_none'] or 0:7.2f}")
+        rows.append({"way": way, "jobs": jobs, "jitter_ms": jitter, "steps_per_s": speed, "least_steps_per_s": least,
+                     "most_steps_per_s": most, "rate_bit_s": arguments.rate, "workers": arguments.workers,
+                     "times_none": speed / statistics.median(none) if none else None})
+        print(f"{way:>8} {jobs:>5} {jitter:>10g} {speed:8.2f} {least:7.2f} {most:7.2f} {rows[-1]['times_none'] or 0:7.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
 
