@@ -106,6 +106,7 @@ nothing_left() {
 }
 
 start_in_background() {
+  : > "$work/out"  # what the job before has said is not taken for this one's
   timeout 60 "$asup" run --ssh "ssh -F $work/config" "$@" > "$work/out" 2> "$work/err" &
   timeout_pid=$!
   for _ in $(seq 300); do
