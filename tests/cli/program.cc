@@ -16,11 +16,15 @@ std::string program_path() {
 
 std::unique_ptr<launch::Launched> start(std::vector<std::string> words) {
   words.insert(words.begin(), program_path());
+  return start_command(words);
+}
+
+std::unique_ptr<launch::Launched> start_command(const std::vector<std::string>& words) {
   return std::make_unique<launch::Launched>([words] {
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    execv(argv[0], argv.data());
+    execvp(argv[0], argv.data());
     return 99;
   });
 }

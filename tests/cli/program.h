@@ -13,6 +13,8 @@ std::string program_path();
 
 // Starts it with these arguments.
 std::unique_ptr<launch::Launched> start(std::vector<std::string> words);
+// The same of any program, which is the first word: one that starts asup, perhaps.
+std::unique_ptr<launch::Launched> start_command(const std::vector<std::string>& words);
 
 struct Ended {
   int status;

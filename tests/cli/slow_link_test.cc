@@ -50,14 +50,7 @@ class SlowLink : public ::testing::Test {
           "--merge-deadline=3"})
       words.push_back(flag);
     words.push_back("--out=" + folder_.file("run"));
-    words = hosts_->on_first_host(words);
-    return std::make_unique<launch::Launched>([words] {
-      std::vector<char*> argv;
-      for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-      argv.push_back(nullptr);
-      execvp(argv[0], argv.data());
-      return 99;
-    });
+    return start_command(hosts_->on_first_host(words));
   }
 
   // Of rows with losses that are whole.
