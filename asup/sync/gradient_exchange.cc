@@ -43,13 +43,13 @@ void GradientExchange::write_notes() {
 }
 
 void GradientExchange::finish_round() {
-  wait_for_all();
+  wait_for_works();
   read_notes();
 }
 
-void GradientExchange::wait_for_all() {
+void GradientExchange::wait_for_works() {
   const auto start = Clock::now();
-  const Outcome failure = asup::wait_for_all(works_);
+  const Outcome failure = wait_for_all(works_);
   wait_seconds_ += seconds_since(start);
   watch();
   failure.or_throw(fmt::format("averaging the gradients of step {}", step_));

@@ -46,7 +46,7 @@ class GradientExchange : private BucketCarrier {
   void write_notes();
   void read_notes();
   void share_unused();
-  void wait_for_all();
+  void wait_for_works();
 
   Communicator& communicator_;
 
