@@ -50,16 +50,15 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
 }
 
 // Rank 0's disk; the others have nothing to write.
-void Run::begin() {
+void Run::begin(bool begun) {
   if (!first_rank_) return;
   const bool in_place = setup_.resumed && std::filesystem::exists(folder_.path()) &&
                         std::filesystem::equivalent(config_.resume, folder_.path());
-  if (!in_place) folder_.create();
-  if (setup_.resumed) {
-    keep_metrics(RunFolder(config_.resume).metrics_file(), folder_.metrics_file(), step_);
-    for (const auto& row : read_metrics(folder_.metrics_file()))
-      last_loss_ = row.value("loss", last_loss_);
-  }
+  if (!in_place && !begun) folder_.create();
+  const RunFolder before(setup_.resumed ? config_.resume : folder_.path());
+  keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
+  for (const auto& row : read_metrics(folder_.metrics_file()))
+    last_loss_ = row.value("loss", last_loss_);
   // What is there tells of the run as it was, until this call ends too.
   std::filesystem::remove(folder_.summary_file());
   std::filesystem::remove(folder_.report_file());

@@ -43,8 +43,9 @@ class Run {
   double seconds() const { return totals_.seconds + seconds_since(began_); }
   Totals& totals() { return totals_; }  // what has been trained is added by whoever trains
 
-  // Makes the folder and tells that the run begins.
-  void begin();
+  // Makes the folder, unless an earlier generation of this run has `begun` to write it, and tells
+  // that the run begins.
+  void begin(bool begun);
   // Whether this worker could keep the run's folder: it is on a file system that it can see.
   bool sees_folder() const;
   // This worker writes the run's folder from now on, instead of one that is lost.

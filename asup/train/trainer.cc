@@ -28,13 +28,14 @@ bool any_rank(Run& run, bool here) {
 }
 
 // Nothing where it ended early to take newcomers in. `begun` becomes true where the run has begun
-// to write its folder.
+// to write its folder, and this rank sees it.
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Observer& display,
                                          const std::function<bool()>& stop_asked, bool& begun) {
   Run run(job, config, display);
-  run.begin();
+  run.begin(begun);
+  begun |= run.is_first_rank();
   run.control().barrier().or_throw();
-  begun = true;
+  begun = run.sees_folder();
   const bool open = can_change_workers(config);
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = train_phase(run, job, pause);

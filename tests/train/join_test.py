@@ -1,5 +1,6 @@
 """Workers join a job that runs, are lost, and come back: the others go on."""
 
+import contextlib
 import os
 import re
 import signal
@@ -92,8 +93,8 @@ class Join(Case):
         run, process = self.begin("several")
         guests = self.join(run.folder, count=2)
         self.wait_for_generation(run, process)
-        os.kill(self.ranks(guests)[0], signal.SIGKILL)
-        self.wait_for_generation_after_loss(run, process)
+        with self.next_generation(run, process):
+            os.kill(self.ranks(guests)[0], signal.SIGKILL)
         self.assertIsNone(guests.poll(), "the other one is still in")
         said = self.finish(process)
         self.assertIn("the job goes on with 4 ranks", said)
@@ -101,9 +102,12 @@ class Join(Case):
         self.assertIn("the job goes on with 3 ranks", said)
         self.assertEqual(run.summary["workers"], 3)
 
-    def wait_for_generation_after_loss(self, run, process):
-        """It goes on from the last checkpoint, so that steps are done again."""
+    @contextlib.contextmanager
+    def next_generation(self, run, process):
+        """What is done within makes the run be taken up again: from a checkpoint, so that steps may
+        be done again."""
         config = os.stat(run.path("config.toml")).st_mtime_ns
+        yield
         self.wait_for(lambda: os.stat(run.path("config.toml")).st_mtime_ns != config, process,
                       "the run was not taken up again")
         self.wait_for_step(run, run.rows[-1]["step"] + 3 if run.rows else 3, process)
@@ -114,10 +118,10 @@ class Join(Case):
                 run, process = self.begin(f"lost-{victim}", "--on-loss=continue",
                                           "--checkpoint-every=5", workers=3)
                 self.wait_for_step(run, 6, process)
-                os.kill(self.ranks(process)[victim], signal.SIGKILL)
-                self.wait_for_generation_after_loss(run, process)
-                newcomer = self.join(run.folder)
-                self.wait_for_generation_after_loss(run, process)
+                with self.next_generation(run, process):
+                    os.kill(self.ranks(process)[victim], signal.SIGKILL)
+                with self.next_generation(run, process):
+                    newcomer = self.join(run.folder)
                 self.assertIsNone(newcomer.poll())
                 said = self.finish(process)
                 self.assertIn("the job goes on with 2 ranks", said)
@@ -135,8 +139,8 @@ class Join(Case):
             newcomer.communicate(timeout=60)
             self.assertEqual(newcomer.returncode, 1)
         self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
-        newcomer = self.join(run.folder)
-        self.wait_for_generation_after_loss(run, process)
+        with self.next_generation(run, process):
+            newcomer = self.join(run.folder)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 3)
 
@@ -175,12 +179,13 @@ class Join(Case):
                              "--on-loss=continue", f"--out={run.folder}")
         self.wait_for_step(run, last + 3, process)
         self.assertEqual(run.checkpoints, [])
-        os.kill(self.ranks(process)[1], signal.SIGKILL)
-        self.wait_for_generation_after_loss(run, process)
+        with self.next_generation(run, process):
+            os.kill(self.ranks(process)[1], signal.SIGKILL)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)
         self.assertGreater(run.summary["step"], last)
         self.assertEqual(run.rows[last]["step"], last + 1)
+        self.assertFalse(os.path.exists(self.path("new.previous")), "it is the same run")
 
     def test_bad_input(self):
         said = self.refused("run", "--join=nobody", "-n1", "--", PROGRAM, "train")
