@@ -57,6 +57,8 @@ class LocalReplica final : public sync::OwnSteps {
   std::int64_t interval() const;
   void merge();
   Round meet();
+  std::vector<torch::Tensor> averages_of_state(const Round& round);
+  void take_state(const std::vector<torch::Tensor>& averages);
   void average(const Round& round, std::span<const torch::Tensor> tensors);
 
   // Constant after construction.
@@ -113,23 +115,17 @@ void LocalReplica::regroup() {
   interval_ = sync::AdaptiveInterval(text);
 }
 
-// The models last: should an exchange fail, a worker still has its own.
+// Should an exchange fail, a worker still has its own model, and the optimizer's state of it.
 void LocalReplica::merge() {
   put_off();
   const auto start = Clock::now();
   const Round round = meet();
-  if (options_.state == MergeState::average) {
-    if (!round.state_same) state_->complete(communicator());
-    for (const auto& tensors : state_->tensors()) {
-      average(round, tensors);
-      flat().give(tensors);
-    }
-  }
+  const std::vector<torch::Tensor> states = averages_of_state(round);
   average(round, flat().parameters());
   find_distance();
   ask_all();
   flat().give(flat().parameters());
-  if (options_.state == MergeState::reset) state_->reset();
+  take_state(states);
   if (options_.adaptive)
     interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
   since_merge_ = 0;
@@ -159,6 +155,28 @@ LocalReplica::Round LocalReplica::meet() {
   round.weight = round.equal ? 1 / static_cast<double>(ranks) : own.samples / samples;
   round.loss = loss / samples;
   return round;
+}
+
+// By kind, each as one row; none where they are not to be averaged.
+std::vector<torch::Tensor> LocalReplica::averages_of_state(const Round& round) {
+  std::vector<torch::Tensor> averages;
+  if (options_.state != MergeState::average) return averages;
+  if (!round.state_same) state_->complete(communicator());
+  for (const auto& tensors : state_->tensors()) {
+    average(round, tensors);
+    averages.push_back(flat().all().clone());
+  }
+  return averages;
+}
+
+void LocalReplica::take_state(const std::vector<torch::Tensor>& averages) {
+  if (options_.state == MergeState::reset) state_->reset();
+  if (options_.state != MergeState::average) return;
+  const auto kinds = state_->tensors();
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    flat().all().copy_(averages[kind]);
+    flat().give(kinds[kind]);
+  }
 }
 
 // The ranks' tensors, each times its weight, added up, come to lie in flat().

@@ -8,7 +8,8 @@
 // post-local SGD (`local_after`): T. Lin et al., "Don't use large mini-batches, use local SGD",
 // ICLR 2020, arXiv:1808.07217.
 //
-// Memory: a copy of the model. See own_steps.h for what else differs from all-reduce.
+// Memory: a copy of the model, and during a merge one of the optimizer's state, where that is
+// averaged. See own_steps.h for what else differs from all-reduce.
 #pragma once
 
 #include <memory>

@@ -8,6 +8,7 @@
 #include "asup/sync/diloco_replica.h"
 #include "asup/sync/gossip_replica.h"
 #include "asup/sync/local_replica.h"
+#include "asup/sync/optimizer_state.h"
 #include "asup/sync/own_steps.h"
 #include "tests/sync/training.h"
 #include "tests/sync/watched_communicator.h"
@@ -105,6 +106,14 @@ TEST_P(GoingOn, WithoutOneThatIsGone) {
   }
 }
 
+std::vector<torch::Tensor> momentum_of(torch::optim::Optimizer& optimizer, const Mlp& model) {
+  std::vector<torch::Tensor> copies;
+  const sync::OptimizerState state(optimizer, model.parameters());
+  for (const auto& kind : state.tensors())
+    for (const auto& tensor : kind) copies.push_back(tensor.clone());
+  return copies;
+}
+
 // Nobody takes what another may not have got; the merge is done again, with the same samples.
 TEST(AskBeforeTaking, EachKeepsItsOwnModelUntilAllHaveTheMean) {
   train_ranks(2, net::LinkKind::shm, [&](Communicator& communicator) {
@@ -113,13 +122,16 @@ TEST(AskBeforeTaking, EachKeepsItsOwnModelUntilAllHaveTheMean) {
     const auto replica = make_local_replica(communicator, model, optimizer, {.every = 0});
     step(*replica, optimizer, model, communicator.rank(), 0);
     const auto own = snapshot(model);
+    const auto own_momentum = momentum_of(optimizer, model);
     replica->own_steps()->ask_before_taking([] { throw JobFailed("another has not got it"); });
     EXPECT_THROW(replica->settle(), JobFailed);
     EXPECT_EQ(distance(snapshot(model), own), 0);
+    EXPECT_EQ(distance(momentum_of(optimizer, model), own_momentum), 0);
     replica->own_steps()->ask_before_taking({});
     replica->settle();
     replica->check_equal();
     EXPECT_GT(distance(snapshot(model), own), 0);
+    EXPECT_GT(distance(momentum_of(optimizer, model), own_momentum), 0);
     EXPECT_EQ(replica->stats().merges, 1u);
     EXPECT_TRUE(communicator.barrier().ok());
   });
