@@ -235,19 +235,23 @@ TrainEnd OwnPaceLoop::conclude() {
   return end;
 }
 
+// A step, or what of one fits into the round, or is left of the epoch, which moves the model so
+// much less.
 void OwnPaceLoop::work() {
   const auto start = Clock::now();
   merged_ = false;
   const std::int64_t step = step_under_way();
-  const auto portion = part_.next(static_cast<std::uint64_t>(own()), batch_);
-  const double loss = compute(portion, step, learning_rate(run_.config(), setup_.length, step));
+  const auto portion = part_.next(static_cast<std::uint64_t>(own()), clock_.fit(batch_));
   const auto count = portion.indices.size();
+  const double share = static_cast<double>(count) / static_cast<double>(batch_);
+  const double lr = learning_rate(run_.config(), setup_.length, step);
+  const double loss = compute(portion, step, share * lr);
   counts_[rank_] += static_cast<std::int64_t>(count);
   if (std::isfinite(loss))
     tally_.add(step, loss, static_cast<double>(count), new_wait(), run_.seconds());
   else
     diverged_ = true;
-  clock_.stepped(seconds_since(start));
+  clock_.stepped(seconds_since(start), share);
   if (run_.is_first_rank() && step + 1 > shown_ && step + 1 < next_fence())
     show(step + 1, loss / static_cast<double>(count));
 }

@@ -1,6 +1,7 @@
 #include "asup/train/round_clock.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "asup/base/error.h"
 
@@ -10,20 +11,29 @@ namespace {
 // The first steps take longer than those to come: memory is fresh, and convolutions are prepared.
 constexpr int kStepsToMeasure = 3;
 
+// Of a step. What does not grow with samples is worth no less; and statistics over few are poor.
+constexpr double kLastPortion = 0.25;
+
 }  // namespace
 
-void RoundClock::stepped(double seconds) {
-  const auto step = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(seconds));
+void RoundClock::stepped(double seconds, double share) {
+  last_ = seconds / share;
+  const auto step = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(last_));
   shortest_ = steps_ == 0 ? step : std::min(shortest_, step);
-  last_ = seconds;
   ++steps_;
 }
 
 bool RoundClock::measured() const { return seconds_.count() == 0 || steps_ >= kStepsToMeasure; }
 
-bool RoundClock::over() const {
-  return seconds_.count() > 0 && seconds_since(began_) + last_ >= seconds_.count();
+double RoundClock::steps_left() const { return (seconds_.count() - seconds_since(began_)) / last_; }
+
+std::size_t RoundClock::fit(std::size_t samples) const {
+  if (seconds_.count() == 0 || !measured()) return samples;
+  const double share = std::clamp(steps_left(), kLastPortion, 1.0);
+  return static_cast<std::size_t>(std::ceil(share * static_cast<double>(samples)));
 }
+
+bool RoundClock::over() const { return seconds_.count() > 0 && steps_left() < kLastPortion; }
 
 void RoundClock::require_longer_than(std::chrono::nanoseconds slowest_step) const {
   if (seconds_.count() == 0) return;

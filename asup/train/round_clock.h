@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 #include "asup/base/clock.h"
 
@@ -14,11 +15,15 @@ class RoundClock {
   explicit RoundClock(Seconds seconds) : seconds_(seconds) {}
 
   void begin_round() { began_ = Clock::now(); }
-  void stepped(double seconds);
+  // A step took so long, or such a share of one.
+  void stepped(double seconds, double share = 1);
 
   // Whether enough steps were taken to know how long one takes; always, where it need not be known.
   bool measured() const;
-  // The time is over, or would be before the end of another step: who began one would be waited
+  // So many of the samples of a step fit into what is left of the round: all, or the last portion,
+  // which is a quarter of them at least.
+  std::size_t fit(std::size_t samples) const;
+  // The time is over, or would be before the end of a last portion: who began one would be waited
   // for.
   bool over() const;
 
@@ -28,6 +33,8 @@ class RoundClock {
   void require_longer_than(std::chrono::nanoseconds slowest_step) const;
 
  private:
+  double steps_left() const;
+
   const Seconds seconds_;
   Clock::time_point began_;
   int steps_ = 0;

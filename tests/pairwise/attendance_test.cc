@@ -72,6 +72,25 @@ TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNobodyWaits) {
   });
 }
 
+// It was done without as one that is late. Now that it is gone, all who are left are to find out.
+TEST_P(AttendanceOnEveryLink, WhereOneThatWasLateIsGoneAllAreToMeet) {
+  std::barrier two_have_met(3);
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    Attendance attendance(circle_of(job));
+    if (job.rank() == 2) {
+      two_have_met.arrive_and_wait();
+      return;
+    }
+    Attendance::Meeting meeting;
+    while (meeting.workers != kBoth)  // rank 1 may be late too
+      meeting = attendance.come(meeting.number + 1, kAll, Seconds(0.02), kTimeout);
+    two_have_met.arrive_and_wait();
+    meeting = attendance.come(meeting.number + 1, kAll, kTimeout, kTimeout);
+    EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
+    EXPECT_EQ(meeting.allowed, Seconds(0));
+  });
+}
+
 // All reach all places, meeting after meeting, as the same group from the begin.
 TEST_P(AttendanceOnEveryLink, WhatAllHaveReachedIsAgreed) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {

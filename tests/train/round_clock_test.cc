@@ -15,6 +15,7 @@ TEST(RoundClock, WithoutATimeNoRoundIsOver) {
   EXPECT_TRUE(clock.measured());
   clock.stepped(1000);
   EXPECT_FALSE(clock.over());
+  EXPECT_EQ(clock.fit(100), 100u);
   clock.require_longer_than(milliseconds(1000000));
 }
 
@@ -29,8 +30,25 @@ TEST(RoundClock, MeasuresAFewSteps) {
   EXPECT_TRUE(clock.measured());
   EXPECT_EQ(clock.shortest_step(), milliseconds(1000));
   EXPECT_FALSE(clock.over());
-  clock.stepped(1000001);  // another such step takes more time than there is
+  clock.stepped(5000000);  // not even a last portion of such a step ends in time
   EXPECT_TRUE(clock.over());
+}
+
+TEST(RoundClock, ALastPortionFitsIntoTheRound) {
+  RoundClock clock{Seconds(1000000)};
+  clock.begin_round();
+  for (int i = 0; i < 3; ++i) {
+    clock.stepped(2000000);
+    EXPECT_EQ(clock.fit(100), i < 2 ? 100u : 50u);  // not before it is measured
+  }
+  EXPECT_FALSE(clock.over());
+  clock.stepped(4001000);
+  EXPECT_EQ(clock.fit(100), 25u);  // never less
+  EXPECT_TRUE(clock.over());
+  EXPECT_EQ(clock.fit(1), 1u);
+  clock.stepped(500000, 0.5);  // a portion tells how long a step takes too
+  EXPECT_EQ(clock.fit(100), 100u);
+  EXPECT_FALSE(clock.over());
 }
 
 TEST(RoundClock, RefusesRoundsShorterThanAStep) {
