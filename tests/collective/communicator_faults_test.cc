@@ -243,16 +243,17 @@ TEST_P(CommunicationFaults, ARebuildWithoutALossChangesNothing) {
 
 TEST_P(CommunicationFaults, ARebuildNamesThoseWhoDoNotCome) {
   if (ranks() < 2) return;
+  std::barrier the_others_are_ready(ranks() - 1), they_have_waited(ranks());
   run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     if (job.rank() != 1) {
-      const Outcome outcome = communicator->rebuild(Seconds(0.3));
+      the_others_are_ready.arrive_and_wait();
+      const Outcome outcome = communicator->rebuild(Seconds(0.5));
       EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
       EXPECT_THAT(outcome.message(), HasSubstr("rank 1 ("));
       EXPECT_FALSE(communicator->barrier().ok()) << "still broken";
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
     }
+    they_have_waited.arrive_and_wait();
     communicator->rebuild().or_throw();
     communicator->barrier().or_throw();
   });

@@ -4,9 +4,20 @@
 #include "asup/collective/notes.h"
 
 namespace asup::collective {
+namespace {
 
-// A member that rebuilds has given up our calls with it.
+std::vector<int> sorted(std::vector<int> members) {
+  std::sort(members.begin(), members.end());
+  return members;
+}
+
+}  // namespace
+
+// A member that rebuilds has given up our calls with it; unless it waited for us in vain, has come
+// again, and says once more what we went on with.
 void MeshCommunicator::hear_who_is_left(int member, const Survivors::Word& word) {
+  const bool is_agreed = word.generation < generation_ && word.left == sorted(group_.members);
+  if (is_agreed && !survivors_) return;
   words_[member] = word;
   if (survivors_) {
     survivors_->hear(member, word);
