@@ -21,8 +21,8 @@ OwnPart::Portion OwnPart::next(std::uint64_t done, std::size_t count) {
     epoch_ = portion.epoch;
   }
   const std::size_t first = done % size_;
-  for (std::size_t i = first; i < std::min(size_, first + count); ++i)
-    portion.indices.push_back(order_[rank_ + i * ranks_]);
+  const std::size_t last = first + count + 1 == size_ ? size_ : std::min(size_, first + count);
+  for (std::size_t i = first; i < last; ++i) portion.indices.push_back(order_[rank_ + i * ranks_]);
   return portion;
 }
 

@@ -23,7 +23,8 @@ class OwnPart {
     std::uint64_t epoch = 0;  // of this worker
     std::vector<std::int64_t> indices;
   };
-  // The next `count` of its samples after the first `done`, or those to the end of the epoch.
+  // The next `count` of its samples after the first `done`, or those to the end of the epoch; one
+  // more where it would be left alone there.
   Portion next(std::uint64_t done, std::size_t count);
 
  private:

@@ -52,13 +52,19 @@ class LocalReplica final : public sync::OwnSteps {
     bool state_same = true;  // the optimizers have the same tensors
   };
 
+  // Of the optimizers.
+  struct AveragedState {
+    sync::OptimizerState::Counts counts;
+    std::vector<torch::Tensor> kinds;  // each as one row
+  };
+
   void before_step() override;
   void after_step() override;
   std::int64_t interval() const;
   void merge();
   Round meet();
-  std::vector<torch::Tensor> averages_of_state(const Round& round);
-  void take_state(const std::vector<torch::Tensor>& averages);
+  AveragedState average_state(const Round& round);
+  void take(const AveragedState& state);
   void average(const Round& round, std::span<const torch::Tensor> tensors);
 
   // Constant after construction.
@@ -120,12 +126,12 @@ void LocalReplica::merge() {
   put_off();
   const auto start = Clock::now();
   const Round round = meet();
-  const std::vector<torch::Tensor> states = averages_of_state(round);
+  const AveragedState state = average_state(round);
   average(round, flat().parameters());
   find_distance();
   ask_all();
   flat().give(flat().parameters());
-  take_state(states);
+  take(state);
   if (options_.adaptive)
     interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
   since_merge_ = 0;
@@ -157,24 +163,24 @@ LocalReplica::Round LocalReplica::meet() {
   return round;
 }
 
-// By kind, each as one row; none where they are not to be averaged.
-std::vector<torch::Tensor> LocalReplica::averages_of_state(const Round& round) {
-  std::vector<torch::Tensor> averages;
-  if (options_.state != MergeState::average) return averages;
-  if (!round.state_same) state_->complete(communicator());
-  for (const auto& tensors : state_->tensors()) {
+LocalReplica::AveragedState LocalReplica::average_state(const Round& round) {
+  AveragedState state;
+  if (options_.state != MergeState::average) return state;
+  state.counts = round.state_same ? state_->counts() : state_->most_counts(communicator());
+  for (const auto& tensors : state_->tensors(state.counts)) {
     average(round, tensors);
-    averages.push_back(flat().all().clone());
+    state.kinds.push_back(flat().all().clone());
   }
-  return averages;
+  return state;
 }
 
-void LocalReplica::take_state(const std::vector<torch::Tensor>& averages) {
+void LocalReplica::take(const AveragedState& state) {
   if (options_.state == MergeState::reset) state_->reset();
   if (options_.state != MergeState::average) return;
+  state_->complete(state.counts);
   const auto kinds = state_->tensors();
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    flat().all().copy_(averages[kind]);
+    flat().all().copy_(state.kinds[kind]);
     flat().give(kinds[kind]);
   }
 }

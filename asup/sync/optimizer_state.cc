@@ -112,24 +112,25 @@ OptimizerParamState* OptimizerState::find(const torch::Tensor& parameter) const 
   return found == optimizer_.state().end() ? nullptr : found->second.get();
 }
 
-std::vector<std::vector<torch::Tensor>> OptimizerState::tensors() const {
-  std::vector<std::vector<torch::Tensor>> kinds(kMostTensors);
-  for (auto& kind : kinds) kind.resize(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    OptimizerParamState* state = find(parameters_[i]);
-    if (!state) continue;
-    const auto found = kind_->tensors(*state);
-    for (std::size_t k = 0; k < found.size(); ++k) kinds[k][i] = *found[k];
+OptimizerState::Kinds OptimizerState::tensors(const Counts& counts) const {
+  Kinds kinds;
+  for (std::size_t k = 0; k < kMostTensors; ++k) {
+    std::vector<torch::Tensor> tensors(parameters_.size());
+    bool is_there = false;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      is_there = is_there || counts[i * kMostTensors + k] > 0;
+      OptimizerParamState* state = find(parameters_[i]);
+      if (!state) continue;
+      const auto found = kind_->tensors(*state);
+      if (k < found.size()) tensors[i] = *found[k];
+    }
+    if (is_there) kinds.push_back(std::move(tensors));
   }
-  std::erase_if(kinds, [](const auto& kind) {
-    return std::none_of(kind.begin(), kind.end(), [](const auto& t) { return t.defined(); });
-  });
   return kinds;
 }
 
-// For each parameter and kind of tensor: 1 and the steps done where it is there, else 0.
-std::vector<std::int64_t> OptimizerState::counts() const {
-  std::vector<std::int64_t> counts(parameters_.size() * kMostTensors);
+OptimizerState::Counts OptimizerState::counts() const {
+  Counts counts(parameters_.size() * kMostTensors);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     OptimizerParamState* state = find(parameters_[i]);
     if (!state) continue;
@@ -140,15 +141,19 @@ std::vector<std::int64_t> OptimizerState::counts() const {
   return counts;
 }
 
+OptimizerState::Counts OptimizerState::most_counts(Communicator& communicator) const {
+  Counts most = counts();
+  communicator.all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  return most;
+}
+
 double OptimizerState::fingerprint() const {
   std::int64_t sum = 0;
   for (const std::int64_t count : counts()) sum = (sum * kPrime + count) % kModulus;
   return static_cast<double>(sum);
 }
 
-void OptimizerState::complete(Communicator& communicator) {
-  std::vector<std::int64_t> most = counts();
-  communicator.all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+void OptimizerState::complete(const Counts& most) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto begin = most.begin() + static_cast<std::ptrdiff_t>(i * kMostTensors);
     const auto end = begin + static_cast<std::ptrdiff_t>(kMostTensors);
@@ -216,7 +221,7 @@ std::vector<NamedTensor> completed(Communicator& communicator, torch::optim::Opt
   for (const NamedTensor& parameter : parameters)
     if (parameter.tensor.requires_grad()) trained.push_back(parameter.tensor);
   OptimizerState state(optimizer, trained);
-  state.complete(communicator);
+  state.complete(state.most_counts(communicator));
   std::vector<NamedTensor> tensors;
   for (const auto& kind : state.tensors())
     for (const torch::Tensor& tensor : kind)

@@ -18,17 +18,26 @@ class OptimizerState {
   // and AdamW and asup's rules are, and types derived from them. It must outlive this.
   OptimizerState(torch::optim::Optimizer& optimizer, std::vector<torch::Tensor> parameters);
 
+  // For each parameter and kind of tensor: 1 and the steps done where it is there, else 0.
+  using Counts = std::vector<std::int64_t>;
+  Counts counts() const;
+  // The largest of all ranks'. Collective.
+  Counts most_counts(Communicator& communicator) const;
+
   // By kind ("momentum"), each with a tensor a parameter: undefined where the optimizer has not
-  // made it, as it does in a parameter's first step. A kind that no parameter has is left out.
-  std::vector<std::vector<torch::Tensor>> tensors() const;
+  // made it, as it does in a parameter's first step. A kind that no parameter has is left out, by
+  // its own or the given counts.
+  using Kinds = std::vector<std::vector<torch::Tensor>>;
+  Kinds tensors() const { return tensors(counts()); }
+  Kinds tensors(const Counts& counts) const;
 
   // Differs where ranks have tensors of other parameters, or stepped them another number of times.
   // A whole number that a double holds.
   double fingerprint() const;
 
-  // Ranks that lack tensors that others have get zeros, and all count the most steps that one of
-  // them did: a parameter that was not used everywhere. Collective.
-  void complete(Communicator& communicator);
+  // Where a rank lacks tensors that others have, it gets zeros, and all count the most steps that
+  // one of them did: a parameter that was not used everywhere. needs: most_counts()
+  void complete(const Counts& most);
 
   // As before the first step.
   void reset();
@@ -49,7 +58,6 @@ class OptimizerState {
 
  private:
   torch::optim::OptimizerParamState* find(const torch::Tensor& parameter) const;
-  std::vector<std::int64_t> counts() const;
 
   torch::optim::Optimizer& optimizer_;
   const std::vector<torch::Tensor> parameters_;

@@ -49,11 +49,13 @@ std::vector<std::int64_t> FenceTally::last_steps(std::int64_t step) const {
 }
 
 std::vector<double> FenceTally::sums(std::int64_t step) const {
-  std::vector<double> sums;
   const std::size_t count = last_steps(step).size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const Row row = i < rows_.size() ? rows_[i] : Row{};
-    sums.insert(sums.end(), {row.loss, row.samples, row.waited});
+  std::vector<double> sums(3 * count);
+  for (std::size_t i = 0; i < rows_.size() && count > 0; ++i) {
+    const std::size_t place = 3 * std::min(i, count - 1);
+    sums[place] += rows_[i].loss;
+    sums[place + 1] += rows_[i].samples;
+    sums[place + 2] += rows_[i].waited;
   }
   return sums;
 }

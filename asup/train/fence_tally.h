@@ -31,11 +31,13 @@ class FenceTally {
 
   // The rows up to a fence after `step` steps: their last steps, counted from 1.
   std::vector<std::int64_t> last_steps(std::int64_t step) const;
-  // loss, samples, waited of each of those rows: to be summed over workers.
+  // loss, samples, waited of each of those rows: to be summed over workers. What was added for
+  // later steps is in the last.
   std::vector<double> sums(std::int64_t step) const;
   // When each of those rows ended by this worker's clock, ascending; where it had nothing to do in
   // one, evenly between its neighbours. The last ends `now`.
   std::vector<double> ends(std::int64_t step, double now) const;
+  std::int64_t first() const { return first_; }
   double began() const { return began_; }
 
  private:

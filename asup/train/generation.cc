@@ -39,16 +39,24 @@ bool can_change_workers(const TrainConfig& config) {
 
 std::int64_t most_workers(const TrainConfig& config) { return config.batch / config.accumulate; }
 
-TrainConfig settings_of_generation(Job& job, const TrainConfig& config, bool begun) {
+TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun) {
+  const auto workers = asup::make_communicator(job, {});
+  TrainConfig now = config;
   if (job.generation() == 1) {
     check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
           config.workers, job.size());
-    return config;
+    now.out = broadcast_text(*workers, now.out);
+    return now;
   }
-  TrainConfig now = config;
-  if (begun && !RunFolder(now.out).list_checkpoints().empty()) now.resume = now.out;
-  const auto workers = asup::make_communicator(job, {});
-  now = from_text(broadcast_text(*workers, to_text(now)));
+  if (begun == Begun::in_sight && !RunFolder(now.out).list_checkpoints().empty())
+    now.resume = now.out;
+  const std::string text = broadcast_text(*workers, begun == Begun::elsewhere ? "" : to_text(now));
+  if (text.empty())
+    throw JobFailed(
+        fmt::format("the worker that kept the run's folder is lost, and the first one that is left "
+                    "does not see {}: resume the run on the host that has it (asup train --resume)",
+                    now.out));
+  now = from_text(text);
   now.workers = job.size();
   now.servers = job.servers();
   return now;

@@ -67,7 +67,7 @@ LeaseLoop::LeaseLoop(Run& run, Job& job, const std::function<bool()>& stop_asked
       setup_(run.setup()),
       server_(*setup_.server),
       stop_asked_(stop_asked),
-      stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config().accumulate),
+      stepper_(*setup_.model, *setup_.optimizer, server_, setup_.path, run.config()),
       handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       fences_(fences(run.config(), setup_.length)),
       samples_(run.config(), setup_.length, *setup_.train, *setup_.batches),

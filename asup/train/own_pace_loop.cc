@@ -100,7 +100,6 @@ class OwnPaceLoop {
   double shown_at_ = 0;
   std::int64_t logged_ = 0;       // steps
   std::int64_t held_ = 0;         // the last fence, in steps
-  bool fence_held_ = false;       // in the meeting under way
   std::int64_t held_by_all_ = 0;  // the same, of who has held fewest
   std::int64_t logged_by_all_ = 0;
 };
@@ -110,13 +109,13 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
       setup_(run.setup()),
       stop_asked_(stop_asked),
       rank_(static_cast<std::size_t>(job.rank())),
-      stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path,
-               run.config().accumulate),
+      stepper_(*setup_.model, *setup_.optimizer, *setup_.replica, setup_.path, run.config()),
       handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       samples_(setup_.length, *setup_.batches),
       fences_(fences(run.config(), setup_.length)),
-      batch_(data::part_of(static_cast<std::size_t>(run.config().batch), rank_,
-                           static_cast<std::size_t>(job.size()))
+      batch_(data::part_of(
+                 std::min(static_cast<std::size_t>(run.config().batch), setup_.train->size()),
+                 rank_, static_cast<std::size_t>(job.size()))
                  .size()),
       part_(setup_.train->size(), static_cast<std::uint64_t>(run.config().seed), job.rank(),
             job.size()),
@@ -171,7 +170,7 @@ void OwnPaceLoop::train() {
     if (missed_ || held > meeting_) miss(held);
     if (!std::exchange(all_merged_, whole_) && whole_ && run_.is_first_rank())
       log().info("all workers merge again");
-    if (std::exchange(fence_held_, false)) tally_.begin(held_, run_.seconds());
+    forget_what_is_counted();
     meeting_ = held + 1;
   } while (run_.step() < run_.last_step() && !((stopping_ || run_.switches()) && whole_));
 }
@@ -199,9 +198,9 @@ void OwnPaceLoop::miss(std::uint64_t meeting) {
   run_.set_step(held_);
 }
 
-// Rows of a fence that was not held to its end may have been written.
+// In rows that are written, perhaps of a fence that was not held to its end.
 void OwnPaceLoop::forget_what_is_counted() {
-  if (std::exchange(fence_held_, false) || logged_ > held_) tally_.begin(logged_, run_.seconds());
+  if (tally_.first() < logged_) tally_.begin(logged_, run_.seconds());
 }
 
 // The number of the meeting that was held, by this worker or, where it has held it up, by others.
@@ -314,7 +313,7 @@ void OwnPaceLoop::hold_meeting() {
   if (catch_up()) setup_.replica->settle();
   merged_ = true;
   meetings_.is_merged();
-  if (held_ == run_.step() && logged_ == held_)
+  if (held_ == run_.step() && logged_ == held_ && held_ < run_.last_step())
     tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
   tell_all();
   const std::int64_t step = step_reached();
@@ -390,11 +389,11 @@ std::int64_t OwnPaceLoop::step_reached() const {
 void OwnPaceLoop::hold_fence(std::int64_t step) {
   run_.set_step(step);
   log_rows();
-  if (run_.ends_epoch() || step == run_.last_step()) setup_.replica->check_equal();
-  if (run_.due(run_.config().eval_every)) run_.test();
-  if (run_.due(run_.config().checkpoint_every)) run_.save();
+  const auto is_due = [&](const Every& every) { return run_.due(every, held_by_all_); };
+  if (is_due({Every::Kind::epoch}) || step == run_.last_step()) setup_.replica->check_equal();
+  if (is_due(run_.config().eval_every)) run_.test();
+  if (is_due(run_.config().checkpoint_every)) run_.save();
   held_ = step;
-  fence_held_ = true;
 }
 
 void OwnPaceLoop::log_rows() {

@@ -17,6 +17,7 @@ constexpr double kLastPortion = 0.25;
 }  // namespace
 
 void RoundClock::stepped(double seconds, double share) {
+  if (share < kLastPortion) return;  // too little to tell
   last_ = seconds / share;
   const auto step = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(last_));
   shortest_ = steps_ == 0 ? step : std::min(shortest_, step);
@@ -30,7 +31,8 @@ double RoundClock::steps_left() const { return (seconds_.count() - seconds_since
 std::size_t RoundClock::fit(std::size_t samples) const {
   if (seconds_.count() == 0 || !measured()) return samples;
   const double share = std::clamp(steps_left(), kLastPortion, 1.0);
-  return static_cast<std::size_t>(std::ceil(share * static_cast<double>(samples)));
+  const auto portion = static_cast<std::size_t>(std::ceil(share * static_cast<double>(samples)));
+  return std::max(portion, std::min<std::size_t>(samples, 2));  // one sample has no statistics
 }
 
 bool RoundClock::over() const { return seconds_.count() > 0 && steps_left() < kLastPortion; }

@@ -134,9 +134,10 @@ void Run::forget_own_counts() {
   if (!strategy_of(config()).has_own_pace()) samples_by_worker_.clear();
 }
 
-bool Run::due(const Every& every) const {
-  if (every.kind == Every::Kind::epoch) return ends_epoch();
-  return every.kind == Every::Kind::steps && step_ % every.steps == 0;
+bool Run::due(const Every& every, std::int64_t after) const {
+  const auto is_passed = [&](std::int64_t steps) { return step_ / steps > after / steps; };
+  if (every.kind == Every::Kind::epoch) return is_passed(setup_.length.steps_per_epoch);
+  return every.kind == Every::Kind::steps && is_passed(every.steps);
 }
 
 void Run::log(StepRecord record) {
@@ -158,10 +159,15 @@ void Run::test() {
   const auto own = trained_of(setup_, rank_).own;
   const std::string before = pack_tensors(own);
   tell(&Observer::evaluating, static_cast<std::int64_t>(setup_.test->size()));
-  setup_.replica->average_buffers();
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
-  const Evaluation evaluation =
-      evaluate(control(), *setup_.model, *setup_.test, setup_.path, at_once);
+  Evaluation evaluation;
+  try {
+    setup_.replica->average_buffers();
+    evaluation = evaluate(control(), *setup_.model, *setup_.test, setup_.path, at_once);
+  } catch (...) {
+    unpack_tensors(before, own);  // the test is done again
+    throw;
+  }
   unpack_tensors(before, own);
 
   test_ = EvalRecord{step_,
@@ -231,8 +237,11 @@ bool Run::wants_last_checkpoint() const {
 
 TrainEnd Run::conclude() {
   if (switches()) return {};
-  if (wants_last_test()) test();
-  if (wants_last_checkpoint()) save();
+  // Who was late for a fence may lack what the others have done there.
+  std::array<std::int32_t, 2> wanted{wants_last_test() ? 1 : 0, wants_last_checkpoint() ? 1 : 0};
+  control().all_reduce(buffer_of(std::span(wanted)), ReduceOp::max).or_throw();
+  if (wanted[0] > 0) test();
+  if (wanted[1] > 0) save();
   TrainEnd result{summarise(), step_ < setup_.length.steps};
   if (first_rank_) {
     write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");

@@ -39,7 +39,9 @@ class Run {
   std::int64_t last_step() const { return last_step_of(config()); }  // of this call and phase
   std::int64_t epoch() const;  // of the last step, counted from 1
   bool ends_epoch() const { return step_ % setup_.length.steps_per_epoch == 0; }
-  bool due(const Every& every) const;
+  bool due(const Every& every) const { return due(every, step_ - 1); }
+  // In one of the steps after this one.
+  bool due(const Every& every, std::int64_t after) const;
   double seconds() const { return totals_.seconds + seconds_since(began_); }
   Totals& totals() { return totals_; }  // what has been trained is added by whoever trains
 

@@ -310,6 +310,7 @@ Setup set_up(Job& job, const TrainConfig& whole) {
   check_roles_of_phases(job, whole, setup.phase);
   setup.config = of_phase(whole, setup.phase, setup.length);
   const TrainConfig& config = setup.config;
+  if (setup.phase == Phase::second) setup.control = make_communicator(job, strategy_of(config));
   set_threads(setup, job, config);
   make_trained_parts(setup, job);
   begin(setup, job, resumed.file);

@@ -9,6 +9,10 @@ namespace asup::train {
 
 namespace F = torch::nn::functional;
 
+namespace {
+std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
+}  // namespace
+
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model) {
   const auto parameters = model.parameters();
@@ -41,11 +45,21 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& confi
       torch::optim::RMSpropOptions(config.lr).momentum(config.momentum).weight_decay(decay));
 }
 
+Stepper::Stepper(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
+                 models::ConvolutionPath path, const TrainConfig& config)
+    : model_(model),
+      optimizer_(optimizer),
+      replica_(replica),
+      path_(path),
+      portions_(static_cast<std::size_t>(config.accumulate)),
+      portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
+                            static_cast<std::size_t>(config.workers) * portions_)) {}
+
 double Stepper::gradients(const data::Batch& batch, double weight, double lr) {
   for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
   optimizer_.zero_grad();
   const auto own = static_cast<std::size_t>(batch.input.size(0));
-  const auto portions = std::min(own, static_cast<std::size_t>(portions_));
+  const auto portions = std::min(ceil_of(own, portion_size_), portions_);
   double loss = 0;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);

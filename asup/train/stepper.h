@@ -15,10 +15,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& confi
 
 class Stepper {
  public:
-  // What it refers to must outlive it. `portions`: see `--accumulate`.
+  // What it refers to must outlive it; the settings are copied.
   Stepper(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-          models::ConvolutionPath path, std::int64_t portions)
-      : model_(model), optimizer_(optimizer), replica_(replica), path_(path), portions_(portions) {}
+          models::ConvolutionPath path, const TrainConfig& config);
 
   // Gradients of the sum of the losses of the samples of `batch`, which may be empty, times
   // `weight`; they are on their way when this returns. Returns the sum of the losses.
@@ -31,7 +30,9 @@ class Stepper {
   torch::optim::Optimizer& optimizer_;
   Replica& replica_;
   const models::ConvolutionPath path_;
-  const std::int64_t portions_;
+  // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
+  // are as large as usual, where there is less of it.
+  const std::size_t portions_, portion_size_;
 };
 
 }  // namespace asup::train

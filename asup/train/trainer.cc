@@ -27,15 +27,14 @@ bool any_rank(Run& run, bool here) {
   return somewhere > 0;
 }
 
-// Nothing where it ended early to take newcomers in. `begun` becomes true where the run has begun
-// to write its folder, and this rank sees it.
+// Nothing where it ended early to take newcomers in.
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Observer& display,
-                                         const std::function<bool()>& stop_asked, bool& begun) {
+                                         const std::function<bool()>& stop_asked, Begun& begun) {
   Run run(job, config, display);
-  run.begin(begun);
-  begun |= run.is_first_rank();
+  run.begin(begun == Begun::in_sight);
+  if (run.is_first_rank()) begun = Begun::in_sight;
   run.control().barrier().or_throw();
-  begun = run.sees_folder();
+  begun = run.sees_folder() ? Begun::in_sight : Begun::elsewhere;
   const bool open = can_change_workers(config);
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = train_phase(run, job, pause);
@@ -65,7 +64,7 @@ bool all_have_work(const Job& job, const TrainConfig& config) {
 
 TrainEnd train(Job& job, const TrainConfig& config, Observer& display,
                const std::function<bool()>& stop_asked) {
-  bool begun = false;
+  Begun begun = Begun::not_yet;
   for (TrainConfig now = config;;) {
     try {
       now = settings_of_generation(job, now, begun);

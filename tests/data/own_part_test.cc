@@ -29,6 +29,8 @@ TEST(OwnPart, PortionsEndWithTheEpoch) {
   const auto whole = part.next(0, 10).indices;
   EXPECT_EQ(part.next(8, 4).indices, std::vector(whole.begin() + 8, whole.end()));
   EXPECT_EQ(part.next(4, 4).indices, std::vector(whole.begin() + 4, whole.begin() + 8));
+  EXPECT_EQ(part.next(5, 4).indices, std::vector(whole.begin() + 5, whole.end()))
+      << "the last one is not left alone";
   EXPECT_EQ(part.next(10, 4).epoch, 1u);
   EXPECT_NE(part.next(10, 10).indices, whole);
 }

@@ -30,6 +30,7 @@ TEST(FenceTally, LeasesCountWhereTheirStepIs) {
   tally.add(12, 1, 4, 0.25, 102);
   tally.add(20, 7, 8, 1, 103);
   EXPECT_THAT(tally.sums(21), ElementsAre(4, 12, 0.75, 0, 0, 0, 7, 8, 1));
+  EXPECT_THAT(tally.sums(17), ElementsAre(4, 12, 0.75, 7, 8, 1)) << "nothing is left out";
   tally.begin(21, 104);
   EXPECT_THAT(tally.sums(23), ElementsAre(0, 0, 0));
 }

@@ -46,6 +46,9 @@ TEST(RoundClock, ALastPortionFitsIntoTheRound) {
   EXPECT_EQ(clock.fit(100), 25u);  // never less
   EXPECT_TRUE(clock.over());
   EXPECT_EQ(clock.fit(1), 1u);
+  EXPECT_EQ(clock.fit(4), 2u);  // one sample has no statistics
+  clock.stepped(1, 0.1);        // too little to tell
+  EXPECT_TRUE(clock.over());
   clock.stepped(500000, 0.5);  // a portion tells how long a step takes too
   EXPECT_EQ(clock.fit(100), 100u);
   EXPECT_FALSE(clock.over());

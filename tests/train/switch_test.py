@@ -93,6 +93,10 @@ class Switch(Case):
                     if "loss" in row:
                         self.assertEqual(row["sync"], first if row["step"] <= 23 else second)
                 self.assertLess(sum(run.losses[-8:]), 0.9 * sum(run.losses[:8]))
+                if second in ("adpsgd", "local"):
+                    self.call("train", f"--resume={run.folder}", f"--steps={STEPS + 10}")
+                    self.assertEqual((run.summary["step"], run.summary["switched_after"]),
+                                     (STEPS + 10, 23))
         parts = self.train("parts", "--workers=2", f"--steps={STEPS}", *ways("adpsgd-allreduce"),
                            *AT_OWN_PACE["adpsgd-allreduce"], "--stop-at=12")
         self.call("train", f"--resume={parts.folder}")
