@@ -1,7 +1,9 @@
 #include "asup/cli/bench_time_to_accuracy.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -95,6 +97,14 @@ void check_flags(const TimeToAccuracyBench& bench) {
           bench.training.steps);
 }
 
+// Hours may pass before it is written.
+void check_can_write(const std::string& flag, const std::string& file) {
+  if (file.empty()) return;
+  const std::string folder = std::filesystem::absolute(file).parent_path();
+  require(!std::filesystem::is_directory(file) && ::access(folder.c_str(), W_OK | X_OK) == 0,
+          "{} {}: no file can be written there; name one in a folder that is there", flag, file);
+}
+
 void write_results(const TimeToAccuracyBench& bench, const std::vector<WayRuns>& ways) {
   const AccuracyScene scene = scene_of(bench);
   if (!bench.html.empty())
@@ -121,7 +131,11 @@ int run_time_to_accuracy_bench(TimeToAccuracyBench bench) {
     bench.training.tests = std::min(bench.training.tests, 4);
   }
   check_flags(bench);
+  check_can_write("--html", bench.html);
+  check_can_write("--json", bench.json);
   std::vector<WayRuns> ways = ways_of(bench);
+  for (const WayRuns& each : ways)
+    check_run(bench.training, {.name = each.way.name, .way = each.way});
   Stage stage(bench);
   fmt::print("{}\n", title_of(bench));
   std::fflush(stdout);

@@ -125,6 +125,8 @@ std::vector<std::string> program_of(const CLI::App& run, const ProgramArguments&
 int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& program) {
   auto& options = flags.options;
   options.program = program_of(run, program);
+  require(run.count("--join") == 0 || !options.join.empty(),
+          "--join: names no job; give its name or run folder, or leave --join out");
   require(
       options.links != "mpi",
       "links over MPI were asked for (--links or ASUP_LINKS), but asup run starts ranks without "

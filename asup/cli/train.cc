@@ -83,6 +83,8 @@ ConfigDraft read_settings(const TrainFlags& flags) {
   if (!flags.config_file.empty()) first.read_toml(flags.config_file);
   set_flags(first, flags);
   const std::string resumed = first.config().resume;
+  require(!resumed.empty() || !first.given("resume"),
+          "--resume: names no folder; give the folder of the run to continue, or leave it out");
   if (resumed.empty() || flags.worker) return first;
 
   ConfigDraft draft;
@@ -128,10 +130,10 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
   Job job = Job::join(identity_for(config, identity));
   set_up_log(fmt::format("rank {}", job.rank()));
   const Terminal terminal(STDOUT_FILENO);
-  const auto display = train::make_progress(config.progress, terminal);  // told on rank 0 alone
+  const auto display = train::make_progress(config.progress, terminal);
   const auto end =
       train::train(job, config, *display, [] { return train::StopSignals::received() != 0; });
-  if (job.rank() == 0 && config.progress != "none") tell_how_it_ended(end, terminal);
+  if (end.keeps_folder && config.progress != "none") tell_how_it_ended(end, terminal);
   const int signal = train::StopSignals::received();
   return end.stopped && signal != 0 ? 128 + signal : 0;
 }

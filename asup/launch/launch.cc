@@ -155,9 +155,16 @@ class Launcher {
       mailbox_.put([this, member] { take_loss(member); });
     };
     options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
-      mailbox_.put(
-          [this, line = fmt::format("{}: {} has been silent for {:.0f} s", options_.name,
-                                    member.describe(), silence.count())] { output_.note(line); });
+      mailbox_.put([this, member, silence] {
+        output_.note(fmt::format("{}: {} has been silent for {:.0f} s", options_.name,
+                                 member.describe(), silence.count()));
+        if (is_own(member)) supervisor_.take_silence(static_cast<int>(member.id) - 1);
+      });
+    };
+    options.callbacks.on_heard = [this](const net::Member& member) {
+      mailbox_.put([this, member] {
+        if (is_own(member)) supervisor_.take_word(static_cast<int>(member.id) - 1);
+      });
     };
     return options;
   }

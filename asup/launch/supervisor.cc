@@ -29,6 +29,7 @@ void Supervisor::keep_time() {
     ranks->pause_output(output_.full());
   }
   end_servers_left_over();
+  end_the_silent();
   if (!stop_signal_ || killed_) return;
   if (!stop_sent_ && Clock::now() >= stop_at_) {
     stop_sent_ = true;
@@ -133,6 +134,23 @@ void Supervisor::end_servers_left_over() {
   output_.note(fmt::format("{}: {} did not end within {:.3g} s of the last worker, and {} killed",
                            options_.name, net::name_members(left, roles_), options_.grace.count(),
                            left.size() == 1 ? "is" : "are"));
+  stop(SIGKILL, Seconds(0));
+}
+
+// The others have ended because they waited for those in vain, or are lost; now nobody is left to
+// do so, and a halted process would keep the job for ever.
+void Supervisor::end_the_silent() {
+  std::vector<int> left;
+  for (const int rank : running_)
+    if (!roles_.server(rank)) left.push_back(rank);
+  const bool all_silent =
+      !left.empty() && !let_go_.empty() && !stop_signal_ &&
+      std::all_of(left.begin(), left.end(), [&](int rank) { return silent_.count(rank) > 0; });
+  if (!all_silent) return silent_due_.reset();
+  if (!silent_due_) silent_due_ = after(options_.call_timeout);
+  if (Clock::now() < *silent_due_) return;
+  failure_ = fmt::format("{} {} silent, and no other worker is left",
+                         net::name_members(left, roles_), left.size() == 1 ? "is" : "are");
   stop(SIGKILL, Seconds(0));
 }
 

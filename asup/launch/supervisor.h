@@ -38,6 +38,9 @@ class Supervisor : public RankObserver {
   void take_joined() { joined_ = true; }
   void take_join_failure(const std::string& why);
   void take_loss(int rank);
+  // One that has not ended is not heard any more; is heard again.
+  void take_silence(int rank) { silent_.insert(rank); }
+  void take_word(int rank) { silent_.erase(rank); }
 
   void on_started(int rank, int pid, const std::string& hostname) override;
   void on_output(int rank, Stream stream, std::string_view bytes) override;
@@ -54,6 +57,7 @@ class Supervisor : public RankObserver {
   void let_go(const std::vector<int>& ranks, const std::string& why);
   void count_ended(int rank);
   void end_servers_left_over();
+  void end_the_silent();
   std::string blame(const RankEnd& end) const;
   JobResult result_without_the_lost() const;
 
@@ -68,6 +72,8 @@ class Supervisor : public RankObserver {
   std::vector<int> missed_;  // by the coordinator, in this order
   std::vector<int> let_go_;  // workers that the job went on without
   std::set<int> running_;    // that have not ended
+  std::set<int> silent_;
+  std::optional<Deadline> silent_due_;  // once all workers that are left of others are silent
   bool joined_ = false;
   std::optional<Deadline> servers_due_;  // once no worker runs
   std::string failure_;             // of the job as a whole: a host, or ranks that never joined

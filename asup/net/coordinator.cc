@@ -166,7 +166,10 @@ class Coordinator::Loop {
     peer.connection.on_ready();
     while (auto frame = peer.connection.receive()) {
       peer.heard = Clock::now();
-      if (std::exchange(peer.late, false)) log().info("{} is heard again", peer.member->describe());
+      if (std::exchange(peer.late, false)) {
+        log().info("{} is heard again", peer.member->describe());
+        call(options_.callbacks.on_heard, *peer.member);
+      }
       if (!peer.member) {
         if (!peer.refused && !peer.next) take_hello(peer, *frame);
       } else if (frame->kind == Kind::goodbye) {

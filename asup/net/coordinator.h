@@ -31,6 +31,7 @@ struct CoordinatorCallbacks {
   std::function<void(const Member&)> on_lost;           // ended without goodbye
   std::function<void(const Member&)> on_left;           // said goodbye
   std::function<void(const Member&, Seconds)> on_late;  // silent for so long; once a silence
+  std::function<void(const Member&)> on_heard;          // after a silence
 };
 
 struct CoordinatorOptions {

@@ -63,6 +63,7 @@ void ConfigDraft::note(const Setting& setting, const TrainConfig& before, int so
                        const std::string& where) {
   given_[std::string(setting.name)] = source;
   if (setting.name == "epochs" || setting.name == "steps") settle_length(setting, source, where);
+  if (config_.then != before.then && !has_phases(config_)) forget({"at"}, source);
   if (config_.sync != before.sync)
     forget_way(before, source);
   else if (needs_servers(config_) != needs_servers(before))

@@ -77,6 +77,12 @@ class LiveProgress : public Observer {
     if (epoch_done_) end_epoch();
   }
 
+  void changed_way(std::int64_t after_step, const std::string& to) override {
+    if (epoch_done_) end_epoch();
+    const auto text = fmt::format("after step {} the run goes on by {}", after_step, to);
+    terminal_.write(fmt::format("{}         {}\n", kClearLine, terminal_.styled(kFaint, text)));
+  }
+
   void ended(const Summary&) override {
     if (epoch_done_) end_epoch();
     terminal_.write(fmt::format("{}{}\n", kClearLine, kShowCursor));

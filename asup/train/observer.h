@@ -1,5 +1,5 @@
-// Who is told how a run goes: displays and files. Called on rank 0's training thread; must be
-// quick.
+// Who is told how a run goes: displays and files. Called on the training thread of rank 0, or of
+// the first of those who are left; must be quick.
 #pragma once
 
 #include <string>
@@ -17,6 +17,7 @@ class Observer {
   virtual void logged(const StepRecord&) {}   // over the steps since the last time
   virtual void evaluating(std::int64_t /*samples*/) {}
   virtual void evaluated(const EvalRecord&) {}
+  virtual void changed_way(std::int64_t /*after_step*/, const std::string& /*to*/) {}
   virtual void checkpointed(const std::string& /*path*/) {}
   virtual void ended(const Summary&) {}
 };

@@ -44,6 +44,7 @@ class OwnPaceLoop {
   TrainEnd conclude();
 
  private:
+  void share_batch();
   void work();
   std::int64_t step_under_way() const;
   double compute(const data::OwnPart::Portion& portion, std::int64_t step, double lr);
@@ -73,7 +74,6 @@ class OwnPaceLoop {
   Handicap handicap_;
   const SampleCount samples_;
   const std::vector<std::int64_t> fences_;  // steps
-  const std::size_t batch_;                 // this worker's part of one
   data::OwnPart part_;
   RollCall workers_;
   pairwise::Grapevine grapevine_;
@@ -93,6 +93,7 @@ class OwnPaceLoop {
   double gathering_ = 0;      // seconds that this worker waited for others to come
   double waited_ = 0;         // of those and the replica's wait_seconds, told so far
   std::uint64_t merges_ = 0;  // of the replica's, told so far
+  std::size_t batch_ = 0;     // this worker's part of one
   bool diverged_ = false;
   bool stopping_ = false;
 
@@ -113,10 +114,6 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
       handicap_(Handicap::from(net::process_environment(), job.rank(), run.config().seed)),
       samples_(setup_.length, *setup_.batches),
       fences_(fences(run.config(), setup_.length)),
-      batch_(data::part_of(
-                 std::min(static_cast<std::size_t>(run.config().batch), setup_.train->size()),
-                 rank_, static_cast<std::size_t>(job.size()))
-                 .size()),
       part_(setup_.train->size(), static_cast<std::uint64_t>(run.config().seed), job.rank(),
             job.size()),
       workers_(run, job.rank()),
@@ -127,6 +124,7 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
       shown_(run.step()),
       logged_(run.step()),
       held_(run.step()) {
+  share_batch();
   const auto workers = static_cast<std::size_t>(job.size());
   counts_ = run.samples_by_worker();
   if (counts_.size() == workers) return;
@@ -136,6 +134,14 @@ OwnPaceLoop::OwnPaceLoop(Run& run, Job& job, const std::function<bool()>& stop_a
   for (std::size_t worker = 0; worker < workers; ++worker)
     counts_.push_back(static_cast<std::int64_t>(
         data::part_of(static_cast<std::size_t>(done), worker, workers).size()));
+}
+
+// Those who are left do, evenly.
+void OwnPaceLoop::share_batch() {
+  const std::vector<int>& left = workers_.left();
+  const auto place = std::find(left.begin(), left.end(), static_cast<int>(rank_)) - left.begin();
+  const auto batch = std::min(static_cast<std::size_t>(run_.config().batch), setup_.train->size());
+  batch_ = data::part_of(batch, static_cast<std::size_t>(place), left.size()).size();
 }
 
 OwnPaceLoop::~OwnPaceLoop() {
@@ -167,6 +173,7 @@ void OwnPaceLoop::train() {
     if (!come_together()) continue;
     const auto held = static_cast<std::uint64_t>(
         workers_.meet([&] { return meet(); }, [&] { grapevine_.call_fence(meeting_ + 1); }));
+    share_batch();
     if (missed_ || held > meeting_) miss(held);
     if (!std::exchange(all_merged_, whole_) && whole_ && run_.is_first_rank())
       log().info("all workers merge again");

@@ -91,7 +91,8 @@ void settle_diloco(Strategy& strategy) {
 void settle_gossip(Strategy& strategy) {
   if (strategy.every == kUsual) strategy.every = "1";
   steps_in(strategy.every);
-  require_one_of("graph", strategy.graph, std::array{"ring", "exponential"});
+  require(strategy.graph == "ring" || strategy.graph == "exponential",
+          "graph = '{}' is none of ring, exponential, which sync = gossip knows", strategy.graph);
   require_local_unused(strategy, "it is a choice of sync = local, not gossip");
   require_diloco_unused(strategy, "it is a choice of sync = diloco, not gossip");
   require_unused("round-seconds", &Strategy::round_seconds, strategy,

@@ -48,7 +48,10 @@ constexpr std::array kOfWays = std::to_array<OfWays>({
     {"algorithm", {"allreduce", "local", "diloco", "gossip", "adpsgd"}},
 });
 
-bool is_of(const OfWays& row, const std::string& way) {
+// Rounds of a given time do without some that are of other rounds.
+bool is_of(const OfWays& row, const std::string& way, bool timed) {
+  const bool is_of_steps = row.setting == "every" || row.setting == "jitter-ms";
+  if (way == "local" && timed && is_of_steps) return false;
   return std::find(row.ways.begin(), row.ways.end(), way) != row.ways.end();
 }
 
@@ -59,8 +62,9 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase) {
   TrainConfig result = config;
   const std::string& other = phase == Phase::first ? config.then : config.sync;
   result.sync = phase == Phase::first ? config.sync : config.then;
+  const bool timed = config.round_seconds > 0;
   for (const OfWays& row : kOfWays) {
-    if (is_of(row, result.sync) || !is_of(row, other)) continue;
+    if (is_of(row, result.sync, timed) || !is_of(row, other, timed)) continue;
     const Setting& setting = *find_setting(row.setting);
     assign_text(result, setting, text_of(TrainConfig{}, setting), row.setting);
   }

@@ -28,6 +28,10 @@ class PlainProgress : public Observer {
     if (ends_epoch || seconds_since(said_) > kSecondsBetweenLines) say();
   }
 
+  void changed_way(std::int64_t after_step, const std::string& to) override {
+    line("after step {} the run goes on by {}", after_step, to);
+  }
+
   void evaluated(const EvalRecord& record) override {
     line("epoch {}/{}  step {}/{}  test accuracy {}  test loss {:.4f}  {:.1f} s", record.epoch,
          facts_.epochs(), record.step, facts_.steps, percent(record.test_accuracy, 2),

@@ -69,6 +69,11 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
     line("communication", fmt::format("{} of the time, {} sent", percent(summary.comm_share(), 1),
                                       byte_size(summary.bytes_sent)));
   }
+  if (!summary.facts.then.empty())
+    line("way", summary.switched_after ? fmt::format("{}, {} after step {}", summary.facts.sync,
+                                                     summary.facts.then, *summary.switched_after)
+                                       : fmt::format("{} to the end: nothing made it change to {}",
+                                                     summary.facts.sync, summary.facts.then));
   if (!summary.server.empty()) line("servers", describe_servers(summary));
   line("peak memory", byte_size(summary.peak_memory_bytes));
   line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));

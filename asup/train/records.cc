@@ -95,6 +95,7 @@ json to_json(const Summary& summary) {
   if (!facts.then.empty()) out["then"] = facts.then;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
+  if (!summary.lost.empty()) out["lost"] = summary.lost;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
 }
@@ -151,6 +152,7 @@ Summary summary_from(const json& in) {
   if (in.contains("switched_after"))
     summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);
+  if (in.contains("lost")) in.at("lost").get_to(summary.lost);
   if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) {
     summary.test.emplace();

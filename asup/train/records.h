@@ -82,6 +82,7 @@ struct Summary {
   std::optional<double> consensus_distance{};    // the last one
   std::optional<std::int64_t> switched_after{};  // the step after which it did
   std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
+  std::vector<std::int64_t> lost{};              // workers that the others went on without
   std::uint64_t bytes_sent = 0;                  // by all ranks
   std::uint64_t peak_memory_bytes = 0;           // of all ranks together
   std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank

@@ -79,6 +79,7 @@ bool RollCall::regroup() {
     if (left.front() == rank_) run_.keep_folder();
   }
   workers_ = left;
+  run_.lose(lost);
   if (run_.is_first_rank())
     log().warn("{} {} lost before step {}: {} of {} workers go on", net::name_ranks(lost),
                lost.size() == 1 ? "was" : "were", run_.step(), left.size(), run_.config().workers);

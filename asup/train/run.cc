@@ -34,6 +34,7 @@ Run::Run(Job& job, const TrainConfig& config, Observer& display)
     : config_(config),
       rank_(job.rank()),
       folder_(config.out),
+      display_(display),
       setup_(set_up(job, config)),
       switch_step_(train::switch_step(config, setup_.length)),
       first_rank_(rank_ == 0) {
@@ -88,10 +89,15 @@ void Run::keep_folder() {
     (row.contains("loss") ? written : tested) = step;
   }
   metrics_ = make_metrics_writer(path);
-  observers_.push_back(metrics_.get());
+  display_.started(setup_.facts);
+  observers_ = {&display_, metrics_.get()};
   for (const StepRecord& row : logged_)
     if (row.step > written) tell(&Observer::logged, row);
   if (test_ && test_->step > tested) tell(&Observer::evaluated, *test_);
+}
+
+void Run::lose(const std::vector<int>& ranks) {
+  lost_.insert(lost_.end(), ranks.begin(), ranks.end());
 }
 
 std::int64_t Run::epoch() const {
@@ -125,8 +131,7 @@ void Run::change_way(Job& job) {
       sum_over_ranks(control().bytes_moved() + setup_.replica->stats().bytes_moved);
   train::change_way(setup_, job, config_, step_);
   forget_own_counts();
-  if (first_rank_)
-    asup::log().info("after step {}, workers stay in step by {}", step_, config().sync);
+  tell(&Observer::changed_way, step_, config().sync);
 }
 
 // In step, they would become wrong.
@@ -242,7 +247,7 @@ TrainEnd Run::conclude() {
   control().all_reduce(buffer_of(std::span(wanted)), ReduceOp::max).or_throw();
   if (wanted[0] > 0) test();
   if (wanted[1] > 0) save();
-  TrainEnd result{summarise(), step_ < setup_.length.steps};
+  TrainEnd result{summarise(), step_ < setup_.length.steps, first_rank_};
   if (first_rank_) {
     write_atomically(folder_.choices_file(), to_json(setup_.choices).dump(1) + "\n");
     write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
@@ -272,6 +277,7 @@ Summary Run::summarise() {
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = setup_.replica->stats().consensus_distance;
   summary.switched_after = setup_.switched_after;
+  summary.lost = lost_;
   summary.parts = setup_.choices.parts;
   if (setup_.server && first_rank_) {
     summary.server = setup_.server->report();

@@ -52,6 +52,8 @@ class Run {
   bool sees_folder() const;
   // This worker writes the run's folder from now on, instead of one that is lost.
   void keep_folder();
+  // The others go on without these workers.
+  void lose(const std::vector<int>& ranks);
   template <typename... Parameters, typename... Args>
   void tell(void (Observer::*event)(Parameters...), const Args&... args) {
     for (Observer* observer : observers_) (observer->*event)(args...);
@@ -88,6 +90,7 @@ class Run {
   const TrainConfig config_;  // of the whole run
   const int rank_;
   const RunFolder folder_;
+  Observer& display_;
 
   Setup setup_;
   const std::optional<std::int64_t> switch_step_;  // constant too
@@ -98,6 +101,7 @@ class Run {
   bool first_rank_;
   std::int64_t step_ = 0;
   std::deque<StepRecord> logged_;  // the last rows
+  std::vector<std::int64_t> lost_;
   std::vector<std::int64_t> samples_by_worker_;
   Stall stall_;
   double last_loss_ = 0;            // in the last row

@@ -74,7 +74,7 @@ const std::vector<Setting>& table() {
       {"outer-overlap", "Workers", &C::outer_overlap, "sync diloco: an exchange takes place beside so many steps; 0: workers wait for it", {0, 1e9}},
       {"fragments", "Workers", &C::fragments, "sync diloco: the model is exchanged in so many parts, one after the other, evenly between two exchanges of one", {1, 65536}},
       {"exchange-dtype", "Workers", &C::exchange_dtype, "sync diloco: what differences of models travel as", {}, {"f32", "bf16"}},
-      {"jitter-ms", "Workers", &C::jitter_ms, "sync local, diloco, gossip: an exchange is put off by up to so many milliseconds, at random, so that workers in gossip, or jobs that share links, do not all send at once", {0, 1e6}},
+      {"jitter-ms", "Workers", &C::jitter_ms, "sync local, diloco, gossip: an exchange is put off by up to so many milliseconds, at random, so that workers in gossip, or jobs that share links, do not all send at once", {0, 1e4}},
       {"round-seconds", "Workers", &C::round_seconds, "sync local, adpsgd: each worker trains at its own pace, and after so many seconds all models are merged; 0: no such rounds", {0, 1e6}},
       {"merge-deadline", "Workers", &C::merge_deadline, "of round-seconds: so many seconds those who have come to a merge wait for late workers, and so many it may take; who misses it joins the next one; 0: as long as it takes; usual: two rounds"},
       {"on-loss", "Workers", &C::on_loss, "when a worker is lost: end the run, or continue without it, with allreduce from the last checkpoint; auto: end with allreduce, also as one of two ways, continue else", {}, {"auto", "end", "continue"}},

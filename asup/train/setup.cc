@@ -221,8 +221,11 @@ void find_phase(Setup& setup, const TrainConfig& config) {
   const CheckpointInfo& info = *setup.resumed;
   const bool as_before = info.config.sync == config.sync && info.config.then == config.then;
   const bool had_switched = as_before && info.switched_after;
-  const bool stalled = had_switched || (as_before && info.stall.stalled());
-  if (at ? info.step < *at : !stalled) return;
+  require(!had_switched || info.config.at == config.at,
+          "at = {}: the run has changed to sync = {} after step {} already. Leave at out.",
+          config.at, config.then, had_switched ? *info.switched_after : 0);
+  const bool stalled = as_before && info.stall.stalled();
+  if (!had_switched && (at ? info.step < *at : !stalled)) return;
   setup.phase = Phase::second;
   setup.switched_after = had_switched ? *info.switched_after : at.value_or(info.step);
 }

@@ -11,12 +11,14 @@
 namespace asup::train {
 
 struct TrainEnd {
-  Summary summary;       // on rank 0
-  bool stopped = false;  // before the run's last step, as asked
+  Summary summary;            // where the folder is kept
+  bool stopped = false;       // before the run's last step, as asked
+  bool keeps_folder = false;  // rank 0 does, or the first of those who are left
 };
 
 // Trains, and leaves the run folder config.out behind (rank 0 does). Collective: all ranks give the
-// same configuration, resolved, with workers = job.size(). `display` is told on rank 0 alone.
+// same configuration, resolved, with workers = job.size(). `display` is told where the folder is
+// kept.
 // `stop_asked` is looked at after every step, or lease; when any rank's says so, all stop.
 //
 // Workers that join the job are taken in at the next step, and a job that goes on without lost

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -187,11 +188,36 @@ class Join(Case):
         self.assertEqual(run.rows[last]["step"], last + 1)
         self.assertFalse(os.path.exists(self.path("new.previous")), "it is the same run")
 
+    # As on another host: where the folder of the run is, rank 1 sees another file system.
+    def test_where_nobody_who_is_left_sees_the_folder_the_run_ends(self):
+        hidden = self.path("hidden")
+        os.mkdir(hidden)
+        apart = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', hidden]
+        if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        program = self.path("rank.sh")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\n[ "$ASUP_RANK" = 0 ] && exec "$@"\nexec %s "$@"\n'
+                       % shlex.join(apart))
+        os.chmod(program, 0o755)
+        run = Run(os.path.join(hidden, "run"))
+        process = self.start("run", "-n2", "--on-loss=continue", "--", program, PROGRAM, "train",
+                             *ENDLESS, f"--out={run.folder}")
+        self.wait_for_step(run, 6, process)
+        os.kill(self.members()["rank 0"], signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, out + err)
+        self.assertIn(f"the first one that is left does not see {run.folder}", out + err)
+        self.assertEqual(run.rows[-1]["step"], len(run.rows))  # nothing began anew
+
     def test_bad_input(self):
         said = self.refused("run", "--join=nobody", "-n1", "--", PROGRAM, "train")
         self.assertIn("no job of yours called 'nobody' runs on this host", said)
         said = self.refused("run", "--join=127.0.0.1:9", "-n1", "--", PROGRAM, "train")
         self.assertIn("set ASUP_KEY_FILE to the file with the job's key", said)
+        said = self.refused("run", "--join", "", "-n1", "--", PROGRAM, "train")
+        self.assertIn("--join: names no job", said)
+        self.assertIn("--resume: names no folder", self.refused("train", "--resume", ""))
         said = self.refused("run", "--join=nobody", "--servers=1", "--", PROGRAM, "train")
         self.assertIn("--join adds workers to a job", said)
         said = self.refused("train", *SMALL, "--on-loss=continue", "--checkpoint-every=never")

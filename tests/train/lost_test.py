@@ -35,14 +35,17 @@ class Lost(Case):
 
     def check_done(self, run, process, lost):
         """The run ends well, and its log has every step once."""
-        _, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, err)
+        self.assertIn(f"epoch 40/40  step {STEPS}/{STEPS}  test accuracy", out)
+        self.assertIn("/report.html", out)  # whoever is first now says how it ended
         names = ", ".join(f"rank {rank}" for rank in lost)
         self.assertRegex(err, r"done, but \d of \d workers (was|were) lost: ")
         for rank in lost:
             self.assertRegex(err, rf"warning \[rank \d\] rank {rank} was lost before step \d+", names)
         summary = run.summary
         self.assertTrue(summary["finished"])
+        self.assertEqual(summary["lost"], lost)
         self.assertEqual(summary["step"], STEPS)
         rows = [row for row in run.rows if "loss" in row]
         steps = [row["step"] for row in rows]
@@ -105,6 +108,16 @@ class Lost(Case):
             self.wait_for_step(run, step, process)
             self.kill(rank)
         self.check_done(run, process, [2, 0, 3])
+
+    # It is no loss, and the others wait for it no longer than for anything else; nor does the
+    # launcher.
+    def test_a_halted_worker_ends_the_run(self):
+        run, process = self.begin("run", *WAYS["local"], "--steps=1000000", "--timeout=1")
+        self.wait_for_step(run, 20, process)
+        os.kill(self.members()["rank 1"], signal.SIGSTOP)
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("rank 1 is silent, and no other worker is left", err)
 
     def test_all_reduce_ends(self):
         run, process = self.begin("run", "--sync=allreduce")

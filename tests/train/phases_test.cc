@@ -42,6 +42,20 @@ TEST(Phases, TheSecondBeginsAtAStep) {
     EXPECT_THROW(switch_step(changing("local", "allreduce", at), {200, 10}), BadInput) << at;
 }
 
+// Rounds of a given time have no number of steps, though local SGD may have one.
+TEST(Phases, TimedRoundsLeaveTheIntervalToTheOtherWay) {
+  TrainConfig config = changing("local", "diloco", "50%");
+  config.round_seconds = 5;
+  config.every = "4";
+  config.jitter_ms = 3;
+  EXPECT_EQ(refusal(config), "");
+  EXPECT_EQ(of_phase(config, Phase::first).every, TrainConfig{}.every);
+  EXPECT_EQ(of_phase(config, Phase::second).every, "4");
+  EXPECT_EQ(of_phase(config, Phase::second).round_seconds, 0);
+  config.then = "allreduce";
+  EXPECT_THAT(refusal(config), HasSubstr("every = 4 has no effect"));
+}
+
 TEST(Phases, ASettingCountsWhereItsWayIs) {
   TrainConfig config = changing("local", "diloco", "50%");
   config.every = "4";

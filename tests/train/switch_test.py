@@ -215,6 +215,17 @@ class Switch(Case):
         self.assertNotIn("then", run.summary)
 
     # Whoever loads what a run has left, by its own way or by another, has the same model.
+    # What has changed stays so, however long the run becomes; and no change can be put off.
+    def test_a_change_that_is_past(self):
+        run = self.train("run", "--workers=2", "--steps=20", *ways("local-allreduce"), "--at=50%")
+        self.call("train", f"--resume={run.folder}", "--steps=60")
+        self.assertEqual(self.said(run), ["local"] * 10 + ["allreduce"] * 50)
+        self.assertEqual(run.summary["switched_after"], 10)
+        said = self.refused("train", f"--resume={run.folder}", "--steps=80", "--at=70")
+        self.assertIn("at = 70: the run has changed to sync = allreduce after step 10 already", said)
+        self.call("train", f"--resume={run.folder}", "--steps=70", "--then=none")
+        self.assertNotIn("then", run.summary)
+
     def test_every_way_ends_with_one_model(self):
         for name, flags in {
                 "allreduce": [], "server": ["--pace=asp"], "asup": [], "local": [], "diloco": [],

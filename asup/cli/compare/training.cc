@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 #include <utility>
 
+#include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/suggest.h"
+#include "asup/train/check.h"
+#include "asup/train/config_draft.h"
+#include "asup/train/settings.h"
 
 namespace asup::cli {
 namespace {
@@ -56,6 +62,35 @@ Words train_flags(const Training& training, const TrainingRun& run) {
   return flags;
 }
 
+constexpr std::array kOwnFlags{"out", "resume", "workers", "servers", "hosts", "stop-at"};
+
+// As the command line is read, word by word.
+train::ConfigDraft draft_of(const Words& words, const std::string& where) {
+  train::ConfigDraft draft;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::size_t equals = word.find('=');
+    require(word.starts_with("--"), "{}: '{}' is no flag of asup train", where, word);
+    std::string name = word.substr(2, equals == word.npos ? equals : equals - 2);
+    const train::Setting* setting = train::find_setting(name);
+    std::string value = "true";
+    if (!setting && name.starts_with("no-")) {
+      setting = train::find_setting(name.substr(3));
+      value = "false";
+    }
+    require(setting != nullptr, "{}: asup train has no flag --{}{}", where, name,
+            did_you_mean(name, train::setting_names()));
+    if (equals != word.npos) {
+      value = word.substr(equals + 1);
+    } else if (!setting->is_flag()) {
+      require(i + 1 < words.size(), "{}: --{} wants a value", where, name);
+      value = words[++i];
+    }
+    draft.set_flag(*setting, value);
+  }
+  return draft;
+}
+
 // The last line, which says who failed, and the one before it, which often says why.
 std::string last_words_of(const std::string& text) {
   std::istringstream lines(text);
@@ -81,6 +116,23 @@ void Training::check() const {
   require(target > 0 && target < 1, "--target {}: an accuracy is between 0 and 1, like 0.8",
           target);
   require(lr > 0, "--lr {}: must be above 0", lr);
+}
+
+void check_run(const Training& training, const TrainingRun& run) {
+  const std::string where = fmt::format("the way {}", run.way.name);
+  Words said = words_of(training.flags);
+  append(said, run.way.words());
+  const train::ConfigDraft way = draft_of(said, where);
+  for (const char* name : kOwnFlags)
+    require(!way.given(name), "{}: --{} is for the benchmark to say", where, name);
+  train::TrainConfig config = draft_of(train_flags(training, run), where).config();
+  config.workers = training.workers;
+  config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
+  try {
+    train::check_inputs(train::resolve(config));
+  } catch (const BadInput& error) {
+    throw BadInput(fmt::format("{}: {}", where, error.what()));
+  }
 }
 
 std::string TrainingRun::folder(const Training& training) const {

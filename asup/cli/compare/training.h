@@ -45,6 +45,10 @@ struct TrainingRun {
   std::string folder(const Training& training) const;
 };
 
+// Throws BadInput where `asup train` would refuse such a run, and for flags that are the
+// benchmark's own.
+void check_run(const Training& training, const TrainingRun& run);
+
 // Throws Error with the last words of a run that failed. One that diverged is a result.
 Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner);
 
