@@ -72,7 +72,7 @@ std::optional<ControlFrame> FrameReader::next() {
   for (std::size_t i = 0; i < 4; ++i)
     length |= static_cast<std::uint32_t>(static_cast<unsigned char>(pending_[i])) << 8 * i;
   const auto kind = static_cast<Kind>(pending_[4]);
-  require(kind >= Kind::hello && kind <= Kind::ready, "a frame of unknown kind {}",
+  require(kind >= Kind::hello && kind <= Kind::full, "a frame of unknown kind {}",
           static_cast<int>(kind));
   require(length <= kMostBody, "a frame of {} bytes, more than the {} allowed", length, kMostBody);
   if (pending_.size() < kHeader + length) return std::nullopt;

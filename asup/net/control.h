@@ -31,7 +31,8 @@ struct ControlFrame {
     closing = 8,  // coordinator → member: the coordinator ends in good order, or there is nothing
                   // left to do for the member; no body
     newcomers = 9,  // coordinator → member: others wait for the next generation; no body
-    ready = 10      // member → coordinator: a Member, as it is to be in the next generation
+    ready = 10,     // member → coordinator: a Member, as it is to be in the next generation
+    full = 11       // member → coordinator: why newcomers are not taken in
   };
   Kind kind;
   std::string body;

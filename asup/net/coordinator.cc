@@ -176,6 +176,8 @@ class Coordinator::Loop {
         take_goodbye(peer);
       } else if (frame->kind == Kind::ready) {
         take_ready(peer, *frame);
+      } else if (frame->kind == Kind::full) {
+        take_full(frame->body);
       }
     }
   }
@@ -244,11 +246,18 @@ class Coordinator::Loop {
 
   // It waits; those that are there say when they can take it in.
   void take_newcomer(Peer& peer, Member member) {
+    if (!full_.empty()) return refuse(peer, {full_, true});
     peer.next = std::move(member);
     peer.next->server.reset();
     peer.next->id = next_id_++;
     log().info("{} on {} waits to join", peer.next->pid, peer.next->hostname);
     if (roster_) tell_all(Kind::newcomers);
+  }
+
+  void take_full(const std::string& why) {
+    full_ = why;
+    for (Peer& peer : peers_)
+      if (!peer.member && std::exchange(peer.next, std::nullopt)) refuse(peer, {full_, true});
   }
 
   bool newcomers_wait() const {
@@ -426,6 +435,7 @@ class Coordinator::Loop {
   std::map<int, std::string> ended_;  // processes that ended, and how
   std::optional<Deadline> join_deadline_;
   std::optional<Deadline> renewal_deadline_;  // once a worker is ready for the next generation
+  std::string full_;                          // why newcomers are refused; empty: they are not
   std::uint64_t next_id_;                     // of a newcomer
   std::optional<Roster> roster_;              // once all are there; of the generation
   std::map<int, Member> lost_;                // of them, by rank

@@ -132,6 +132,10 @@ Job Job::join(const JoinOptions& options) {
 
 bool Job::newcomers() const { return state_->membership && state_->membership->newcomers(); }
 
+void Job::refuse_newcomers(const std::string& why) {
+  if (state_->membership) state_->membership->refuse_newcomers(why);
+}
+
 bool Job::can_go_on_without_the_lost() const {
   if (!state_->membership) return false;
   std::vector<net::Member> gone;

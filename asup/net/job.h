@@ -41,6 +41,8 @@ class Job {
   // Processes wait to join this job as workers. When all members call renew(), the job goes on with
   // them.
   bool newcomers() const;
+  // They are refused from now on, with this reason; without it, they wait.
+  void refuse_newcomers(const std::string& why);
   // After a PeerLost: those who are gone are workers that the job can do without, since its
   // launcher said so, or since they had joined later. When all that are left call renew(), it goes
   // on. Waits a moment for what the coordinator may have to say.

@@ -138,6 +138,11 @@ class Membership::State {
     return message_.roster.members[static_cast<std::size_t>(message_.rank)];
   }
   bool newcomers() const { return newcomers_; }
+  void refuse_newcomers(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    full_ = why;
+    eventfd_write(wake_.get(), 1);
+  }
   std::vector<Member> gone_workers() const {
     const std::lock_guard lock(mutex_);
     return gone_workers_;
@@ -209,6 +214,7 @@ class Membership::State {
     const std::lock_guard lock(mutex_);
     if (new_callbacks_) callbacks_ = *std::exchange(new_callbacks_, std::nullopt);
     if (request_) connection_->send(Kind::ready, *std::exchange(request_, std::nullopt));
+    if (full_) connection_->send(Kind::full, *std::exchange(full_, std::nullopt));
     return !leaving_;
   }
 
@@ -307,6 +313,7 @@ class Membership::State {
   std::optional<MembershipCallbacks> new_callbacks_;  // protected by mutex_
   bool leaving_ = false;                              // protected by mutex_, as is what follows
   std::optional<std::string> request_;                // for the next generation
+  std::optional<std::string> full_;                   // to be told
   std::optional<ControlFrame> answer_;
   std::vector<Member> gone_workers_;  // in this generation
   bool done_ = false;                 // no answer will come
@@ -348,6 +355,7 @@ const Roster& Membership::roster() const { return state_->message().roster; }
 const Member& Membership::self() const { return state_->self(); }
 const Key& Membership::key() const { return state_->key(); }
 bool Membership::newcomers() const { return state_->newcomers(); }
+void Membership::refuse_newcomers(const std::string& why) { state_->refuse_newcomers(why); }
 std::vector<Member> Membership::gone_workers() const { return state_->gone_workers(); }
 bool Membership::is_founder(const Member& member) const {
   return member.id <= static_cast<std::uint64_t>(state_->message().founders);

@@ -40,6 +40,8 @@ class Membership {
 
   // Others wait for the next generation.
   bool newcomers() const;
+  // They are refused from now on, with this reason.
+  void refuse_newcomers(const std::string& why);
   // Workers that were lost, or have left, in this generation.
   std::vector<Member> gone_workers() const;
   // The job began with it; else it joined later.

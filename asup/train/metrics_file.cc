@@ -56,7 +56,8 @@ std::vector<Json> read_metrics(const std::string& path) {
     Json row = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     require(row.is_object() && row.contains("step") && row["step"].is_number_integer(),
-            "{}:{}: is no row of metrics (a JSON object with a step)", path, rows.size() + 1);
+            "{}:{}: is no row of metrics (a JSON object with a step): delete the line", path,
+            rows.size() + 1);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -36,6 +36,10 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config, Ob
   run.control().barrier().or_throw();
   begun = run.sees_folder() ? Begun::in_sight : Begun::elsewhere;
   const bool open = can_change_workers(config);
+  if (!open && job.rank() == 0)
+    job.refuse_newcomers(
+        "the job takes no newcomers in: it keeps no checkpoints (checkpoint-every = never), or its "
+        "graph names each worker");
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = train_phase(run, job, pause);
   if (run.switches()) {

@@ -224,6 +224,18 @@ TEST_F(GenerationTest, ANewcomerIsToldThatTheJobIsOver) {
               testing::ThrowsMessage<JobFailed>(HasSubstr("the job is over")));
 }
 
+TEST_F(GenerationTest, NewcomersAreRefusedWithAReason) {
+  Coordinator coordinator(options(1));
+  auto members = join_all(1, coordinator);
+  auto early = join_later(coordinator);
+  wait_for_newcomers(members[0]);
+  members[0].refuse_newcomers("there is no chair for them");
+  EXPECT_THROW(early.get(), BadInput);
+  EXPECT_THAT([&] { join_later(coordinator).get(); },
+              testing::ThrowsMessage<BadInput>(HasSubstr("there is no chair for them")));
+  EXPECT_EQ(renew(members[0], 50).get()->members.size(), 1u) << "those who are there go on";
+}
+
 TEST_F(GenerationTest, ANewcomerThatIsNotTakenInSaysSo) {
   Coordinator coordinator(options(1));
   auto members = join_all(1, coordinator);

@@ -227,16 +227,18 @@ class Join(Case):
         self.assertIn("runs on this host already", said)
         self.finish(process)
 
-    # A program that never looks for newcomers, and a run that keeps no checkpoints.
+    # It keeps no checkpoints, or names each worker.
     def test_a_job_that_takes_nobody_in(self):
-        run, process = self.begin("closed", "--checkpoint-every=never")
-        newcomer = self.start("run", f"--join={run.folder}", "-n1", "--join-timeout=1", "--",
-                              PROGRAM, "train")
-        _, err = newcomer.communicate(timeout=60)
-        self.assertEqual(newcomer.returncode, 1)
-        self.assertIn("did not take this process in within 1 s", err)
-        self.finish(process)
-        self.assertEqual(run.summary["workers"], 2)
+        for name, flags in {"never": ["--checkpoint-every=never"],
+                            "graph": ["--sync=adpsgd", "--graph=0-1"]}.items():
+            with self.subTest(name):
+                run, process = self.begin(name, *flags)
+                newcomer = self.join(run.folder)
+                _, err = newcomer.communicate(timeout=60)
+                self.assertEqual(newcomer.returncode, 1)
+                self.assertIn("the job takes no newcomers in: it keeps no checkpoints", err)
+                self.finish(process)
+                self.assertEqual(run.summary["workers"], 2)
 
     def test_an_empty_key_file_is_none(self):
         self.environment["ASUP_KEY_FILE"] = ""
