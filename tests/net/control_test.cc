@@ -39,7 +39,7 @@ TEST(FrameReader, FindsFramesHoweverTheBytesArrive) {
 }
 
 TEST(FrameReader, RefusesWhatCannotBeAFrame) {
-  for (const char kind : {'\0', '\x0b', '\xff'}) {
+  for (const char kind : {'\0', '\x0c', '\xff'}) {
     FrameReader reader;
     reader.feed(bytes_of(std::string("\0\0\0\0", 4) + kind + std::string(3, '\0')));
     EXPECT_THROW(reader.next(), BadInput) << static_cast<int>(kind);
