@@ -62,7 +62,8 @@ class StepLoop {
   std::optional<RollCall> workers_;  // where those who are left go on without the lost
   bool stopping_ = false;
   double waited_ = 0;         // of the replica's wait_seconds, told so far
-  std::uint64_t merges_ = 0;  // of the replica's, told so far
+  ReplicaStats stats_;        // as of the steps that were told last
+  std::uint64_t merges_ = 0;  // of the replica's, in rows so far
   StepRecord interval_;       // since the last row of metrics
   std::int64_t held_ = 0;     // the last fence, in steps
 };
@@ -217,7 +218,8 @@ bool StepLoop::at_fence() const {
 }
 
 void StepLoop::tell() {
-  const double waited = setup_.replica->stats().wait_seconds;
+  stats_ = setup_.replica->stats();
+  const double waited = stats_.wait_seconds;
   books_.tell(waited - std::exchange(waited_, waited), stop_asked_());
   const bool speeds_due = run_.step() % kBalanceEvery == 0 || is_beginning();
   if (balance_ && speeds_due && run_.step() < run_.last_step()) balance_->start();
@@ -242,10 +244,11 @@ void StepLoop::hold_fence() {
 void StepLoop::settle() {
   const auto start = Clock::now();
   setup_.replica->settle();
+  stats_ = setup_.replica->stats();
   if (!own_steps_) return;
   run_.totals().train_seconds += seconds_since(start);
   run_.totals().comm_s += seconds_since(start);
-  waited_ = setup_.replica->stats().wait_seconds;
+  waited_ = stats_.wait_seconds;
 }
 
 // Takes in what all ranks say of the steps that the last tally is of.
@@ -259,9 +262,8 @@ void StepLoop::collect() {
 void StepLoop::take_in(StepBooks::Told told) {
   StepRecord& steps = told.steps;
   stopping_ = stopping_ || told.stop;
-  const ReplicaStats stats = setup_.replica->stats();
-  steps.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
-  steps.consensus_distance = stats.consensus_distance;
+  steps.merges = static_cast<std::int64_t>(stats_.merges - std::exchange(merges_, stats_.merges));
+  steps.consensus_distance = stats_.consensus_distance;
   run_.totals().comm_s += steps.comm_s;
   run_.totals().samples += steps.samples;
   check(std::isfinite(steps.loss),

@@ -43,6 +43,11 @@ class OwnSteps(Case):
         for a, b in zip(reduced.losses, local.losses):
             self.assertAlmostEqual(a, b, delta=2e-6)
 
+    def test_a_merge_is_in_the_row_of_its_step(self):
+        run = self.train("run", "--workers=2", "--steps=12", "--sync=local", "--every=5")
+        merges = {row["step"]: row["merges"] for row in run.rows if row.get("merges")}
+        self.assertEqual(merges, {5: 1, 10: 1, 12: 1})
+
     def test_fewer_merges_send_less(self):
         def sent(name, *flags):
             flags = ["--workers=2", "--steps=64", "--synthetic-samples=3000", "--width=128",
