@@ -416,19 +416,24 @@ void OwnPaceLoop::log_rows() {
   const auto workers = static_cast<double>(run_.control().size());
   StepRecord whole;
   double began = tally_.began();
-  for (std::size_t i = 0; i < last.size(); ++i) {
-    const double samples = sums[3 * i + 1];
-    if (samples == 0) continue;  // known counts have gone over these steps; the next row has them
+  // Known counts may go over steps, which then are in the next row, or at the fence in the last.
+  const auto samples_of = [&](std::size_t row) { return sums[3 * row + 1]; };
+  std::size_t final = last.size() - 1;
+  while (final > 0 && samples_of(final) == 0) --final;
+  for (std::size_t i = 0; i <= final; ++i) {
+    const double samples = samples_of(i);
+    if (samples == 0) continue;
+    const std::size_t end = i == final ? last.size() - 1 : i;
     StepRecord row;
-    row.step = last[i];
+    row.step = last[end];
     row.epoch = (row.step - 1) / setup_.length.steps_per_epoch + 1;
     row.lr = learning_rate(run_.config(), setup_.length, row.step - 1);
     row.loss = sums[3 * i] / samples;
     row.samples = std::llround(samples);
-    row.seconds = ends[i];
-    row.step_seconds = ends[i] - std::exchange(began, ends[i]);
+    row.seconds = ends[end];
+    row.step_seconds = ends[end] - std::exchange(began, ends[end]);
     row.comm_s = std::min(sums[3 * i + 2] / workers, row.step_seconds);
-    if (i + 1 == last.size()) {
+    if (i == final) {
       row.merges = static_cast<std::int64_t>(stats.merges - std::exchange(merges_, stats.merges));
       row.consensus_distance = stats.consensus_distance;
     }
