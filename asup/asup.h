@@ -7,7 +7,7 @@
 #include "asup/net/job.h"
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
+#include "asup/sync/model/sync_batch_norm.h"
 #include "asup/sync/replica.h"
-#include "asup/sync/sync_batch_norm.h"
 #include "asup/train/distribute.h"
 #include "asup/train/strategy.h"

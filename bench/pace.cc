@@ -69,10 +69,10 @@ struct Result {
 };
 
 Result run(const Scene& scene, const Options& pace) {
-  HeadOptions options;
+  SchedulerOptions options;
   options.workers = kWorkers;
   options.pace = pace;
-  options.work = Work{};
+  options.work = Workload{};
   options.work->steps = options.work->steps_per_epoch = 1'000'000;
   options.work->batch = 256;
   std::vector<std::mt19937> random;  // a worker's times do not depend on what the others do

@@ -19,7 +19,7 @@ target_compile_options(asup_build INTERFACE
   -Wall -Wextra
   # -fPIC for programs too, where CMake would say -fPIE: one precompiled header serves all.
   -fPIC
-  # Messages that print __FILE__ name asup/net/link.cc, wherever the tree lies.
+  # Messages that print __FILE__ name asup/net/transport/link.cc, wherever the tree lies.
   "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 
 if(ASUP_SANITIZE)

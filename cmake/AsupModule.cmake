@@ -2,7 +2,7 @@
 # folder has no sources.
 #
 #   asup_module(<name> [TORCH]
-#               [SOURCES <file>...]
+#               [SOURCES <file>...]                all .cc files of the folder where none is named
 #               [DEPENDS <module>...]              modules above it in the house
 #               [LIBRARIES <target>...]            libraries its headers include
 #               [PRIVATE_LIBRARIES <target>...])   header-only libraries its .cc files alone include
@@ -75,6 +75,9 @@ function(asup_module name)
   cmake_parse_arguments(arg "TORCH" "" "SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "asup_module(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
+  endif()
+  if(NOT arg_SOURCES)
+    file(GLOB_RECURSE arg_SOURCES CONFIGURE_DEPENDS "*.cc")
   endif()
   list(TRANSFORM arg_DEPENDS PREPEND asup_)
   set(target asup_${name})

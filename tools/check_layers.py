@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks that includes point only up the house.
 
-The folders of asup/ form a list. A file may include its own folder and the folders above it; folders
-of the core know no torch; files of one folder do not include each other in a circle. Prints each
-breach as file:line and what to do, and exits with 1 if there is one.
+The folders of asup/ form a list. A file may include its own folder and the folders above it; in a
+folder that has subfolders, these form a list of the same kind; folders of the core know no torch; files
+of one folder do not include each other in a circle. Prints each breach as file:line and what to do, and
+exits with 1 if there is one.
 
 Usage: tools/check_layers.py [repository root]
 """
@@ -14,10 +15,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Top of the house first.
-CORE = ["base", "kernels", "net", "compress", "collective", "ps", "pairwise", "launch"]
-TORCH = ["optim", "sync", "parallel", "data", "models", "train"]
+CORE = ["base", "kernels", "layout", "net", "compress", "collective", "ps", "gossip", "launch",
+        "report"]
+TORCH = ["optim", "sync", "parallel", "data", "models", "train", "bench"]
 UMBRELLA = "asup.h"  # what users include: everything but the program
 HOUSE = CORE + TORCH + [UMBRELLA, "cli"]
+
+# Subfolders, top first; "." is the folder itself. Others are free.
+ROOMS = {
+    "net": ["membership", "transport", "."],
+    "collective": ["plan", "algorithms", "verify", "cost", "drawing", ".", "execute", "tuning", "mesh"],
+    "ps": ["pace", "."],
+    "sync": ["model", ".", "gradients", "averaging", "server"],
+    "train": [".", "checkpoint", "state", "loop"],
+}
 
 # Folders that may include less than all that is above them.
 ONLY = {"launch": {"base", "net"}}
@@ -49,6 +60,26 @@ def folder_of(path):
     return path.split("/")[1]
 
 
+def room_of(path):
+    """asup/net/transport/tcp/wire.h is in net's room transport; asup/net/job.h is in its room "."."""
+    parts = path.split("/")
+    return parts[2] if len(parts) > 3 else "."
+
+
+def breach_of_rooms(include, folder):
+    """What is wrong with an include within a folder, or None."""
+    rooms, room, target = ROOMS.get(folder), room_of(include.file), room_of(include.header)
+    if not rooms:
+        return None
+    for name in (room, target):
+        if name not in rooms:
+            return f"{folder}/{name} has no place; give it one in ROOMS of tools/check_layers.py"
+    if rooms.index(target) <= rooms.index(room):
+        return None
+    return (f"{folder}/{room} may not include {folder}/{target} ({include.header}): "
+            f"the order is {', '.join(rooms)}; move the shared part up")
+
+
 def breach(include, root):
     """What is wrong with one include, or None."""
     folder = folder_of(include.file)
@@ -69,7 +100,7 @@ def breach(include, root):
 
     target = folder_of(include.header)
     if target == folder:
-        return None
+        return breach_of_rooms(include, folder)
     if target not in HOUSE:
         return f"{include.header} is in no folder of the house"
     if target in ONLY.get(folder, {target}) and HOUSE.index(target) < HOUSE.index(folder):

@@ -32,10 +32,10 @@ class CheckLayersTest(unittest.TestCase):
     def test_a_sound_tree_has_no_problem(self):
         self.assertEqual(problems({
             "asup/base/error.h": "#include <string>\n",
-            "asup/net/link.h": '#include "asup/base/error.h"\n',
-            "asup/net/tcp/tcp_link.h": '#include "asup/net/link.h"\n',
-            "asup/launch/run.cc": '#include "asup/net/link.h"\n#include "asup/base/error.h"\n',
-            "asup/sync/replica.cc": '#include <torch/torch.h>\n#include "asup/net/link.h"\n',
+            "asup/net/transport/link.h": '#include "asup/base/error.h"\n',
+            "asup/net/transport/tcp/wire.h": '#include "asup/net/transport/link.h"\n',
+            "asup/launch/run.cc": '#include "asup/net/transport/link.h"\n#include "asup/base/error.h"\n',
+            "asup/sync/replica.cc": '#include <torch/torch.h>\n#include "asup/net/transport/link.h"\n',
             "asup/asup.h": '#include "asup/sync/replica.h"\n',
             "asup/cli/main.cc": "#include <asup/asup.h>\n",
         }), [])
@@ -45,8 +45,8 @@ class CheckLayersTest(unittest.TestCase):
                         "asup/base/error.h:3: ", "base may not include net")
 
     def test_the_umbrella_is_below_the_modules(self):
-        self.assert_one({"asup/train/loop.cc": "#include <asup/asup.h>\n"},
-                        "asup/train/loop.cc:1: ", "train may not include asup.h")
+        self.assert_one({"asup/train/config.cc": "#include <asup/asup.h>\n"},
+                        "asup/train/config.cc:1: ", "train may not include asup.h")
 
     def test_launch_includes_only_base_and_net(self):
         self.assert_one({"asup/launch/run.cc": '#include "asup/collective/plan.h"\n'},
@@ -85,6 +85,18 @@ class CheckLayersTest(unittest.TestCase):
     def test_a_header_that_includes_itself_is_a_circle(self):
         self.assert_one({"asup/net/a.h": '\n#include "asup/net/a.h"\n'},
                         "asup/net/a.h:2: ", "circle")
+
+    def test_rooms_of_a_folder_have_an_order(self):
+        sound = {"asup/net/membership/key.h": "", "asup/net/transport/link.h":
+                 '#include "asup/net/membership/key.h"\n', "asup/net/job.h":
+                 '#include "asup/net/transport/link.h"\n'}
+        self.assertEqual(problems(sound), [])
+        self.assert_one({"asup/net/transport/link.h": "", "asup/net/membership/key.h":
+                         '#include "asup/net/transport/link.h"\n'},
+                        "asup/net/membership/key.h:1: ", "net/membership may not include net/transport")
+        self.assert_one({"asup/net/membership/key.h": "", "asup/net/attic/a.h":
+                         '#include "asup/net/membership/key.h"\n'},
+                        "asup/net/attic/a.h:1: ", "net/attic has no place")
 
     def test_comments_do_not_count(self):
         self.assertEqual(problems({

@@ -3,14 +3,14 @@
 #include <functional>
 #include <memory>
 
-#include "asup/cli/bench_collective.h"
-#include "asup/cli/bench_memory.h"
-#include "asup/cli/bench_server.h"
-#include "asup/cli/bench_stragglers.h"
-#include "asup/cli/bench_time_to_accuracy.h"
-#include "asup/cli/collective_names.h"
+#include "asup/bench/collective.h"
+#include "asup/bench/collective_names.h"
+#include "asup/bench/memory.h"
+#include "asup/bench/server.h"
+#include "asup/bench/sizes.h"
+#include "asup/bench/stragglers.h"
+#include "asup/bench/time_to_accuracy.h"
 #include "asup/cli/command.h"
-#include "asup/cli/sizes.h"
 #include "asup/cli/usage.h"
 
 namespace asup::cli {
@@ -26,7 +26,7 @@ struct Benchmark {
 Benchmark add_collective(CLI::App& bench) {
   CLI::App* collective = bench.add_subcommand(
       "collective", "Time a collective between processes of this host, results checked first");
-  auto options = std::make_shared<CollectiveBench>();
+  auto options = std::make_shared<bench::CollectiveBench>();
   auto op = std::make_shared<std::string>("allreduce");
   auto sizes = std::make_shared<std::string>("1K,16K,256K,4M,25M,100M");
   collective->add_option("--op", *op,
@@ -48,16 +48,16 @@ Benchmark add_collective(CLI::App& bench) {
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
   return {collective, [options, op, sizes](const Words& command) {
-            options->collective = collective_of(*op);
-            options->sizes = parse_sizes(*sizes);
-            return run_collective_bench(*options, command);
+            options->collective = bench::collective_of(*op);
+            options->sizes = bench::parse_sizes(*sizes);
+            return bench::run_collective_bench(*options, command);
           }};
 }
 
 Benchmark add_server(CLI::App& bench) {
   CLI::App* server = bench.add_subcommand(
       "server", "Time push-pulls between workers and parameter servers of this host");
-  auto options = std::make_shared<ServerBench>();
+  auto options = std::make_shared<bench::ServerBench>();
   auto sizes = std::make_shared<std::string>("1K,256K,4M,25M,100M");
   server->add_option("--workers", options->workers, "How many workers (default: 2)");
   server->add_option("--servers", options->servers, "How many servers (default: 1)");
@@ -68,27 +68,27 @@ Benchmark add_server(CLI::App& bench) {
   server->add_option("--json", options->json, "Write the rows to this file too");
   server->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
   return {server, [options, sizes](const Words& command) {
-            options->sizes = parse_sizes(*sizes);
-            return run_server_bench(*options, command);
+            options->sizes = bench::parse_sizes(*sizes);
+            return bench::run_server_bench(*options, command);
           }};
 }
 
 Benchmark add_memory(CLI::App& bench) {
   CLI::App* memory = bench.add_subcommand(
       "memory", "Measure the memory of a worker and a server, beside what they should need");
-  auto options = std::make_shared<MemoryBench>();
+  auto options = std::make_shared<bench::MemoryBench>();
   auto size = std::make_shared<std::string>("32M");
   memory->add_option("--workers", options->workers, "How many workers (default: 2)");
   memory->add_option("--size", *size, "Bytes of the model (default: 32M)");
   memory->add_option("--json", options->json, "Write the rows to this file too");
   return {memory, [options, size](const Words& command) {
-            options->bytes = parse_sizes(*size).front();
-            return run_memory_bench(*options, command);
+            options->bytes = bench::parse_sizes(*size).front();
+            return bench::run_memory_bench(*options, command);
           }};
 }
 
 // Of the benchmarks that train one job many times; defaults are those that it has.
-void add_training(CLI::App& bench, Training& training) {
+void add_training(CLI::App& bench, bench::Training& training) {
   const auto add = [&](const char* flag, auto& value, const char* help) {
     bench.add_option(flag, value, fmt::format("{} (default: {})", help, value));
   };
@@ -111,7 +111,7 @@ void add_training(CLI::App& bench, Training& training) {
 Benchmark add_stragglers(CLI::App& bench) {
   CLI::App* stragglers = bench.add_subcommand(
       "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
-  auto options = std::make_shared<StragglersBench>();
+  auto options = std::make_shared<bench::StragglersBench>();
   stragglers
       ->add_option(
           "--scenes", options->scenes,
@@ -129,7 +129,7 @@ Benchmark add_stragglers(CLI::App& bench) {
   add_training(*stragglers, options->training);
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
   stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
-  return {stragglers, [options](const Words&) { return run_stragglers_bench(*options); }};
+  return {stragglers, [options](const Words&) { return bench::run_stragglers_bench(*options); }};
 }
 
 Benchmark add_time_to_accuracy(CLI::App& bench) {
@@ -137,7 +137,7 @@ Benchmark add_time_to_accuracy(CLI::App& bench) {
       "time-to-accuracy",
       "Time training to an accuracy between hosts with slow links, by every way of staying in "
       "step; needs root");
-  auto options = std::make_shared<TimeToAccuracyBench>();
+  auto options = std::make_shared<bench::TimeToAccuracyBench>();
   command->add_option("--rate", options->rate,
                       "Of each host's link, both ways, as 100mbit or 1gbit (default: 100mbit)");
   command
@@ -160,7 +160,7 @@ Benchmark add_time_to_accuracy(CLI::App& bench) {
   command->add_option("--html", options->html, "Write a report with drawings to this file");
   command->add_option("--json", options->json, "Write the rows to this file too");
   command->add_flag("--quick", options->quick, "One seed and a hundred steps, for a first look");
-  return {command, [options](const Words&) { return run_time_to_accuracy_bench(*options); }};
+  return {command, [options](const Words&) { return bench::run_time_to_accuracy_bench(*options); }};
 }
 
 }  // namespace
@@ -178,7 +178,7 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
                 all.begin(), all.end(), [](const Benchmark& one) { return one.command->parsed(); });
             try {
               return chosen->run(command);
-            } catch (const Interrupted& interrupted) {
+            } catch (const bench::Interrupted& interrupted) {
               print_last_line("asup bench", interrupted.what());
               return interrupted.exit_status();
             }

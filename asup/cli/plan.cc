@@ -12,12 +12,12 @@
 #include "asup/base/files.h"
 #include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
-#include "asup/cli/collective_names.h"
+#include "asup/bench/collective_names.h"
 #include "asup/cli/command.h"
 #include "asup/cli/usage.h"
 #include "asup/collective/drawing/svg.h"
 #include "asup/collective/drawing/text.h"
-#include "asup/collective/verify.h"
+#include "asup/collective/verify/verify.h"
 
 namespace asup::cli {
 namespace {
@@ -51,7 +51,7 @@ int list_algorithms() {
   Collective before = Collective::recv;
   for (const Algorithm& algorithm : collective::algorithms()) {
     if (is_point_to_point(algorithm.collective)) continue;
-    if (algorithm.collective != before) fmt::print("{}\n", word_for(algorithm.collective));
+    if (algorithm.collective != before) fmt::print("{}\n", bench::word_for(algorithm.collective));
     before = algorithm.collective;
     fmt::print("  {:<{}}  {}\n", algorithm.name, width, algorithm.description);
   }
@@ -64,7 +64,7 @@ const Algorithm& find(const PlanFlags& flags) {
   std::vector<std::string> names;
   for (const Algorithm& algorithm : collective::algorithms()) {
     if (is_point_to_point(algorithm.collective)) continue;
-    if (!flags.op.empty() && collective_of(flags.op) != algorithm.collective) continue;
+    if (!flags.op.empty() && bench::collective_of(flags.op) != algorithm.collective) continue;
     if (algorithm.name == flags.algorithm) return algorithm;
     if (std::count(names.begin(), names.end(), algorithm.name) == 0)
       names.emplace_back(algorithm.name);
@@ -125,7 +125,7 @@ std::vector<Plan> plans_of(const Algorithm& algorithm, const Spec& spec) {
 }
 
 std::string title_of(const Algorithm& algorithm, const Spec& spec) {
-  return fmt::format("{} by {} among {} rank{}, {} elements", word_for(spec.collective),
+  return fmt::format("{} by {} among {} rank{}, {} elements", bench::word_for(spec.collective),
                      algorithm.name, spec.ranks, spec.ranks == 1 ? "" : "s", spec.count);
 }
 

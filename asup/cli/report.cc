@@ -1,5 +1,5 @@
 // asup report: makes a run's report anew and sums the run up.
-#include "asup/train/report.h"
+#include "asup/report/report.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,22 +8,22 @@
 
 #include "asup/cli/command.h"
 #include "asup/cli/usage.h"
-#include "asup/train/progress.h"
+#include "asup/report/progress.h"
 
 namespace asup::cli {
 namespace {
 
 int report(const std::string& folder) {
-  const train::Terminal terminal(STDOUT_FILENO);
-  const train::Summary summary = train::read_summary(folder);
-  train::write_report(folder);
+  const report::Terminal terminal(STDOUT_FILENO);
+  const report::Summary summary = report::read_summary(folder);
+  report::write_report(folder);
   std::string head =
-      fmt::format("{}  {}\n", terminal.styled(train::kBold, train::headline(summary.facts)),
-                  train::describe_work(summary.facts));
+      fmt::format("{}  {}\n", terminal.styled(report::kBold, report::headline(summary.facts)),
+                  report::describe_work(summary.facts));
   if (!summary.finished) {
     head += fmt::format("stopped after step {} of {}\n", summary.step, summary.facts.steps);
   }
-  terminal.write(head + train::result_block(summary, terminal));
+  terminal.write(head + report::result_block(summary, terminal));
   return 0;
 }
 

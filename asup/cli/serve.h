@@ -1,7 +1,7 @@
 // A server's life, whichever command was started as one. Runs on the main thread.
 #pragma once
 
-#include "asup/net/identity.h"
+#include "asup/net/membership/join_options.h"
 
 namespace asup::cli {
 

@@ -11,30 +11,31 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/bench/injected_slowness.h"
 #include "asup/cli/command.h"
 #include "asup/cli/failure_note.h"
 #include "asup/cli/serve.h"
+#include "asup/cli/stop_signals.h"
 #include "asup/cli/usage.h"
 #include "asup/launch/job_place.h"
 #include "asup/launch/launch.h"
-#include "asup/net/identity.h"
 #include "asup/net/job.h"
-#include "asup/train/check.h"
+#include "asup/net/membership/join_options.h"
+#include "asup/report/progress.h"
+#include "asup/report/run_folder.h"
 #include "asup/train/config_draft.h"
-#include "asup/train/generation.h"
+#include "asup/train/loop/trainer.h"
 #include "asup/train/phases.h"
-#include "asup/train/progress.h"
-#include "asup/train/run_folder.h"
-#include "asup/train/stop.h"
+#include "asup/train/state/check_inputs.h"
 #include "asup/train/strategy.h"
-#include "asup/train/trainer.h"
+#include "asup/train/worker_changes.h"
 
 namespace asup::cli {
 namespace {
 
+using report::RunFolder;
+using report::Terminal;
 using train::ConfigDraft;
-using train::RunFolder;
-using train::Terminal;
 using train::TrainConfig;
 
 constexpr const char* kFooter = R"(
@@ -97,7 +98,8 @@ ConfigDraft read_settings(const TrainFlags& flags) {
 
 void fill_in_folder(TrainConfig& config) {
   if (!config.out.empty()) return;
-  config.out = config.resume.empty() ? train::default_run_folder(config) : config.resume;
+  config.out =
+      config.resume.empty() ? report::default_run_folder(config.model, config.data) : config.resume;
 }
 
 net::Environment environment_for(const TrainConfig& config) {
@@ -113,7 +115,7 @@ net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identi
 
 void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
   if (!end.stopped) {
-    terminal.write(train::result_block(end.summary, terminal));
+    terminal.write(report::result_block(end.summary, terminal));
     return;
   }
   const auto& facts = end.summary.facts;
@@ -126,15 +128,17 @@ void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
 
 int train_here(TrainConfig config, const net::JoinOptions& identity) {
   if (identity.is_server()) return serve(identity_for(config, identity));
-  const train::StopSignals signals;
+  const StopSignals signals;
   Job job = Job::join(identity_for(config, identity));
   set_up_log(fmt::format("rank {}", job.rank()));
   const Terminal terminal(STDOUT_FILENO);
-  const auto display = train::make_progress(config.progress, terminal);
-  const auto end =
-      train::train(job, config, *display, [] { return train::StopSignals::received() != 0; });
+  auto slowness =
+      bench::InjectedSlowness::from(net::process_environment(), job.rank(), config.seed);
+  const auto display = report::make_progress(config.progress, terminal);
+  const auto end = train::train(
+      job, config, *display, [] { return StopSignals::received() != 0; }, slowness);
   if (end.keeps_folder && config.progress != "none") tell_how_it_ended(end, terminal);
-  const int signal = train::StopSignals::received();
+  const int signal = StopSignals::received();
   return end.stopped && signal != 0 ? 128 + signal : 0;
 }
 

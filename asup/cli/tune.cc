@@ -9,17 +9,17 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/cli/collective_names.h"
+#include "asup/bench/collective_names.h"
+#include "asup/bench/sizes.h"
 #include "asup/cli/command.h"
-#include "asup/cli/sizes.h"
 #include "asup/cli/usage.h"
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/collective/tuning/measure.h"
 #include "asup/collective/tuning/survey.h"
 #include "asup/collective/tuning/trial.h"
 #include "asup/launch/launch.h"
-#include "asup/net/mesh.h"
+#include "asup/net/transport/mesh.h"
 
 namespace asup::cli {
 namespace {
@@ -52,7 +52,7 @@ void print_head(const std::vector<const collective::Algorithm*>& columns) {
 }
 
 void print_row(const SurveyRow& row) {
-  fmt::print("{:>8}", size_word(row.bytes));
+  fmt::print("{:>8}", bench::size_word(row.bytes));
   for (std::size_t i = 0; i < row.cells.size(); ++i) {
     const SurveyCell& cell = row.cells[i];
     const bool picked = i == row.picked;
@@ -72,7 +72,7 @@ void print_verdict(const std::vector<SurveyRow>& rows) {
     ++wrong;
     const SurveyCell &pick = row.cells[row.picked], &best = row.cells[row.best];
     fmt::print("{}: the prices pick {}, which took {:.1f} us; {} took {:.1f} us: {:.0f} % lost\n",
-               size_word(row.bytes), pick.algorithm->name, pick.measured * 1e6,
+               bench::size_word(row.bytes), pick.algorithm->name, pick.measured * 1e6,
                best.algorithm->name, best.measured * 1e6, row.lost() * 100);
   }
   fmt::print("the prices pick the best, within a tenth, at {} of {} sizes\n",
@@ -84,7 +84,7 @@ nlohmann::json rows_of(const TuneFlags& flags, const std::vector<SurveyRow>& row
   auto list = nlohmann::json::array();
   for (const SurveyRow& row : rows)
     for (std::size_t i = 0; i < row.cells.size(); ++i)
-      list.push_back({{"op", word_for(collective_of(flags.op))},
+      list.push_back({{"op", bench::word_for(bench::collective_of(flags.op))},
                       {"algorithm", row.cells[i].algorithm->name},
                       {"ranks", ranks},
                       {"bytes", row.bytes},
@@ -119,14 +119,14 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
   require(flags.buffers != "shared" || reachable,
           "--buffers shared: ranks on several hosts or linked by TCP share no memory");
   tuning::SurveyOptions options;
-  options.collective = collective_of(flags.op);
+  options.collective = bench::collective_of(flags.op);
   options.sizes = sizes;
   options.stage = reachable;
   options.shared = reachable && flags.buffers != "private";
   options.seconds = flags.quick ? 0.01 : 0.2;
   if (first) {
     fmt::print("{}, measured in {:.0f} ms\n{}\n{} of f32, {} buffers: predicted / measured us\n",
-               around.key(), seconds * 1e3, describe(rates), word_for(options.collective),
+               around.key(), seconds * 1e3, describe(rates), bench::word_for(options.collective),
                options.shared ? "shared" : "private");
     std::fflush(stdout);
   }
@@ -149,12 +149,12 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
 }
 
 int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
-  const auto op = collective_of(flags.op);
+  const auto op = bench::collective_of(flags.op);
   require(tuning::has_trial(op) && op != collective::Collective::barrier,
           "--op {}: there is allreduce, reduce_scatter, allgather and broadcast", flags.op);
-  const auto sizes = parse_sizes(!flags.sizes.empty() ? flags.sizes
-                                 : flags.quick        ? "1K,64K,4M"
-                                                      : "1K,16K,256K,4M,25M,100M");
+  const auto sizes = bench::parse_sizes(!flags.sizes.empty() ? flags.sizes
+                                        : flags.quick        ? "1K,64K,4M"
+                                                             : "1K,16K,256K,4M,25M,100M");
   auto environment = net::process_environment();
   const bool by_mpirun = flags.link == "mpi";
   if (by_mpirun) environment = net::with_variable(environment, "ASUP_LINKS", flags.link);

@@ -8,7 +8,7 @@
 
 #include "asup/cli/command.h"
 #include "asup/kernels/instruction_set.h"
-#include "asup/net/mpi/join.h"
+#include "asup/net/transport/mpi/join.h"
 
 namespace asup::cli {
 

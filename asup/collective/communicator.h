@@ -13,7 +13,7 @@
 #include "asup/base/buffer.h"
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
-#include "asup/collective/plan.h"
+#include "asup/collective/plan/plan.h"
 
 namespace asup {
 

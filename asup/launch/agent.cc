@@ -12,7 +12,7 @@
 #include "asup/launch/local_ranks.h"
 #include "asup/launch/signals.h"
 #include "asup/launch/writer.h"
-#include "asup/net/address.h"
+#include "asup/net/membership/address.h"
 
 namespace asup::launch {
 namespace {

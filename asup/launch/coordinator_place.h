@@ -6,7 +6,7 @@
 
 #include "asup/launch/hosts.h"
 #include "asup/launch/launch.h"
-#include "asup/net/address.h"
+#include "asup/net/membership/address.h"
 
 namespace asup::launch {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "asup/base/clock.h"
-#include "asup/net/key.h"
-#include "asup/net/roles.h"
+#include "asup/net/membership/key.h"
+#include "asup/net/membership/roles.h"
 
 namespace asup::launch {
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "asup/base/error.h"
-#include "asup/net/address.h"
-#include "asup/net/identity.h"
-#include "asup/net/meeting.h"
+#include "asup/net/membership/address.h"
+#include "asup/net/membership/join_options.h"
+#include "asup/net/membership/key_exchange.h"
 
 namespace asup::launch {
 
@@ -19,11 +19,12 @@ std::optional<net::Key> key_of_user() {
   return net::read_key_file(*file);
 }
 
-std::string meeting_of(const std::string& job) { return net::meeting_name("asup run " + job); }
+std::string meeting_of(const std::string& job) { return net::key_socket_name("asup run " + job); }
 
 JobPlace find_job(const std::string& job) {
   for (const std::string& name : {job, name_of_folder(job)})
-    if (const auto word = net::try_meeting(meeting_of(name))) return {word->coordinator, word->key};
+    if (const auto word = net::try_key_socket(meeting_of(name)))
+      return {word->coordinator, word->key};
   require(job.find(':') != job.npos,
           "no job of yours called '{}' runs on this host. A job's name is what asup run --name "
           "said, the run folder of asup train, else its launcher's pid; a job on another host is "

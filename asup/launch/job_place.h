@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "asup/net/key.h"
+#include "asup/net/membership/key.h"
 
 namespace asup::launch {
 
@@ -13,8 +13,8 @@ struct JobPlace {
   net::Key key{};
 };
 
-// Where the launcher of the job with this name hands out its place (net/meeting.h): to processes of
-// the same user on this host.
+// Where the launcher of the job with this name hands out its place (net/membership/key_exchange.h):
+// to processes of the same user on this host.
 std::string meeting_of(const std::string& job);
 
 // The key in the file that ASUP_KEY_FILE names; nothing where it is not set, or empty. Throws

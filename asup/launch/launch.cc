@@ -21,8 +21,8 @@
 #include "asup/launch/remote_ranks.h"
 #include "asup/launch/signals.h"
 #include "asup/launch/supervisor.h"
-#include "asup/net/coordinator.h"
-#include "asup/net/meeting.h"
+#include "asup/net/membership/coordinator.h"
+#include "asup/net/membership/key_exchange.h"
 
 namespace asup::launch {
 namespace {
@@ -137,7 +137,7 @@ class Launcher {
     options.remedy = "choose another with --port, or none and any free one is taken";
     options.key = place_.key;
     options.meeting = meeting_of(own_name(options_));
-    require(!net::try_meeting(options.meeting),
+    require(!net::try_key_socket(options.meeting),
             "a job of yours called '{}' runs on this host already: join it by asup run --join {}, "
             "or give this one another name or folder",
             own_name(options_), own_name(options_));

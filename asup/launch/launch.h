@@ -10,7 +10,7 @@
 //     grace.
 //   - Others may join the job: a launcher with `join` starts ranks only, which the job takes in
 //   when
-//     it can (net/coordinator.h). It sees to these ranks and nothing else.
+//     it can (net/membership/coordinator.h). It sees to these ranks and nothing else.
 //   - SIGINT, SIGTERM and SIGHUP are passed on to all ranks; a second one, or the end of the grace,
 //     kills them. The exit status is then 128 plus the signal's number (130 after Ctrl-C).
 //   - No rank, and nothing a rank has started in its process group, outlives the launcher.

@@ -10,7 +10,7 @@
 
 #include "asup/base/error.h"
 #include "asup/launch/process.h"
-#include "asup/net/address.h"
+#include "asup/net/membership/address.h"
 
 namespace asup::launch {
 

@@ -13,7 +13,7 @@
 #include "asup/launch/lines.h"
 #include "asup/launch/ranks.h"
 #include "asup/launch/writer.h"
-#include "asup/net/roles.h"
+#include "asup/net/membership/roles.h"
 
 namespace asup::launch {
 

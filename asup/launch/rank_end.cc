@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "asup/net/roles.h"
+#include "asup/net/membership/roles.h"
 
 namespace asup::launch {
 

@@ -6,12 +6,12 @@
 #include <thread>
 
 #include "asup/base/error.h"
-#include "asup/net/address.h"
-#include "asup/net/connect.h"
-#include "asup/net/inproc/wire.h"
-#include "asup/net/mesh.h"
-#include "asup/net/mpi/join.h"
-#include "asup/net/rendezvous.h"
+#include "asup/net/membership/address.h"
+#include "asup/net/membership/membership.h"
+#include "asup/net/transport/inproc/wire.h"
+#include "asup/net/transport/link_setup.h"
+#include "asup/net/transport/mesh.h"
+#include "asup/net/transport/mpi/join.h"
 
 namespace asup {
 
@@ -27,14 +27,14 @@ struct Job::State {
   std::uint64_t services = 0;
 
   // Links all members of the roster.
-  void link(const Roster& roster, const net::Doors& doors, Deadline deadline) {
+  void link(const Roster& roster, const net::Listeners& listeners, Deadline deadline) {
     options.rank = membership->self().rank;
     options.size = roster.size();
     options.servers = roster.roles().servers;
     mesh = std::make_unique<net::Mesh>(
         roster, options.rank,
-        net::connect_all(roster, options.rank, membership->key(), options.links, doors, deadline,
-                         [&] { return !membership->gone_workers().empty(); }));
+        net::connect_all(roster, options.rank, membership->key(), options.links, listeners,
+                         deadline, [&] { return !membership->gone_workers().empty(); }));
     communicators = services = 0;
   }
 
@@ -63,10 +63,10 @@ net::Member self_of(const JoinOptions& options) {
   return self;
 }
 
-net::Member self_at(const net::Doors& doors, const JoinOptions& options) {
+net::Member self_at(const net::Listeners& listeners, const JoinOptions& options) {
   net::Member self = self_of(options);
-  self.tcp_address = doors.tcp_address();
-  self.unix_address = doors.unix_address();
+  self.tcp_address = listeners.tcp_address();
+  self.unix_address = listeners.unix_address();
   return self;
 }
 
@@ -121,12 +121,12 @@ Job Job::join(const JoinOptions& options) {
     return Job(std::move(state));
   }
   const Deadline deadline = after(options.join_timeout);
-  const net::Doors doors(options);
-  state->membership =
-      std::make_unique<net::Membership>(net::Membership::join(options, self_at(doors, options)));
+  const net::Listeners listeners(options);
+  state->membership = std::make_unique<net::Membership>(
+      net::Membership::join(options, self_at(listeners, options)));
   // A newcomer has waited for the others first.
   const Seconds patience = options.join_timeout;
-  state->link(state->membership->roster(), doors, options.joins ? after(patience) : deadline);
+  state->link(state->membership->roster(), listeners, options.joins ? after(patience) : deadline);
   return Job(std::move(state));
 }
 
@@ -153,11 +153,11 @@ bool Job::renew() {
   if (!state_->membership) return false;
   const JoinOptions& options = state_->options;
   state_->mesh.reset();
-  const net::Doors doors(options);
+  const net::Listeners listeners(options);
   const Deadline deadline = after(options.join_timeout + kGrace);
-  const auto roster = state_->membership->renew(self_at(doors, options), deadline);
+  const auto roster = state_->membership->renew(self_at(listeners, options), deadline);
   if (!roster) return false;
-  state_->link(*roster, doors, after(options.join_timeout));
+  state_->link(*roster, listeners, after(options.join_timeout));
   return true;
 }
 
@@ -181,7 +181,7 @@ const JoinOptions& Job::options() const { return state_->options; }
 net::Mesh& Job::mesh() { return *state_->mesh; }
 void Job::wait_for_workers_to_leave() {
   net::Mesh& mesh = *state_->mesh;
-  const net::Loop::Turn turn(mesh.loop());
+  const net::MeshLock lock(mesh.loop());
   const auto all_left = [&] {
     for (int worker = 0; worker < size(); ++worker)
       if (worker != mesh.rank() && mesh.end_of(worker) == net::LinkEnd::open) return false;

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "asup/base/clock.h"
-#include "asup/net/identity.h"
-#include "asup/net/roster.h"
+#include "asup/net/membership/join_options.h"
+#include "asup/net/membership/roster.h"
 
 namespace asup {
 

@@ -21,28 +21,30 @@ net::ConstBytes bytes_of(const float* data, std::uint64_t elements) {
 
 }  // namespace
 
-Client::Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds timeout)
-    : team_(team),
+Client::Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Range> ranges,
+               Seconds timeout)
+    : group_(group),
       setup_(setup),
       timeout_(timeout),
-      shards_(shards_of(setup, team.servers)),
-      memory_(team.mesh.allocate(setup.layout.elements * sizeof(float))) {
+      shards_(shards_of(setup, group.servers)),
+      memory_(group.mesh.allocate(setup.layout.elements * sizeof(float))) {
   if (ranges.empty()) ranges.push_back({0, setup.layout.elements});
   for (const Range& shard : shards_) {
     ranges_.push_back(cut(ranges, shard));
     for (const Range& range : ranges_.back()) elements_ += range.size();
   }
-  const net::Loop::Turn turn(team_.mesh.loop());
-  mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
-  mail_->open();
+  const net::MeshLock lock(group_.mesh.loop());
+  messenger_.emplace(group_.mesh, group_.id, group_.members(),
+                     static_cast<net::Messenger::Handler&>(*this));
+  messenger_->open();
 }
 
 Client::~Client() {
-  const net::Loop::Turn turn(team_.mesh.loop());
-  for (int server = 0; server < team_.servers; ++server)
-    mail_->send(team_.member_of_server(server), head_of(Leave{}));
-  team_.mesh.loop().drive([&] { return !mail_->has_unsent(); }, after(Seconds(1)));
-  mail_.reset();
+  const net::MeshLock lock(group_.mesh.loop());
+  for (int server = 0; server < group_.servers; ++server)
+    messenger_->send(group_.member_of_server(server), head_of(Leave{}));
+  group_.mesh.loop().drive([&] { return !messenger_->has_unsent(); }, after(Seconds(1)));
+  messenger_.reset();
 }
 
 std::span<float> Client::parameters() const {
@@ -50,43 +52,43 @@ std::span<float> Client::parameters() const {
 }
 
 std::string Client::name_of_server(int server) const {
-  const auto member = static_cast<std::size_t>(team_.member_of_server(server));
-  return team_.mesh.roster().members[member].describe();
+  const auto member = static_cast<std::size_t>(group_.member_of_server(server));
+  return group_.mesh.roster().members[member].describe();
 }
 
 bool Client::reaches_us(int member) {
-  return team_.mesh.link(member).wire().abilities().shares_memory;
+  return group_.mesh.link(member).wire().abilities().shares_memory;
 }
 
 Place Client::place_of(const float* data, std::uint64_t elements) {
-  const auto place = team_.mesh.place_of(data, elements * sizeof(float));
+  const auto place = group_.mesh.place_of(data, elements * sizeof(float));
   return {place.offset, place.region};
 }
 
-// Needs the turn. By place where the server reaches the memory, else by payload.
+// Needs the lock. By place where the server reaches the memory, else by payload.
 template <typename Body>
 void Client::send_elements(int member, Body body, const float* data) {
   if (reaches_us(member)) body.place = place_of(data, body.range.size());
-  mail_->send(member, head_of(body),
-              body.place.region != 0 ? net::ConstBytes{} : bytes_of(data, body.range.size()));
+  messenger_->send(member, head_of(body),
+                   body.place.region != 0 ? net::ConstBytes{} : bytes_of(data, body.range.size()));
   bytes_moved_ += body.range.size() * sizeof(float);
 }
 
 template <typename Done>
 void Client::drive(const Done& done, const char* what) {
   const bool came =
-      team_.mesh.loop().drive([&] { return done() || !failure_.empty(); }, after(timeout_));
+      group_.mesh.loop().drive([&] { return done() || !failure_.empty(); }, after(timeout_));
   if (came && failure_.empty()) return;
-  mail_->abandon();  // the caller may free what it has pushed
+  messenger_->abandon();  // the caller may free what it has pushed
   if (failure_.empty()) failure_ = fmt::format("no {} within {:g} s", what, timeout_.count());
   throw JobFailed(failure_);
 }
 
 void Client::begin(bool provides) {
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   const std::string text = to_text(setup_);
-  for (int server = 0; server < team_.servers; ++server) {
-    const int member = team_.member_of_server(server);
+  for (int server = 0; server < group_.servers; ++server) {
+    const int member = group_.member_of_server(server);
     const auto& ranges = ranges_[static_cast<std::size_t>(server)];
     Hello hello{text.size(), {}};
     if (reaches_us(member)) hello.parameters = place_of(parameters().data(), parameters().size());
@@ -94,45 +96,45 @@ void Client::begin(bool provides) {
     const auto range_bytes = std::as_bytes(std::span(ranges));
     std::vector<std::byte> payload(text_bytes.begin(), text_bytes.end());
     payload.insert(payload.end(), range_bytes.begin(), range_bytes.end());
-    mail_->send_kept(member, head_of(hello), std::move(payload));
+    messenger_->send_kept(member, head_of(hello), std::move(payload));
     if (!provides) continue;
     const Range shard = shards_[static_cast<std::size_t>(server)];
     send_elements(member, Initial{shard, {}}, parameters().data() + shard.begin);
   }
-  drive([&] { return welcomes_ == team_.servers; },
+  drive([&] { return welcomes_ == group_.servers; },
         "welcome from the servers, which wait until every worker has said what it trains,");
 }
 
 void Client::arrive(const std::vector<int>& met) {
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   awaited_ = elements_;
   release_.reset();
   const std::vector<std::int32_t> workers(met.begin(), met.end());
   const auto bytes = std::as_bytes(std::span(workers));
-  mail_->send_kept(team_.head(), head_of(Arrive{}), {bytes.begin(), bytes.end()});
+  messenger_->send_kept(group_.head(), head_of(Arrive{}), {bytes.begin(), bytes.end()});
 }
 
 void Client::push(Range range, const float* gradient) {
-  const net::Loop::Turn turn(team_.mesh.loop());
-  for (int server = 0; server < team_.servers; ++server)
+  const net::MeshLock lock(group_.mesh.loop());
+  for (int server = 0; server < group_.servers; ++server)
     for (const Range& own : ranges_[static_cast<std::size_t>(server)])
       if (const Range part = intersection(range, own); !part.empty())
-        send_elements(team_.member_of_server(server), Piece{push_ + 1, part, {}},
+        send_elements(group_.member_of_server(server), Piece{push_ + 1, part, {}},
                       gradient + (part.begin - range.begin));
 }
 
 void Client::commit(Figures figures) {
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   ++push_;
   awaited_ = elements_;
   release_.reset();
-  for (int server = 0; server < team_.servers; ++server)
-    mail_->send(team_.member_of_server(server), head_of(Commit{push_, figures}));
+  for (int server = 0; server < group_.servers; ++server)
+    messenger_->send(group_.member_of_server(server), head_of(Commit{push_, figures}));
 }
 
 Release Client::wait_for_release() {
   const auto start = Clock::now();
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   drive([&] { return release_.has_value(); }, "word from the servers what to do");
   wait_seconds_ += seconds_since(start);
   return *release_;
@@ -140,31 +142,31 @@ Release Client::wait_for_release() {
 
 Release Client::wait() {
   const auto start = Clock::now();
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   drive([&] { return release_ && awaited_ == 0; }, "parameters from the servers");
   wait_seconds_ += seconds_since(start);
   bytes_moved_ += elements_ * sizeof(float);
   return *release_;
 }
 
-void Client::ask_for_fence() {
-  const net::Loop::Turn turn(team_.mesh.loop());
-  mail_->send(team_.head(), head_of(AskFence{}));
+void Client::ask_for_sync_point() {
+  const net::MeshLock lock(group_.mesh.loop());
+  messenger_->send(group_.head(), head_of(AskSyncPoint{}));
 }
 
 void Client::save(const std::string& path) {
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   answer_.reset();
   const auto bytes = std::as_bytes(std::span(path));
-  mail_->send_kept(team_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
+  messenger_->send_kept(group_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
   drive([&] { return answer_.has_value(); }, "word from the servers that they have saved");
   if (!answer_->empty()) throw JobFailed(*answer_);
 }
 
 std::string Client::report() {
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const net::MeshLock lock(group_.mesh.loop());
   answer_.reset();
-  mail_->send(team_.head(), head_of(Report{}));
+  messenger_->send(group_.head(), head_of(Report{}));
   drive([&] { return answer_.has_value(); }, "report from server 0");
   return *answer_;
 }
@@ -185,7 +187,7 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
       ++welcomes_;
       break;
     case Kind::refused:
-      failure_ = fmt::format("{}: {}", name_of_server(team_.server_of(member)), text);
+      failure_ = fmt::format("{}: {}", name_of_server(group_.server_of(member)), text);
       break;
     case Kind::parameters:
       if (const auto message = read<Parameters>(head))
@@ -204,8 +206,8 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
 }
 
 void Client::gone(int member, net::LinkEnd end) {
-  if (team_.is_worker(member)) return;  // the head sees to that
-  failure_ = fmt::format("{} {}", name_of_server(team_.server_of(member)),
+  if (group_.is_worker(member)) return;  // the head sees to that
+  failure_ = fmt::format("{} {}", name_of_server(group_.server_of(member)),
                          end == net::LinkEnd::left ? "has left the job" : "was lost");
 }
 

@@ -1,6 +1,6 @@
 // A worker's side of the parameter server: pushes gradients, gets parameters and work.
 //
-//   Client client(team, setup, ranges, timeout);
+//   Client client(group, setup, ranges, timeout);
 //   … fill client.parameters() on the worker that provides the first ones …
 //   client.begin(provides);
 //   for (client.arrive();;) {
@@ -18,18 +18,19 @@
 #include <string>
 #include <vector>
 
-#include "asup/net/mail.h"
+#include "asup/net/member_group.h"
+#include "asup/net/transport/messenger.h"
 #include "asup/ps/message.h"
-#include "asup/ps/setup.h"
-#include "asup/ps/team.h"
+#include "asup/ps/server_setup.h"
 
 namespace asup::ps {
 
-class Client : private net::Mail::Handler {
+class Client : private net::Messenger::Handler {
  public:
   // `ranges`: the parameters that this worker trains; none: all. They are cut where shards are; the
   // setup is the same on all workers. Throws BadInput for a setup that cannot work.
-  Client(Team team, const Setup& setup, std::vector<Range> ranges, Seconds timeout);
+  Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Range> ranges,
+         Seconds timeout);
   ~Client() override;  // leaves
 
   // The whole flat space, in memory that servers reach; what is not in the worker's ranges is never
@@ -43,8 +44,9 @@ class Client : private net::Mail::Handler {
   // Returns when all servers have heard from all workers and have parameters: those of the worker
   // that provides them, or of the files that the setup names.
   void begin(bool provides);
-  // Asks for parameters and work: first of all, and after every fence, with the workers that this
-  // one met there, itself included. Where others are lost, the answer may be the same fence again.
+  // Asks for parameters and work: first of all, and after every sync point, with the workers that
+  // this one met there, itself included. Where others are lost, the answer may be the same sync
+  // point again.
   void arrive(const std::vector<int>& met = {});
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
   // are this worker's ranges, each element once.
@@ -56,12 +58,13 @@ class Client : private net::Mail::Handler {
   // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
   Release wait_for_release();
 
-  // Where workers lease samples: all are to meet at a fence at the end of the step that is being
-  // dealt out. Any worker, at any time.
-  void ask_for_fence();
-  // At a fence, one worker: all servers keep what they have in files that begin with this path.
+  // Where workers lease samples: all are to meet at a sync point at the end of the step that is
+  // being dealt out. Any worker, at any time.
+  void ask_for_sync_point();
+  // At a sync point, one worker: all servers keep what they have in files that begin with this
+  // path.
   void save(const std::string& path);
-  // What the head can tell of the pace, as JSON. One worker, at a fence or after the end.
+  // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
   std::uint64_t bytes_moved() const { return bytes_moved_; }
@@ -81,16 +84,16 @@ class Client : private net::Mail::Handler {
   std::string name_of_server(int server) const;
 
   // Constant after construction.
-  const Team team_;
-  const Setup setup_;
+  const net::MemberGroup group_;
+  const ServerSetup setup_;
   const Seconds timeout_;
   const std::vector<Range> shards_;
   std::vector<std::vector<Range>> ranges_;  // this worker's, of each shard
   std::uint64_t elements_ = 0;              // in them
   std::shared_ptr<net::ReachableMemory> memory_;
 
-  // Under the turn.
-  std::optional<net::Mail> mail_;
+  // Under the lock.
+  std::optional<net::Messenger> messenger_;
   int welcomes_ = 0;
   std::uint64_t push_ = 0;     // the number of the last one
   std::uint64_t awaited_ = 0;  // elements of parameters that are still to come

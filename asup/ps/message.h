@@ -1,4 +1,4 @@
-// What workers and servers say to each other: the heads of their messages (net/mail.h). Values
+// What workers and servers say to each other: the heads of their messages (net/messenger.h). Values
 // only. docs/parameter_server.md tells the whole conversation.
 //
 //   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "asup/net/mail_head.h"
+#include "asup/net/transport/message_head.h"
 #include "asup/ps/shard_map.h"
 
 namespace asup::ps {
@@ -34,7 +34,7 @@ enum class Kind : std::uint32_t {
   saved,
   report,
   leave,
-  ask_fence
+  ask_sync_point
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -95,15 +95,15 @@ struct Commit {
   Figures figures;
 };
 
-// Wants parameters and work: at the start, and after every fence. Payload: the workers that it met
-// at the fence, as std::int32_t.
+// Wants parameters and work: at the start, and after every sync point. Payload: the workers that it
+// met at the sync point, as std::int32_t.
 struct Arrive {
   static constexpr Kind kKind = Kind::arrive;
 };
 
 // All are to meet as soon as may be: at the end of the step that is being dealt out.
-struct AskFence {
-  static constexpr Kind kKind = Kind::ask_fence;
+struct AskSyncPoint {
+  static constexpr Kind kKind = Kind::ask_sync_point;
 };
 
 // A server has all of a push.
@@ -114,7 +114,7 @@ struct Staged {
 };
 
 // What all servers do next; see order.h. Payload: its lists.
-struct OrderHead {
+struct CommandHead {
   static constexpr Kind kKind = Kind::order;
   std::uint64_t version = 0;
   double lr = 0;
@@ -136,7 +136,7 @@ struct Release {
   static constexpr Kind kKind = Kind::release;
   enum class Next : std::uint32_t {
     lease,
-    fence,  // all work before `step` is done and in the parameters
+    sync_point,  // all work before `step` is done and in the parameters
     end
   };
   Next next = Next::lease;

@@ -4,7 +4,7 @@ namespace asup::ps {
 namespace {
 
 bool workers_are_here(Job& job) {
-  const net::Loop::Turn turn(job.mesh().loop());
+  const net::MeshLock lock(job.mesh().loop());
   for (int worker = 0; worker < job.size(); ++worker)
     if (job.mesh().end_of(worker) == net::LinkEnd::open) return true;
   return false;
@@ -16,7 +16,7 @@ bool workers_are_here(Job& job) {
 // have done so to begin the next generation.
 void serve(Job& job, const ServerOptions& options) {
   do
-    while (workers_are_here(job)) Server(team_of(job), options).run();
+    while (workers_are_here(job)) Server(net::workers_and_servers(job), options).run();
   while (job.renew());
 }
 

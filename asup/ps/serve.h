@@ -2,8 +2,8 @@
 #pragma once
 
 #include "asup/net/job.h"
+#include "asup/net/member_group.h"
 #include "asup/ps/server.h"
-#include "asup/ps/team.h"
 
 namespace asup::ps {
 

@@ -21,38 +21,39 @@ std::set<int> workers_of(net::ConstBytes bytes) {
   return {workers.begin(), workers.end()};
 }
 
-std::string name_of_member(const Team& team, int member) {
-  return team.mesh.roster().members[static_cast<std::size_t>(member)].describe();
+std::string name_of_member(const net::MemberGroup& group, int member) {
+  return group.mesh.roster().members[static_cast<std::size_t>(member)].describe();
 }
 
 }  // namespace
 
-Server::Server(Team team, const ServerOptions& options)
-    : team_(team),
+Server::Server(net::MemberGroup group, const ServerOptions& options)
+    : group_(group),
       options_(options),
-      server_(team.server_of(team.mesh.rank())),
-      crew_((options.threads > 0 ? options.threads : usable_cores()) - 1) {
-  for (int worker = 0; worker < team.workers; ++worker)
-    desks_.push_back(std::make_unique<Desk>(team_.mesh, worker));
-  const net::Loop::Turn turn(team_.mesh.loop());
-  mail_.emplace(team_.mesh, team_.id, team_.members(), static_cast<net::Mail::Handler&>(*this));
-  mail_->open();
+      server_(group.server_of(group.mesh.rank())),
+      pool_((options.threads > 0 ? options.threads : usable_cores()) - 1) {
+  for (int worker = 0; worker < group.workers; ++worker)
+    sessions_.push_back(std::make_unique<WorkerSession>(group_.mesh, worker));
+  const net::MeshLock lock(group_.mesh.loop());
+  messenger_.emplace(group_.mesh, group_.id, group_.members(),
+                     static_cast<net::Messenger::Handler&>(*this));
+  messenger_->open();
 }
 
 Server::~Server() {
-  const net::Loop::Turn turn(team_.mesh.loop());
-  // What the crew works on must stay until it is done.
-  team_.mesh.loop().drive([&] { return !working_; }, Deadline::max());
-  mail_.reset();
+  const net::MeshLock lock(group_.mesh.loop());
+  // What the pool works on must stay until it is done.
+  group_.mesh.loop().drive([&] { return !working_; }, Deadline::max());
+  messenger_.reset();
 }
 
 void Server::run() {
-  const auto over = [&] { return std::ssize(gone_) == team_.workers || !failure_.empty(); };
-  const net::Loop::Turn turn(team_.mesh.loop());
+  const auto over = [&] { return std::ssize(gone_) == group_.workers || !failure_.empty(); };
+  const net::MeshLock lock(group_.mesh.loop());
   while (!over()) {
     const Deadline until = next_wake();
-    team_.mesh.loop().drive([&] { return over() || next_wake() < until; }, until);
-    if (office_ && Clock::now() >= office_->wake()) office_->tick();
+    group_.mesh.loop().drive([&] { return over() || next_wake() < until; }, until);
+    if (coordinator_ && Clock::now() >= coordinator_->wake()) coordinator_->tick();
     if (!welcomed_ && Clock::now() >= give_up_) complain_of_the_silent();
   }
   if (!failure_.empty()) throw JobFailed(failure_);
@@ -60,43 +61,43 @@ void Server::run() {
 
 Deadline Server::next_wake() const {
   Deadline wake = welcomed_ ? Deadline::max() : give_up_;
-  if (office_) wake = std::min(wake, office_->wake());
+  if (coordinator_) wake = std::min(wake, coordinator_->wake());
   if (snapshot_) wake = std::min(wake, after(Seconds(0.01)));  // to see whether it is done
   return wake;
 }
 
 void Server::complain_of_the_silent() {
   std::string silent;
-  for (int worker = 0; worker < team_.workers; ++worker)
-    if (!desk(worker).is_open())
-      silent += fmt::format("{}{}", silent.empty() ? "" : ", ", name_of_member(team_, worker));
+  for (int worker = 0; worker < group_.workers; ++worker)
+    if (!session(worker).is_open())
+      silent += fmt::format("{}{}", silent.empty() ? "" : ", ", name_of_member(group_, worker));
   failure_ = fmt::format("server {}: no word from {} within {:g} s", server_, silent,
                          options_.patience.count());
 }
 
 void Server::send(int member, std::vector<std::byte> head, net::ConstBytes payload) {
-  mail_->send(member, head, payload);
+  messenger_->send(member, head, payload);
 }
 
 void Server::send_text(int member, std::vector<std::byte> head, const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
-  mail_->send_kept(member, head, {bytes.begin(), bytes.end()});
+  messenger_->send_kept(member, head, {bytes.begin(), bytes.end()});
 }
 
 void Server::refuse(int worker, const std::string& why) {
-  const std::string who = name_of_member(team_, worker);
+  const std::string who = name_of_member(group_, worker);
   log().warn("server {} refuses {}: {}", server_, who, why);
-  desk(worker).close();
+  session(worker).close();
   send_text(worker, head_of(Refused{}), why);
   if (welcomed_) return;
   // Nothing can begin without it.
-  for (int other = 0; other < team_.workers; ++other)
+  for (int other = 0; other < group_.workers; ++other)
     if (other != worker) send_text(other, head_of(Refused{}), fmt::format("{}: {}", who, why));
 }
 
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
-  if (!team_.is_worker(member) || bytes == 0) return {};
-  if (const auto piece = read<Piece>(head)) return desk(member).room_for(*piece, bytes);
+  if (!group_.is_worker(member) || bytes == 0) return {};
+  if (const auto piece = read<Piece>(head)) return session(member).room_for(*piece, bytes);
   if (const auto initial = read<Initial>(head); initial && may_begin_with(*initial, bytes)) {
     first_ = Floats(initial->range.size());
     return std::as_writable_bytes(std::span(first_.data(), first_.size()));
@@ -106,38 +107,39 @@ net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t byte
 
 void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
   const Kind kind = kind_of(head).value_or(Kind{});
-  if (team_.is_worker(member)) {
+  if (group_.is_worker(member)) {
     if (const auto hello = read<Hello>(head)) return on_hello(member, *hello, payload);
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
     if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
-    if (is_head() && kind == Kind::arrive) return office_->arrived(member, workers_of(payload));
-    if (is_head() && kind == Kind::ask_fence) return office_->ask_fence();
-    if (is_head() && kind == Kind::save) return office_->save(member, text_of(payload));
+    if (is_head() && kind == Kind::arrive)
+      return coordinator_->arrived(member, workers_of(payload));
+    if (is_head() && kind == Kind::ask_sync_point) return coordinator_->ask_sync_point();
+    if (is_head() && kind == Kind::save) return coordinator_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)
-      return send_text(member, head_of(Report{}), office_->report());
+      return send_text(member, head_of(Report{}), coordinator_->report());
     return refuse(member, "it sends what no worker sends here");
   }
   if (const auto staged = read<Staged>(head); staged && is_head())
-    return office_->staged(staged->worker, staged->push);
-  if (kind == Kind::saved && is_head()) return office_->saved(text_of(payload));
-  if (const auto order_head = read<OrderHead>(head); order_head && member == team_.head())
-    if (const auto order = read_order(*order_head, payload)) return on_order(*order);
-  log().warn("server {}: {} sends what no server sends", server_, name_of_member(team_, member));
+    return coordinator_->staged(staged->worker, staged->push);
+  if (kind == Kind::saved && is_head()) return coordinator_->saved(text_of(payload));
+  if (const auto order_head = read<CommandHead>(head); order_head && member == group_.head())
+    if (const auto order = read_command(*order_head, payload)) return on_command(*order);
+  log().warn("server {}: {} sends what no server sends", server_, name_of_member(group_, member));
 }
 
 void Server::gone(int member, net::LinkEnd end) {
-  if (!team_.is_worker(member)) {
+  if (!group_.is_worker(member)) {
     // When the work is over, servers leave one after the other.
     if (end == net::LinkEnd::lost)
-      failure_ = fmt::format("{} was lost", name_of_member(team_, member));
+      failure_ = fmt::format("{} was lost", name_of_member(group_, member));
     return;
   }
   if (!gone_.insert(member).second) return;  // it left before it ended
-  desk(member).close();
-  if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(team_, member));
-  if (office_) office_->left(member);
+  session(member).close();
+  if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(group_, member));
+  if (coordinator_) coordinator_->left(member);
 }
 
 // A worker says what it trains.
@@ -150,8 +152,8 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
   std::vector<Range> ranges(tail.size() / sizeof(Range));
   if (!ranges.empty()) std::memcpy(ranges.data(), tail.data(), tail.size());
   try {
-    const Setup setup = parse_setup(text);
-    require_sense(setup, team_.workers, team_.servers);
+    const ServerSetup setup = parse_setup(text);
+    require_sense(setup, group_.workers, group_.servers);
     if (!setup_) {
       setup_ = setup;
       give_up_ = after(options_.patience);
@@ -159,8 +161,8 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
-    const Range shard = shards_of(setup, team_.servers)[static_cast<std::size_t>(server_)];
-    if (const auto complaint = desk(worker).open(shard, std::move(ranges), hello.parameters);
+    const Range shard = shards_of(setup, group_.servers)[static_cast<std::size_t>(server_)];
+    if (const auto complaint = session(worker).open(shard, std::move(ranges), hello.parameters);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {
@@ -170,19 +172,19 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
 }
 
 void Server::make_shard_when_all_came() {
-  if (shard_ ||
-      std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return !desk->is_open(); }))
+  if (shard_ || std::any_of(sessions_.begin(), sessions_.end(),
+                            [](const auto& session) { return !session->is_open(); }))
     return;
   std::vector<std::uint64_t> cuts;
-  for (const auto& desk : desks_)
-    for (const Range& range : desk->ranges()) cuts.insert(cuts.end(), {range.begin, range.end});
-  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
+  for (const auto& session : sessions_)
+    for (const Range& range : session->ranges()) cuts.insert(cuts.end(), {range.begin, range.end});
+  const Range range = shards_of(*setup_, group_.servers)[static_cast<std::size_t>(server_)];
   shard_ = std::make_unique<Shard>(range, setup_->rule, setup_->layout, std::move(cuts));
   try {
     if (!setup_->resume.empty())
       version_ = load_shard(*shard_, setup_->resume, setup_->layout.elements);
   } catch (const BadInput& error) {
-    for (int worker = 0; worker < team_.workers; ++worker) refuse(worker, error.what());
+    for (int worker = 0; worker < group_.workers; ++worker) refuse(worker, error.what());
     return;
   }
   welcome_when_ready();
@@ -191,17 +193,17 @@ void Server::make_shard_when_all_came() {
 // Parameters of this shard, from a worker that has said what it trains.
 bool Server::may_begin_with(const Initial& initial, std::uint64_t bytes) const {
   if (!setup_ || first_.size() > 0) return false;
-  const Range range = shards_of(*setup_, team_.servers)[static_cast<std::size_t>(server_)];
+  const Range range = shards_of(*setup_, group_.servers)[static_cast<std::size_t>(server_)];
   return initial.range == range && bytes == range.size() * sizeof(float);
 }
 
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
-  if (!desk(worker).is_open()) return;  // refused
+  if (!session(worker).is_open()) return;  // refused
   if (initial.place.region != 0) {
     const std::uint64_t bytes = initial.range.size() * sizeof(float);
     const std::byte* data =
-        team_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
+        group_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
     if (data && may_begin_with(initial, bytes)) {
       first_ = Floats(initial.range.size());
       std::memcpy(first_.data(), data, bytes);
@@ -225,33 +227,33 @@ void Server::welcome_when_ready() {
   }
   welcomed_ = true;
   if (server_ == 0)
-    office_.emplace(team_.workers, team_.servers, *setup_, version_,
-                    static_cast<HeadOffice::Staff&>(*this));
-  for (int worker = 0; worker < team_.workers; ++worker) send(worker, head_of(Welcome{version_}));
+    coordinator_.emplace(group_.workers, group_.servers, *setup_, version_,
+                         static_cast<ServerCoordinator::Delegate&>(*this));
+  for (int worker = 0; worker < group_.workers; ++worker) send(worker, head_of(Welcome{version_}));
 }
 
 void Server::on_piece(int worker, const Piece& piece, net::ConstBytes payload) {
-  if (!desk(worker).is_open()) return;
-  if (const auto complaint = desk(worker).add(piece, payload); !complaint.empty())
+  if (!session(worker).is_open()) return;
+  if (const auto complaint = session(worker).add(piece, payload); !complaint.empty())
     refuse(worker, complaint);
 }
 
 void Server::on_commit(int worker, const Commit& commit) {
-  if (!desk(worker).is_open()) return;
-  std::string complaint = desk(worker).commit(commit);
-  if (complaint.empty() && is_head()) complaint = office_->committed(worker, commit);
+  if (!session(worker).is_open()) return;
+  std::string complaint = session(worker).commit(commit);
+  if (complaint.empty() && is_head()) complaint = coordinator_->committed(worker, commit);
   if (!complaint.empty()) return refuse(worker, complaint);
   if (is_head())
-    office_->staged(worker, commit.push);
+    coordinator_->staged(worker, commit.push);
   else
-    send(team_.head(), head_of(Staged{worker, commit.push}));
+    send(group_.head(), head_of(Staged{worker, commit.push}));
 }
 
-void Server::give_order(const Order& order) {
-  for (int server = 1; server < team_.servers; ++server)
-    mail_->send_kept(team_.member_of_server(server), head_of(head_of_order(order)),
-                     payload_of(order));
-  on_order(order);
+void Server::give_command(const Command& order) {
+  for (int server = 1; server < group_.servers; ++server)
+    messenger_->send_kept(group_.member_of_server(server), head_of(head_of_command(order)),
+                          payload_of(order));
+  on_command(order);
 }
 
 void Server::tell(int worker, const Release& release) { send(worker, head_of(release)); }

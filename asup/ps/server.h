@@ -1,7 +1,7 @@
 // One parameter server: keeps a shard of the model, takes pushes in, carries out the head's orders,
-// and hands parameters out. The first server is the head too (head_office.h).
+// and hands parameters out. The first server is the head too (server_coordinator.h).
 //
-// The thread that calls run() serves the links; updates of large shards run on a crew of threads
+// The thread that calls run() serves the links; updates of large shards run on a pool of threads
 // beside it, one order at a time.
 #pragma once
 
@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "asup/net/mail.h"
-#include "asup/ps/crew.h"
-#include "asup/ps/desk.h"
-#include "asup/ps/head_office.h"
-#include "asup/ps/order.h"
-#include "asup/ps/setup.h"
+#include "asup/net/member_group.h"
+#include "asup/net/transport/messenger.h"
+#include "asup/ps/command.h"
+#include "asup/ps/server_coordinator.h"
+#include "asup/ps/server_setup.h"
 #include "asup/ps/snapshot.h"
-#include "asup/ps/team.h"
+#include "asup/ps/thread_pool.h"
+#include "asup/ps/worker_session.h"
 
 namespace asup::ps {
 
@@ -29,9 +29,9 @@ struct ServerOptions {
   Seconds patience{300};  // from the first worker that comes to the last
 };
 
-class Server : private net::Mail::Handler, private HeadOffice::Staff {
+class Server : private net::Messenger::Handler, private ServerCoordinator::Delegate {
  public:
-  Server(Team team, const ServerOptions& options);
+  Server(net::MemberGroup group, const ServerOptions& options);
   ~Server() override;
 
   // Serves until all workers have left or are lost. Throws JobFailed where it cannot go on: another
@@ -49,20 +49,20 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
   void on_initial(int worker, const Initial& initial, net::ConstBytes payload);
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit);
-  void on_order(const Order& order);
+  void on_command(const Command& order);
   bool may_begin_with(const Initial& initial, std::uint64_t bytes) const;
   void make_shard_when_all_came();
   void welcome_when_ready();
   void refuse(int worker, const std::string& why);
 
-  // From the head's office, where it is here.
-  void give_order(const Order& order) override;
+  // From the head's coordinator, where it is here.
+  void give_command(const Command& order) override;
   void tell(int worker, const Release& release) override;
   void tell_saved(int worker, const std::string& complaint) override;
 
   // Orders, one at a time.
   void start_next_order();
-  void make_job(const Order& order);
+  void make_job(const Command& order);
   void start_measures();
   void start_update();
   void finish_order();
@@ -72,20 +72,20 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
 
   Deadline next_wake() const;
   void complain_of_the_silent();
-  Desk& desk(int worker) { return *desks_[static_cast<std::size_t>(worker)]; }
-  bool is_head() const { return office_.has_value(); }
+  WorkerSession& session(int worker) { return *sessions_[static_cast<std::size_t>(worker)]; }
+  bool is_head() const { return coordinator_.has_value(); }
   void send(int member, std::vector<std::byte> head, net::ConstBytes payload = {});
   void send_text(int member, std::vector<std::byte> head, const std::string& text);
 
   // Constant after construction.
-  const Team team_;
+  const net::MemberGroup group_;
   const ServerOptions options_;
   const int server_;
 
-  // Under the turn.
-  std::optional<net::Mail> mail_;
-  std::vector<std::unique_ptr<Desk>> desks_;  // by worker
-  std::optional<Setup> setup_;
+  // Under the lock.
+  std::optional<net::Messenger> messenger_;
+  std::vector<std::unique_ptr<WorkerSession>> sessions_;  // by worker
+  std::optional<ServerSetup> setup_;
   std::unique_ptr<Shard> shard_;
   Floats first_;  // parameters to begin with, while they come
   bool first_came_ = false;
@@ -94,14 +94,14 @@ class Server : private net::Mail::Handler, private HeadOffice::Staff {
   std::set<int> gone_;                  // workers
   std::string failure_;
 
-  std::deque<Order> orders_;  // the first is under way
+  std::deque<Command> commands_;  // the first is under way
   bool working_ = false;
   Shard::Job job_;
   std::uint64_t version_ = 0;
   std::optional<Snapshot> snapshot_;
 
-  std::optional<HeadOffice> office_;  // on the first server
-  Crew crew_;                         // last: it may work on all above
+  std::optional<ServerCoordinator> coordinator_;  // on the first server
+  ThreadPool pool_;                               // last: it may work on all above
 };
 
 }  // namespace asup::ps

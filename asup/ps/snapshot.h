@@ -3,7 +3,7 @@
 //
 // PATH.shard-0-of-2: a line of JSON (range, rule, version, segments), then the parameters and each
 // slot of state as they lie in memory, then a checksum. docs/parameter_server.md has the details.
-// Used under the mesh's turn.
+// Used under the mesh's lock.
 #pragma once
 
 #include <sys/types.h>

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "asup/sync/tensors.h"
+#include "asup/sync/model/tensors.h"
 
 namespace asup {
 
 class ServerReplica;
 namespace sync {
-class OwnSteps;
+class LocalUpdateReplica;
 }
 
 enum class StepResult {
@@ -59,24 +59,24 @@ class Replica {
 
   // Makes the parameters equal on all ranks, for a test, a checkpoint or the end, where they differ
   // between steps; training goes on from there. Collective.
-  virtual void settle() = 0;
+  virtual void synchronize() = 0;
 
   // Makes BatchNorm statistics and other buffers equal on all ranks (the average for floating
   // points, rank 0's for others), for evaluation or a checkpoint. Collective.
   virtual void average_buffers() = 0;
 
   // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. Where they
-  // differ between steps, settle() goes before. Collective.
+  // differ between steps, synchronize() goes before. Collective.
   virtual void check_equal() = 0;
 
   // What this replica found out by watching, in one line, for a checkpoint: a replica that is made
   // with it repeats the same bits. The same on all ranks; complete after the first step.
-  virtual std::string learned() const = 0;
+  virtual std::string observed() const = 0;
 
   // What a checkpoint keeps beside the model and the optimizer's state; the same on all ranks after
-  // settle(). What is copied into these tensors before the first step counts.
+  // synchronize(). What is copied into these tensors before the first step counts.
   virtual std::vector<sync::NamedTensor> state() const = 0;
-  // Whether the optimizer's state is each rank's own even after settle().
+  // Whether the optimizer's state is each rank's own even after synchronize().
   virtual bool keeps_own_optimizer() const = 0;
 
   virtual ReplicaStats stats() const = 0;
@@ -84,8 +84,8 @@ class Replica {
   // Where servers keep the parameters, what more there is to do with them (server_replica.h); else
   // null. It lives as long as this.
   virtual ServerReplica* servers() { return nullptr; }
-  // The same where workers step on their own: how they go on when one is lost (own_steps.h).
-  virtual sync::OwnSteps* own_steps() { return nullptr; }
+  // The same where workers step on their own: how they go on when one is lost (local_updates.h).
+  virtual sync::LocalUpdateReplica* local_updates() { return nullptr; }
 };
 
 class NoSync {

@@ -2,12 +2,12 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
-#include "asup/ps/team.h"
-#include "asup/sync/all_reduce_replica.h"
-#include "asup/sync/sharing.h"
-#include "asup/train/meeting_communicator.h"
+#include "asup/net/member_group.h"
+#include "asup/sync/gradients/all_reduce_replica.h"
+#include "asup/sync/model/sharing.h"
 #include "asup/train/own_steps_strategy.h"
 
 namespace asup {
@@ -38,10 +38,10 @@ class DistributedReplica final : public Replica {
   void describe_batch(std::uint64_t samples, double loss) override {
     replica_->describe_batch(samples, loss);
   }
-  void settle() override { replica_->settle(); }
+  void synchronize() override { replica_->synchronize(); }
   void average_buffers() override { replica_->average_buffers(); }
   void check_equal() override { replica_->check_equal(); }
-  std::string learned() const override { return replica_->learned(); }
+  std::string observed() const override { return replica_->observed(); }
   std::vector<sync::NamedTensor> state() const override { return replica_->state(); }
   bool keeps_own_optimizer() const override { return replica_->keeps_own_optimizer(); }
   ReplicaStats stats() const override { return replica_->stats(); }
@@ -66,7 +66,7 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
   train::check_roles(job, strategy, strategy.needs_servers());
   require(strategy.round_seconds == 0,
           "round-seconds = {} is for asup train: in a program of your own, call the replica's "
-          "settle() when the time is over",
+          "synchronize() when the time is over",
           strategy.round_seconds);
   auto control = train::make_communicator(job, strategy);
   if (strategy.needs_servers()) {
@@ -104,7 +104,7 @@ std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strate
   if (strategy.algorithm != "auto") options.algorithm = strategy.algorithm;
   options.rates = std::move(rates);
   if (strategy.has_own_pace())
-    return std::make_unique<MeetingCommunicator>(job, std::move(options));
+    return std::make_unique<SubgroupCommunicator>(job, std::move(options));
   return asup::make_communicator(job, std::move(options));
 }
 
@@ -119,15 +119,16 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
 
 std::unique_ptr<Replica> make_replica(Job& job, Communicator& communicator,
                                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-                                      const Strategy& strategy, const std::string& learned,
+                                      const Strategy& strategy, const std::string& observed,
                                       const Progress& progress) {
   if (strategy.has_own_steps())
-    return make_own_steps_replica(job, communicator, model, optimizer, strategy, learned, progress);
+    return make_own_steps_replica(job, communicator, model, optimizer, strategy, observed,
+                                  progress);
   AllReduceOptions options;
   options.bucket_bytes = bucket_bytes(strategy);
   options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);
   options.buffers = buffer_sync(strategy.buffers);
-  options.learned = learned;
+  options.observed = observed;
   return make_all_reduce_replica(communicator, model, optimizer, options);
 }
 
@@ -160,7 +161,8 @@ std::unique_ptr<ServerReplica> make_server_replica(Job& job, Communicator& worke
                                                    torch::nn::Module& model,
                                                    torch::optim::Optimizer& optimizer,
                                                    const ServerReplicaOptions& options) {
-  return asup::make_server_replica(workers, ps::team_of(job), model, optimizer, options);
+  return asup::make_server_replica(workers, net::workers_and_servers(job), model, optimizer,
+                                   options);
 }
 
 }  // namespace train

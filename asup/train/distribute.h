@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "asup/collective/communicator.h"
-#include "asup/collective/rates.h"
+#include "asup/collective/cost/rates.h"
 #include "asup/net/job.h"
 #include "asup/sync/replica.h"
-#include "asup/sync/server_replica.h"
+#include "asup/sync/server/server_replica.h"
 #include "asup/train/own_steps_replica.h"
 #include "asup/train/strategy.h"
 
@@ -36,7 +36,7 @@ auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, con
 
 namespace train {
 
-// The parts of it, for a caller that keeps them apart. `learned`: see Replica::learned().
+// The parts of it, for a caller that keeps them apart. `observed`: see Replica::observed().
 
 // Throws BadInput where the job has no servers and needs some, or has some and needs none, or has
 // too few workers. `uses_servers`: this strategy, or another one of the same job.
@@ -49,7 +49,7 @@ std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
 // Over a communicator of its own. needs: a settled strategy without servers
 std::unique_ptr<Replica> make_replica(Job& job, Communicator& communicator,
                                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-                                      const Strategy& strategy, const std::string& learned = "",
+                                      const Strategy& strategy, const std::string& observed = "",
                                       const Progress& progress = {});
 // Through the job's servers, of which there is one model at a time. needs: a settled strategy
 ServerReplicaOptions server_options(const Strategy& strategy);

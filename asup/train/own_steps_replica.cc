@@ -1,9 +1,9 @@
 #include "asup/train/own_steps_replica.h"
 
-#include "asup/sync/diloco_replica.h"
-#include "asup/sync/gossip_replica.h"
-#include "asup/sync/local_replica.h"
-#include "asup/sync/pairwise_replica.h"
+#include "asup/sync/averaging/adpsgd_replica.h"
+#include "asup/sync/averaging/diloco_replica.h"
+#include "asup/sync/averaging/gossip_replica.h"
+#include "asup/sync/averaging/local_replica.h"
 #include "asup/train/own_steps_strategy.h"
 
 namespace asup::train {
@@ -11,7 +11,7 @@ namespace {
 
 Seconds jitter(const Strategy& strategy) { return Seconds(strategy.jitter_ms / 1000); }
 
-LocalOptions local_options(const Strategy& strategy, const std::string& learned,
+LocalOptions local_options(const Strategy& strategy, const std::string& observed,
                            const Progress& progress) {
   LocalOptions options;
   options.adaptive = strategy.every == "auto";
@@ -25,7 +25,7 @@ LocalOptions local_options(const Strategy& strategy, const std::string& learned,
                   : strategy.merge_state == "reset" ? MergeState::reset
                                                     : MergeState::average;
   options.jitter = jitter(strategy);
-  options.learned = learned;
+  options.observed = observed;
   return options;
 }
 
@@ -49,8 +49,8 @@ GossipOptions gossip_options(const Strategy& strategy) {
   return options;
 }
 
-PairwiseOptions pairwise_options(const Strategy& strategy) {
-  PairwiseOptions options;
+AdPsgdOptions pairwise_options(const Strategy& strategy) {
+  AdPsgdOptions options;
   options.every = steps_between_exchanges(strategy);
   options.graph = strategy.graph;
   options.patience = std::min(options.patience, strategy.timeout);
@@ -63,17 +63,17 @@ std::unique_ptr<Replica> make_own_steps_replica(Job& job, Communicator& communic
                                                 torch::nn::Module& model,
                                                 torch::optim::Optimizer& optimizer,
                                                 const Strategy& strategy,
-                                                const std::string& learned,
+                                                const std::string& observed,
                                                 const Progress& progress) {
   if (strategy.sync == "adpsgd")
-    return make_pairwise_replica(communicator, pairwise::circle_of(job), model, optimizer,
-                                 pairwise_options(strategy));
+    return make_adpsgd_replica(communicator, net::workers_of(job), model, optimizer,
+                               pairwise_options(strategy));
   if (strategy.sync == "diloco")
     return make_diloco_replica(communicator, model, optimizer, diloco_options(strategy));
   if (strategy.sync == "gossip")
     return make_gossip_replica(communicator, model, optimizer, gossip_options(strategy));
   return make_local_replica(communicator, model, optimizer,
-                            local_options(strategy, learned, progress));
+                            local_options(strategy, observed, progress));
 }
 
 }  // namespace asup::train

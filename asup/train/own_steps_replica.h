@@ -21,7 +21,7 @@ std::unique_ptr<Replica> make_own_steps_replica(Job& job, Communicator& communic
                                                 torch::nn::Module& model,
                                                 torch::optim::Optimizer& optimizer,
                                                 const Strategy& strategy,
-                                                const std::string& learned,
+                                                const std::string& observed,
                                                 const Progress& progress);
 
 }  // namespace asup::train

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "asup/base/numbers.h"
-#include "asup/train/moment.h"
+#include "asup/train/step_or_share.h"
 #include "asup/train/strategy_checks.h"
 
 namespace asup::train {
@@ -22,8 +22,8 @@ std::int64_t steps_in(const std::string& every) {
   return static_cast<std::int64_t>(*number);
 }
 
-Moment local_after(const Strategy& strategy) {
-  const auto moment = moment_in(strategy.local_after);
+StepOrShare local_after(const Strategy& strategy) {
+  const auto moment = step_or_share_in(strategy.local_after);
   require(moment.has_value(),
           "local-after = '{}' is no number of steps and no share of the run, like 30% (allowed: 0% "
           "… 100%)",
@@ -155,7 +155,7 @@ std::int64_t steps_between_exchanges(const Strategy& strategy) {
 }
 
 std::int64_t steps_before_local(const Strategy& strategy, std::int64_t steps) {
-  const Moment after = local_after(strategy);
+  const StepOrShare after = local_after(strategy);
   require(!after.is_share || steps > 0,
           "local-after = {} is a share of a run whose length is not known here: give a number of "
           "steps",

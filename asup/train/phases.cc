@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "asup/base/error.h"
-#include "asup/train/moment.h"
 #include "asup/train/settings.h"
+#include "asup/train/step_or_share.h"
 #include "asup/train/strategy.h"
 
 namespace asup::train {
@@ -73,7 +73,7 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase) {
 
 std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLength& length) {
   if (!has_phases(config) || config.at == kStall) return std::nullopt;
-  const std::int64_t step = moment_in(config.at)->steps(length.steps);
+  const std::int64_t step = step_or_share_in(config.at)->steps(length.steps);
   require(
       step > 0 && step < length.steps,
       "at = {} is not within the run, which has {} steps: sync = {} or then = {} would never be "
@@ -103,7 +103,7 @@ void check_phases(const TrainConfig& config) {
           "with then = {}, merge = {} and local-parameters = '{}' cannot be: workers would come to "
           "the change with parameters of their own. Leave them out.",
           config.then, config.merge, config.local_parameters);
-  require(config.at == kStall || moment_in(config.at),
+  require(config.at == kStall || step_or_share_in(config.at),
           "at = '{}' is no step, no share of the run like 80%, and not stall", config.at);
 }
 

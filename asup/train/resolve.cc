@@ -3,11 +3,11 @@
 #include <charconv>
 
 #include "asup/base/error.h"
-#include "asup/pairwise/graph.h"
+#include "asup/gossip/graph.h"
 #include "asup/train/config_draft.h"
-#include "asup/train/generation.h"
 #include "asup/train/phases.h"
 #include "asup/train/strategy.h"
+#include "asup/train/worker_changes.h"
 
 namespace asup::train {
 namespace {
@@ -50,7 +50,7 @@ void settle_way(TrainConfig& config) {
   require(config.sync != "gossip" || config.workers > 1,
           "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
           "or leave sync out.");
-  if (config.sync == "adpsgd") pairwise::graph_of(config.graph, static_cast<int>(config.workers));
+  if (config.sync == "adpsgd") gossip::graph_of(config.graph, static_cast<int>(config.workers));
   if (config.balance) check_balance(config, strategy);
   require(config.on_loss != "continue" || strategy.survives_loss() ||
               config.checkpoint_every.kind != Every::Kind::never,

@@ -41,7 +41,7 @@ double learning_rate(const TrainConfig& config, const RunLength& length, std::in
   return config.lr;
 }
 
-std::vector<std::int64_t> fences(const TrainConfig& config, const RunLength& length) {
+std::vector<std::int64_t> sync_points(const TrainConfig& config, const RunLength& length) {
   const std::int64_t last =
       config.stop_at > 0 ? std::min(config.stop_at, length.steps) : length.steps;
   std::vector<std::int64_t> steps;

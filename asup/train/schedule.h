@@ -25,6 +25,6 @@ double learning_rate(const TrainConfig& config, const RunLength& length, std::in
 
 // Steps after which all workers meet, ascending, up to the last one of this call: ends of epochs,
 // tests, checkpoints, stop_at and the end.
-std::vector<std::int64_t> fences(const TrainConfig& config, const RunLength& length);
+std::vector<std::int64_t> sync_points(const TrainConfig& config, const RunLength& length);
 
 }  // namespace asup::train

@@ -234,7 +234,8 @@ std::vector<std::string> to_flags(const TrainConfig& config) {
 }
 
 std::string to_toml(const TrainConfig& config) {
-  std::string out = "# The settings of this run. Run it again with: asup train --config FILE\n";
+  std::string out =
+      "# The settings of this run. RunState it again with: asup train --config FILE\n";
   std::string_view group;
   for (const auto& row : settings()) {
     if (row.scope == Scope::call) continue;

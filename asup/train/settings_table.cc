@@ -87,13 +87,13 @@ const std::vector<Setting>& table() {
       {"timeout", "Workers", &C::timeout, "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}},
       {"conv-path", "Workers", &C::conv_path, "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}},
 
-      {"out", "Run folder", &C::out, "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous", {}, {}, Scope::call},
-      {"resume", "Run folder", &C::resume, "continue the run in this folder from its last checkpoint", {}, {}, Scope::call},
-      {"checkpoint-every", "Run folder", &C::checkpoint_every, "so many steps, `epoch` or `never`", kCount},
-      {"keep-checkpoints", "Run folder", &C::keep_checkpoints, "how many of the last checkpoints stay", {1, 1e6}},
-      {"log-every", "Run folder", &C::log_every, "steps between two rows of metrics.jsonl", kCount},
-      {"eval-every", "Run folder", &C::eval_every, "test after so many steps, every `epoch`, or `never` before the end", kCount},
-      {"progress", "Run folder", &C::progress, "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}},
+      {"out", "RunState folder", &C::out, "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous", {}, {}, Scope::call},
+      {"resume", "RunState folder", &C::resume, "continue the run in this folder from its last checkpoint", {}, {}, Scope::call},
+      {"checkpoint-every", "RunState folder", &C::checkpoint_every, "so many steps, `epoch` or `never`", kCount},
+      {"keep-checkpoints", "RunState folder", &C::keep_checkpoints, "how many of the last checkpoints stay", {1, 1e6}},
+      {"log-every", "RunState folder", &C::log_every, "steps between two rows of metrics.jsonl", kCount},
+      {"eval-every", "RunState folder", &C::eval_every, "test after so many steps, every `epoch`, or `never` before the end", kCount},
+      {"progress", "RunState folder", &C::progress, "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}},
       // clang-format on
   };
   return rows;

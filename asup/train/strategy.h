@@ -5,7 +5,7 @@
 #include <string>
 
 #include "asup/base/clock.h"
-#include "asup/net/identity.h"
+#include "asup/net/membership/join_options.h"
 #include "asup/train/config.h"
 
 namespace asup {

@@ -9,7 +9,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/cli/compare/virtual_hosts.h"
+#include "asup/bench/compare/virtual_hosts.h"
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -35,7 +35,7 @@ class HostsBench : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      const VirtualHosts hosts(2, 1e8);
+      const bench::VirtualHosts hosts(2, 1e8);
       EXPECT_EQ(namespaces_of(getpid()).size(), 3u);  // and the switch
     } catch (const BadInput& error) {
       GTEST_SKIP() << error.what();
@@ -111,13 +111,13 @@ TEST_F(HostsBench, TakesHostsDownAfterAFailedRun) {
 // A run that is killed cannot take anything down, so the next one does; what belongs to others that
 // run stays.
 TEST_F(HostsBench, RemovesWhatAKilledRunHasLeft) {
-  const VirtualHosts others(2, 0);
+  const bench::VirtualHosts others(2, 0);
   const auto bench = start_bench({"time-to-accuracy", "--ways", "allreduce", "--steps", "1000000"});
   ASSERT_TRUE(bench->wait_for_output("links of 100 Mbit/s"));
   bench->signal(SIGKILL);
   EXPECT_EQ(bench->wait(Seconds(60)), 128 + SIGKILL);
   EXPECT_EQ(namespaces_of(bench->pid()).size(), 3u);
-  const VirtualHosts next(2, 0);
+  const bench::VirtualHosts next(2, 0);
   EXPECT_THAT(namespaces_of(bench->pid()), IsEmpty());
   EXPECT_EQ(namespaces_of(getpid()).size(), 6u);
 }

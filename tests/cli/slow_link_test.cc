@@ -10,7 +10,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
-#include "asup/cli/compare/virtual_hosts.h"
+#include "asup/bench/compare/virtual_hosts.h"
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -29,7 +29,7 @@ class SlowLink : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      hosts_ = std::make_unique<VirtualHosts>(3, kUsualRate);
+      hosts_ = std::make_unique<bench::VirtualHosts>(3, kUsualRate);
     } catch (const BadInput& error) {
       GTEST_SKIP() << error.what();
     }
@@ -84,7 +84,7 @@ class SlowLink : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::unique_ptr<VirtualHosts> hosts_;
+  std::unique_ptr<bench::VirtualHosts> hosts_;
 };
 
 TEST_F(SlowLink, IsNotWaitedForAndMergesAgainWhenItIsFast) {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "asup/collective/plan.h"
-#include "asup/collective/verify.h"
+#include "asup/collective/plan/plan.h"
+#include "asup/collective/verify/verify.h"
 
 namespace asup::collective::testing {
 

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "asup/collective/mesh_communicator.h"
-#include "asup/net/mesh.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/net/transport/mesh.h"
 #include "tests/collective/communication.h"
 
 namespace asup::collective {
@@ -173,7 +173,7 @@ TEST_P(CommunicationFaults, ASilentRankIsLateLongBeforeTheDeadline) {
     auto data = numbers<float>(*communicator, 1000);
     communicator->barrier().or_throw();
     if (job.rank() == 1) {
-      const net::Loop::Turn turn(job.mesh().loop());  // nobody moves its links
+      const net::MeshLock lock(job.mesh().loop());  // nobody moves its links
       it_was_missed.arrive_and_wait();
       return;
     }

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <random>
 
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "tests/collective/communication.h"
 
 namespace asup::collective {

@@ -2,7 +2,7 @@
 // of link, and by processes.
 #include <gtest/gtest.h>
 
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "tests/collective/sample.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "asup/collective/plan.h"
+#include "asup/collective/plan/plan.h"
 
 namespace asup::collective::testing {
 

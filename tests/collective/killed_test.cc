@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "tests/collective/sample.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "asup/base/error.h"
-#include "asup/collective/mesh_communicator.h"
-#include "asup/net/mesh.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/net/transport/mesh.h"
 #include "tests/collective/sample.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,6 +1,6 @@
 // The verifier against plans that were changed at random: whatever it accepts must come out right
 // on numbers, in every order of events that is tried.
-#include "asup/collective/build.h"
+#include "asup/collective/plan/build.h"
 #include "tests/collective/cases.h"
 #include "tests/collective/interpreter.h"
 

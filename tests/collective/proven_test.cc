@@ -1,6 +1,6 @@
 // Every algorithm of the table is proven, for every number of ranks from 1 to 64. Larger groups are
 // large_groups_test.cc's.
-#include "asup/collective/build.h"
+#include "asup/collective/plan/build.h"
 #include "tests/collective/cases.h"
 
 namespace asup::collective {

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "asup/base/error.h"
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/surroundings.h"
-#include "asup/net/mesh.h"
+#include "asup/net/transport/mesh.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 
@@ -53,7 +53,7 @@ void serve(Job& job) {
   EXPECT_THAT(complaint_of([&] { make_communicator(job); }),
               HasSubstr(name + " cannot make a communicator"));
   job.wait_for_workers_to_leave();
-  const net::Loop::Turn turn(job.mesh().loop());
+  const net::MeshLock lock(job.mesh().loop());
   for (int worker = 0; worker < kWorkers; ++worker)
     EXPECT_NE(job.mesh().end_of(worker), net::LinkEnd::open);
 }

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "asup/collective/envelope.h"
+#include "asup/collective/execute/envelope.h"
 #include "tests/collective/cases.h"
 #include "tests/collective/numbers.h"
 #include "tests/collective/reference.h"

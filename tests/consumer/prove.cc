@@ -1,6 +1,6 @@
 // asup::core, without torch: makes a plan of every all-reduce and has it proved.
 #include <asup/base/version.h>
-#include <asup/collective/verify.h>
+#include <asup/collective/verify/verify.h>
 
 #include <cstdio>
 

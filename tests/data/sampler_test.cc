@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "asup/net/inproc/wire.h"
+#include "asup/net/transport/inproc/wire.h"
 #include "tests/data/files.h"
 
 namespace asup {

@@ -12,7 +12,7 @@
 #include "asup/base/error.h"
 #include "asup/base/thread.h"
 #include "asup/launch/host_job.h"
-#include "asup/net/address.h"
+#include "asup/net/membership/address.h"
 #include "launched.h"
 
 namespace asup::launch {

@@ -27,8 +27,8 @@
 #include "asup/base/log.h"
 #include "asup/launch/agent.h"
 #include "asup/net/job.h"
-#include "asup/net/mesh.h"
-#include "asup/net/rendezvous.h"
+#include "asup/net/membership/membership.h"
+#include "asup/net/transport/mesh.h"
 
 namespace asup {
 namespace {
@@ -84,7 +84,7 @@ int run_outlive(int victim, int status) {
   say(fmt::format("joined, pid={}", getpid()));
   if (job.member() == victim) sleep(1000);
   {
-    const net::Loop::Turn turn(job.mesh().loop());
+    const net::MeshLock lock(job.mesh().loop());
     job.mesh().loop().drive([&] { return job.mesh().end_of(victim) != net::LinkEnd::open; },
                             Deadline::max());
   }

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "asup/base/error.h"
-#include "asup/net/address.h"
-#include "asup/net/coordinator.h"
-#include "asup/net/rendezvous.h"
+#include "asup/net/membership/address.h"
+#include "asup/net/membership/coordinator.h"
+#include "asup/net/membership/membership.h"
 
 namespace asup::net {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
-#include "tests/ps/team_of.h"
+#include "tests/ps/group.h"
 
 namespace asup::ps::testing {
 namespace {
@@ -41,10 +41,10 @@ void work(Client& client, const std::vector<float>& gradient, const BeforeCommit
   }
 }
 
-Setup work_of(std::uint64_t steps, pace::Kind kind) {
-  Setup setup = setup_of({kElements}, {.kind = kind});
-  setup.work = pace::Work{
-      .steps = steps, .batch = 6, .steps_per_epoch = steps, .last_batch = 6, .fences = {}};
+ServerSetup work_of(std::uint64_t steps, pace::Kind kind) {
+  ServerSetup setup = setup_of({kElements}, {.kind = kind});
+  setup.work = pace::Workload{
+      .steps = steps, .batch = 6, .steps_per_epoch = steps, .last_batch = 6, .sync_points = {}};
   return setup;
 }
 
@@ -52,9 +52,9 @@ Setup work_of(std::uint64_t steps, pace::Kind kind) {
 // the model is what all samples together make of it: no step is lost, none is done twice.
 TEST_P(OnEveryLink, AWorkerThatDiesWhileItPushesIsDoneWithout) {
   for (const pace::Kind kind : {pace::Kind::asp, pace::Kind::bsp}) {
-    const ps::Setup setup = work_of(30, kind);
-    asup::testing::run_processes(5, GetParam(), play([&](int rank, Team team) {
-                                   Client client(team, setup, {}, kTimeout);
+    const ps::ServerSetup setup = work_of(30, kind);
+    asup::testing::run_processes(5, GetParam(), play([&](int rank, net::MemberGroup group) {
+                                   Client client(group, setup, {}, kTimeout);
                                    client.begin(rank == 0);
                                    const std::vector<float> gradient(kElements, 1.0f);
                                    work(client, gradient, [&](int push) {
@@ -68,11 +68,11 @@ TEST_P(OnEveryLink, AWorkerThatDiesWhileItPushesIsDoneWithout) {
 }
 
 TEST_P(OnEveryLink, ALostServerIsNamed) {
-  const ps::Setup setup = work_of(1'000'000, pace::Kind::asp);
+  const ps::ServerSetup setup = work_of(1'000'000, pace::Kind::asp);
   asup::testing::run_processes(
       4, GetParam(),
       [&](Job& job) {
-        const Team team = team_of(job);
+        const net::MemberGroup group = net::workers_and_servers(job);
         if (job.member() == 3) {
           std::thread([] {
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -80,8 +80,8 @@ TEST_P(OnEveryLink, ALostServerIsNamed) {
           }).detach();
         }
         try {
-          if (job.is_server()) return Server(team, {}).run();
-          Client client(team, setup, {}, kTimeout);
+          if (job.is_server()) return Server(group, {}).run();
+          Client client(group, setup, {}, kTimeout);
           client.begin(job.rank() == 0);
           const std::vector<float> gradient(kElements, 1.0f);
           work(client, gradient, [](int) {});
@@ -95,9 +95,9 @@ TEST_P(OnEveryLink, ALostServerIsNamed) {
 
 // Bytes that no worker sends are refused, and the others go on.
 TEST_P(OnEveryLink, AWorkerThatTalksNonsenseIsRefusedAndTheOthersGoOn) {
-  const ps::Setup setup = work_of(20, pace::Kind::asp);
-  asup::testing::run_processes(3, GetParam(), play([&](int rank, Team team) {
-                                 Client client(team, setup, {}, kTimeout);
+  const ps::ServerSetup setup = work_of(20, pace::Kind::asp);
+  asup::testing::run_processes(3, GetParam(), play([&](int rank, net::MemberGroup group) {
+                                 Client client(group, setup, {}, kTimeout);
                                  client.begin(rank == 0);
                                  const std::vector<float> gradient(kElements, 1.0f);
                                  if (rank == 1) {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "asup/base/error.h"
-#include "tests/ps/team_of.h"
+#include "tests/ps/group.h"
 #include "tests/support/temporary_folder.h"
 
 namespace asup::ps::testing {
@@ -46,7 +46,7 @@ class EveryCast : public ::testing::TestWithParam<Cast> {};
 
 // n workers in step do what one process does with the average of their gradients.
 TEST_P(EveryCast, InStepTheyDoWhatOneProcessDoes) {
-  const ps::Setup setup = setup_of({1000, 1, 70'000, 33'333});
+  const ps::ServerSetup setup = setup_of({1000, 1, 70'000, 33'333});
   constexpr int kSteps = 5;
   constexpr double kLr = 0.1;
   std::vector<double> expected(setup.layout.elements);
@@ -63,13 +63,13 @@ TEST_P(EveryCast, InStepTheyDoWhatOneProcessDoes) {
       expected[i] -= kLr * sum / GetParam().workers;
     }
 
-  run_threads(GetParam(), [&](int rank, Team team) {
-    Client client(team, setup, {}, kTimeout);
+  run_threads(GetParam(), [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
     if (rank == 0) fill_first(client.parameters());
     client.begin(rank == 0);
     client.arrive();
     Release release = client.wait();
-    const auto memory = team.mesh.allocate(setup.layout.elements * sizeof(float));
+    const auto memory = group.mesh.allocate(setup.layout.elements * sizeof(float));
     auto* gradient = reinterpret_cast<float*>(memory->bytes().data());
     for (int step = 0; step < kSteps; ++step) {
       for (std::uint64_t i = 0; i < setup.layout.elements; ++i)
@@ -88,9 +88,9 @@ TEST_P(EveryCast, InStepTheyDoWhatOneProcessDoes) {
 
 // The same from memory that no server reaches.
 TEST_P(EveryCast, PrivateGradientsTravelAsBytes) {
-  const ps::Setup setup = setup_of({100'000});
-  run_threads(GetParam(), [&](int rank, Team team) {
-    Client client(team, setup, {}, kTimeout);
+  const ps::ServerSetup setup = setup_of({100'000});
+  run_threads(GetParam(), [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
     client.begin(rank == 0);
     client.arrive();
     Release release = client.wait();
@@ -98,7 +98,7 @@ TEST_P(EveryCast, PrivateGradientsTravelAsBytes) {
     client.push({0, setup.layout.elements}, gradient.data());
     client.commit(figures_of(release, 1));
     client.wait();
-    const float mean = static_cast<float>(team.workers + 1) / 2;
+    const float mean = static_cast<float>(group.workers + 1) / 2;
     for (const float parameter : client.parameters()) ASSERT_FLOAT_EQ(parameter, -mean);
   });
 }
@@ -117,11 +117,11 @@ INSTANTIATE_TEST_SUITE_P(Casts, EveryCast,
 
 // Model parallel through the servers: each worker has parameters of its own, and one they share.
 TEST(Ranges, AWorkerGetsAndTrainsOnlyItsOwn) {
-  const ps::Setup setup = setup_of({100, 50, 100}, {.kind = pace::Kind::asp});
-  run_threads({2, 2, LinkKind::shm}, [&](int rank, Team team) {
+  const ps::ServerSetup setup = setup_of({100, 50, 100}, {.kind = pace::Kind::asp});
+  run_threads({2, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
     const std::vector<Range> own =
         rank == 0 ? std::vector<Range>{{0, 150}} : std::vector<Range>{{100, 250}};
-    Client client(team, setup, own, kTimeout);
+    Client client(group, setup, own, kTimeout);
     if (rank == 0) std::fill(client.parameters().begin(), client.parameters().end(), 1.0f);
     client.begin(rank == 0);
     client.arrive();
@@ -139,26 +139,27 @@ TEST(Ranges, AWorkerGetsAndTrainsOnlyItsOwn) {
   });
 }
 
-pace::Work work_of(std::uint64_t steps, std::vector<std::uint64_t> fences = {}) {
-  pace::Work work;
+pace::Workload work_of(std::uint64_t steps, std::vector<std::uint64_t> sync_points = {}) {
+  pace::Workload work;
   work.steps = steps;
   work.batch = 8;
   work.steps_per_epoch = steps;
-  work.fences = std::move(fences);
+  work.sync_points = std::move(sync_points);
   return work;
 }
 
 class EveryPace : public ::testing::TestWithParam<pace::Kind> {};
 
-// Whatever the pace, every sample is worked on once, and all stand at a fence with the same model.
+// Whatever the pace, every sample is worked on once, and all stand at a sync point with the same
+// model.
 TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
-  ps::Setup setup = setup_of({5000}, {.kind = GetParam(), .staleness = 1});
+  ps::ServerSetup setup = setup_of({5000}, {.kind = GetParam(), .staleness = 1});
   setup.work = work_of(20, {5, 13});
   std::mutex mutex;
   std::multiset<std::uint64_t> samples;
-  std::map<std::uint64_t, std::set<float>> at_fence;
-  run_threads({3, 2, LinkKind::shm}, [&](int rank, Team team) {
-    Client client(team, setup, {}, kTimeout);
+  std::map<std::uint64_t, std::set<float>> at_sync_point;
+  run_threads({3, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
     client.begin(rank == 0);
     const std::vector<float> gradient(5000, 1.0f);
     client.arrive();
@@ -169,8 +170,8 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
                 std::tuple(release.next, release.step, release.begin));
       const std::lock_guard lock(mutex);
       if (release.next == Release::Next::end) break;
-      if (release.next == Release::Next::fence) {
-        at_fence[release.step].insert(client.parameters()[17]);
+      if (release.next == Release::Next::sync_point) {
+        at_sync_point[release.step].insert(client.parameters()[17]);
         client.arrive({0, 1, 2});
         continue;
       }
@@ -184,8 +185,8 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
   });
   EXPECT_EQ(samples.size(), 160u);
   EXPECT_EQ(std::set(samples.begin(), samples.end()).size(), 160u);
-  ASSERT_EQ(at_fence.size(), 2u);
-  for (const auto& [step, values] : at_fence) {
+  ASSERT_EQ(at_sync_point.size(), 2u);
+  for (const auto& [step, values] : at_sync_point) {
     ASSERT_EQ(values.size(), 1u) << "at " << step;
     if (GetParam() == pace::Kind::adaptive) continue;
     EXPECT_NEAR(*values.begin(), -0.5f * static_cast<float>(step), 1e-4);
@@ -200,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Paces, EveryPace,
 // What servers save, other servers, more or fewer, go on with: the rule's state too.
 TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
   const asup::testing::TemporaryFolder folder;
-  ps::Setup setup = setup_of({3000, 4000, 90'000});
+  ps::ServerSetup setup = setup_of({3000, 4000, 90'000});
   setup.rule.kind = kernels::Rule::Kind::adam;
   const auto train = [&](Client& client, int rank, int steps, Release release) {
     std::vector<float> gradient(setup.layout.elements);
@@ -215,8 +216,8 @@ TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
   };
   const std::string path = folder.file("step_3");
   std::vector<float> whole;
-  run_threads({2, 2, LinkKind::shm}, [&](int rank, Team team) {
-    Client client(team, setup, {}, kTimeout);
+  run_threads({2, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
     if (rank == 0) fill_first(client.parameters());
     client.begin(rank == 0);
     client.arrive();
@@ -226,8 +227,8 @@ TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
     if (rank == 0) whole.assign(client.parameters().begin(), client.parameters().end());
   });
   setup.resume = path;
-  run_threads({2, 3, LinkKind::tcp}, [&](int rank, Team team) {
-    Client client(team, setup, {}, kTimeout);
+  run_threads({2, 3, LinkKind::tcp}, [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
     client.begin(false);
     client.arrive();
     const Release release = client.wait();
@@ -249,19 +250,19 @@ std::string failure_of(Action action) {
 }
 
 TEST(Refusal, WorkersWithDifferentModelsAreToldTheFirstDifference) {
-  run_threads({2, 1, LinkKind::shm}, [&](int rank, Team team) {
-    const ps::Setup setup = setup_of(rank == 0 ? std::vector<std::uint64_t>{10, 20, 30}
-                                               : std::vector<std::uint64_t>{10, 21, 30});
-    Client client(team, setup, {}, kTimeout);
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of(rank == 0 ? std::vector<std::uint64_t>{10, 20, 30}
+                                                     : std::vector<std::uint64_t>{10, 21, 30});
+    Client client(group, setup, {}, kTimeout);
     const std::string failure = failure_of([&] { client.begin(rank == 0); });
     EXPECT_THAT(failure, AllOf(HasSubstr("server 0"), HasSubstr("parameter 1 is tensor1 with 2")));
   });
 }
 
 TEST(Refusal, APushTwiceOrOfAStrangersRange) {
-  run_threads({1, 1, LinkKind::shm}, [&](int, Team team) {
-    const ps::Setup setup = setup_of({100});
-    Client client(team, setup, {{0, 50}}, kTimeout);
+  run_threads({1, 1, LinkKind::shm}, [&](int, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100});
+    Client client(group, setup, {{0, 50}}, kTimeout);
     client.begin(true);
     client.arrive();
     const Release release = client.wait();
@@ -275,9 +276,9 @@ TEST(Refusal, APushTwiceOrOfAStrangersRange) {
 }
 
 TEST(Refusal, APushThatIsNotWhole) {
-  run_threads({1, 1, LinkKind::tcp}, [&](int, Team team) {
-    const ps::Setup setup = setup_of({100});
-    Client client(team, setup, {}, kTimeout);
+  run_threads({1, 1, LinkKind::tcp}, [&](int, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100});
+    Client client(group, setup, {}, kTimeout);
     client.begin(true);
     client.arrive();
     const Release release = client.wait();
@@ -289,10 +290,10 @@ TEST(Refusal, APushThatIsNotWhole) {
 }
 
 TEST(Refusal, FilesThatAreNotThere) {
-  run_threads({1, 1, LinkKind::inproc}, [&](int, Team team) {
-    ps::Setup setup = setup_of({100});
+  run_threads({1, 1, LinkKind::inproc}, [&](int, net::MemberGroup group) {
+    ps::ServerSetup setup = setup_of({100});
     setup.resume = "/nowhere/step_7";
-    Client client(team, setup, {}, kTimeout);
+    Client client(group, setup, {}, kTimeout);
     EXPECT_THAT(failure_of([&] { client.begin(false); }),
                 HasSubstr("no files /nowhere/step_7.shard-"));
   });

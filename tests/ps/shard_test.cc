@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "asup/base/error.h"
-#include "asup/ps/crew.h"
 #include "asup/ps/snapshot.h"
+#include "asup/ps/thread_pool.h"
 #include "tests/support/temporary_folder.h"
 
 namespace asup::ps {
@@ -85,14 +85,14 @@ TEST(Shard, LarsTakesEachTensorsOwnNorms) {
   EXPECT_NEAR(shard.parameters()[100'999], 2 - 0.1 * 2, 1e-5);
 }
 
-TEST(Crew, DoesEveryPartOnce) {
-  Crew crew(3);
+TEST(ThreadPool, DoesEveryPartOnce) {
+  ThreadPool pool(3);
   for (int round = 0; round < 50; ++round) {
     std::vector<std::atomic<int>> done(97);
     std::atomic<bool> over = false;
-    crew.start(
+    pool.start(
         done.size(), [&](std::size_t part) { ++done[part]; }, [&] { over = true; });
-    while (crew.help()) {
+    while (pool.help()) {
     }
     while (!over) std::this_thread::yield();
     for (const auto& count : done) ASSERT_EQ(count, 1);

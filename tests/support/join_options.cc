@@ -1,6 +1,6 @@
 #include "tests/support/join_options.h"
 
-#include "asup/net/key.h"
+#include "asup/net/membership/key.h"
 
 namespace asup::testing {
 

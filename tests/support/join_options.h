@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "asup/net/coordinator.h"
-#include "asup/net/identity.h"
+#include "asup/net/membership/coordinator.h"
+#include "asup/net/membership/join_options.h"
 
 namespace asup::testing {
 

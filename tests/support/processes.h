@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "asup/net/identity.h"
 #include "asup/net/job.h"
+#include "asup/net/membership/join_options.h"
 
 namespace asup::testing {
 

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "asup/net/inproc/wire.h"
+#include "asup/net/transport/inproc/wire.h"
 #include "tests/support/join_options.h"
 
 namespace asup::testing {

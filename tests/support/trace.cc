@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "asup/collective/verify.h"
+#include "asup/collective/verify/verify.h"
 
 namespace asup::testing {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "asup/collective/trace.h"
+#include "asup/collective/execute/trace.h"
 
 namespace asup::testing {
 

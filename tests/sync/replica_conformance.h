@@ -254,7 +254,7 @@ TEST_P(ReplicaConformance, ARankWithoutDataStillSteps) {
       if (trainee.rank == 0) loss_of(model, Mlp::batch(step)).backward();
       replica->step();
     }
-    if (!way().equal_after_steps) replica->settle();  // models may not have met yet
+    if (!way().equal_after_steps) replica->synchronize();  // models may not have met yet
     replica->check_equal();
     EXPECT_GT(distance(snapshot(model), before), 1e-4);
   });
@@ -323,13 +323,14 @@ TEST_P(ReplicaConformance, NamesTheParameterThatDiffers) {
   });
 }
 
-// Whatever models are between steps, after settle() there is one, and training goes on from it.
+// Whatever models are between steps, after synchronize() there is one, and training goes on from
+// it.
 TEST_P(ReplicaConformance, SettlesToOneModel) {
   run([&](const Trainee& trainee) {
     Mlp model;
     const auto optimizer = momentum_sgd(model);
     const auto replica = trainee.make(model, *optimizer);
-    replica->settle();  // nothing has happened yet
+    replica->synchronize();  // nothing has happened yet
     replica->check_equal();
     for (int step = 0; step < 5; ++step) {
       const auto before = snapshot(model);
@@ -337,12 +338,12 @@ TEST_P(ReplicaConformance, SettlesToOneModel) {
       loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
       replica->step();
       if (step % 2 == 1) continue;
-      replica->settle();
+      replica->synchronize();
       replica->check_equal();
       EXPECT_GT(distance(snapshot(model), before), 1e-4);
     }
     const auto once = snapshot(model);
-    replica->settle();
+    replica->synchronize();
     EXPECT_LE(distance(snapshot(model), once), way().rounding) << "there was nothing new";
   });
 }

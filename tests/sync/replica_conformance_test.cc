@@ -1,6 +1,6 @@
 #include "tests/sync/replica_conformance.h"
 
-#include "asup/sync/all_reduce_replica.h"
+#include "asup/sync/gradients/all_reduce_replica.h"
 
 namespace asup::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "asup/ps/server.h"
-#include "asup/sync/server_replica.h"
+#include "asup/sync/server/server_replica.h"
 #include "tests/sync/training.h"
 
 namespace asup::testing {
@@ -12,11 +12,11 @@ namespace asup::testing {
 struct ServerStage {
   int rank;
   Communicator& workers;
-  ps::Team team;
+  net::MemberGroup group;
 
   std::unique_ptr<ServerReplica> make(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                       const ServerReplicaOptions& options = {}) const {
-    return make_server_replica(workers, team, module, optimizer, options);
+    return make_server_replica(workers, group, module, optimizer, options);
   }
 };
 
@@ -25,15 +25,15 @@ inline void train_with_servers(int workers, int servers, net::LinkKind links,
                                const std::function<void(const ServerStage&)>& body) {
   torch::set_num_threads(1);
   const auto play = [&](Job& job) {
-    const ps::Team team = ps::team_of(job);
+    const net::MemberGroup group = net::workers_and_servers(job);
     if (job.is_server()) {
-      ps::Server(team, {.threads = 2, .patience = Seconds(20)}).run();
+      ps::Server(group, {.threads = 2, .patience = Seconds(20)}).run();
       return;
     }
     CommunicatorOptions options;
     options.timeout = Seconds(20);
     const auto communicator = make_communicator(job, options);
-    body({job.rank(), *communicator, team});
+    body({job.rank(), *communicator, group});
   };
   run_ranks(workers + servers, links, play, servers);
 }

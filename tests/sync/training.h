@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "tests/support/ranks.h"
 
 namespace asup::testing {

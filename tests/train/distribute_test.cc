@@ -194,7 +194,7 @@ TEST(Distribute, WhereWorkersStepOnTheirOwn) {
     EXPECT_EQ(step(job.rank()), 0.75F);
     replica->check_equal();
     step(job.rank());
-    replica->settle();
+    replica->synchronize();
     replica->check_equal();
     EXPECT_EQ(replica->stats().merges, 2u);
     EXPECT_FALSE(replica->keeps_own_optimizer());

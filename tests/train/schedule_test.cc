@@ -69,15 +69,15 @@ TEST(Schedule, AllMeetWhereThereIsSomethingToDoTogether) {
   using ::testing::ElementsAre;
   TrainConfig config;  // tests and checkpoints every epoch
   const RunLength length{25, 10};
-  EXPECT_THAT(fences(config, length), ElementsAre(10, 20, 25));
+  EXPECT_THAT(sync_points(config, length), ElementsAre(10, 20, 25));
   config.eval_every = {Every::Kind::steps, 6};
   config.checkpoint_every = {Every::Kind::steps, 5};
-  EXPECT_THAT(fences(config, length), ElementsAre(5, 6, 10, 12, 15, 18, 20, 24, 25));
+  EXPECT_THAT(sync_points(config, length), ElementsAre(5, 6, 10, 12, 15, 18, 20, 24, 25));
   config.stop_at = 11;
-  EXPECT_THAT(fences(config, length), ElementsAre(5, 6, 10, 11));
+  EXPECT_THAT(sync_points(config, length), ElementsAre(5, 6, 10, 11));
   config.stop_at = 30;
   config.eval_every.kind = config.checkpoint_every.kind = Every::Kind::never;
-  EXPECT_THAT(fences(config, length), ElementsAre(10, 20, 25));
+  EXPECT_THAT(sync_points(config, length), ElementsAre(10, 20, 25));
 }
 
 }  // namespace

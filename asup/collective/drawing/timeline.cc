@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "asup/base/error.h"
-#include "asup/collective/proof/schedule.h"
+#include "asup/collective/verify/schedule.h"
 
 namespace asup::collective::drawing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "asup/collective/plan.h"
+#include "asup/collective/plan/plan.h"
 
 namespace asup::collective::drawing {
 

@@ -1,19 +1,19 @@
-#include "asup/collective/mesh/class.h"
+#include "asup/collective/mesh/mesh_communicator_impl.h"
 
 namespace asup::collective {
 
-void MeshCommunicator::enqueue(TicketPtr ticket) {
+void MeshCommunicator::enqueue(TicketPtr pending) {
   if (!broken_.ok()) {
-    ticket->finish(broken_);
+    pending->finish(broken_);
     return;
   }
-  const Collective kind = ticket->envelope.collective;
+  const Collective kind = pending->envelope.collective;
   if (!is_point_to_point(kind)) ++started_;
   const int queue = is_point_to_point(kind)
-                        ? 1 + 2 * ticket->envelope.root + (kind == Collective::recv ? 1 : 0)
+                        ? 1 + 2 * pending->envelope.root + (kind == Collective::recv ? 1 : 0)
                         : 0;
-  queues_[queue].push_back(std::move(ticket));
-  ++tickets_;
+  queues_[queue].push_back(std::move(pending));
+  ++pending_;
 }
 
 bool MeshCommunicator::progress() {
@@ -25,40 +25,41 @@ bool MeshCommunicator::progress() {
 
 // Moves the first call of the queue; true when anything did.
 bool MeshCommunicator::progress_queue(Queue& queue) {
-  const TicketPtr ticket = queue.front();
+  const TicketPtr pending = queue.front();
   try {
-    if (!ticket->execution) begin(*ticket);
-    const bool moved = ticket->execution->advance();
-    if (ticket->execution->done()) {
-      bytes_moved_ += ticket->execution->bytes_moved();
-      if (ticket->bundle) ticket->bundle->unpack();
-      trace(TraceEvent::Kind::end, *ticket);
+    if (!pending->execution) begin(*pending);
+    const bool moved = pending->execution->advance();
+    if (pending->execution->done()) {
+      bytes_moved_ += pending->execution->bytes_moved();
+      if (pending->coalesced) pending->coalesced->unpack();
+      trace(TraceEvent::Kind::end, *pending);
       queue.pop_front();
-      --tickets_;
-      ticket->finish({});
+      --pending_;
+      pending->finish({});
       return true;
     }
-    if (!moved || !ticket->execution->mismatch().empty()) look_for_trouble(*ticket);
-    return moved && !ticket->done();
+    if (!moved || !pending->execution->mismatch().empty()) look_for_trouble(*pending);
+    return moved && !pending->done();
   } catch (const std::exception& error) {
     fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
     return false;
   }
 }
 
-void MeshCommunicator::begin(Ticket& ticket) {
-  if (ticket.bundle) ticket.bundle->pack();
-  ticket.operands.scratch =
-      scratch_.at_least(ticket.prepared->plan.scratch * size_of(ticket.envelope.dtype));
-  ticket.execution.emplace(group_, ticket.prepared->spec, ticket.envelope, ticket.prepared->plan,
-                           ticket.operands, &ticket.memory, ticket.first_lane);
-  trace(TraceEvent::Kind::begin, ticket);
+void MeshCommunicator::begin(PendingCall& pending) {
+  if (pending.coalesced) pending.coalesced->pack();
+  pending.operands.scratch =
+      scratch_.at_least(pending.prepared->plan.scratch * size_of(pending.envelope.dtype));
+  pending.execution.emplace(group_, pending.prepared->spec, pending.envelope,
+                            pending.prepared->plan, pending.operands, &pending.memory,
+                            pending.first_lane);
+  trace(TraceEvent::Kind::begin, pending);
 }
 
-void MeshCommunicator::trace(TraceEvent::Kind kind, const Ticket& ticket) const {
+void MeshCommunicator::trace(TraceEvent::Kind kind, const PendingCall& pending) const {
   if (group_.trace)
-    group_.trace({kind, group_.id, ticket.envelope.sequence, &ticket.prepared->spec,
-                  &ticket.prepared->plan, 0, 0, 0});
+    group_.trace({kind, group_.id, pending.envelope.sequence, &pending.prepared->spec,
+                  &pending.prepared->plan, 0, 0, 0});
 }
 
 }  // namespace asup::collective

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "asup/collective/mesh/class.h"
-#include "asup/collective/notes.h"
+#include "asup/collective/mesh/control_messages.h"
+#include "asup/collective/mesh/mesh_communicator_impl.h"
 
 namespace asup::collective {
 namespace {
@@ -30,7 +30,7 @@ void MeshCommunicator::hear_who_is_left(int member, const Survivors::Word& word)
 }
 
 Outcome MeshCommunicator::rebuild(Seconds timeout) {
-  const net::Loop::Turn turn(mesh_.loop());
+  const net::MeshLock lock(mesh_.loop());
   mesh_.run_posted();
   fail({Outcome::Kind::broken, "the communicator is being rebuilt"});
   Survivors survivors(mesh_.rank(), generation_, group_.members);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "asup/base/version.h"
-#include "asup/collective/envelope.h"
-#include "asup/collective/plan.h"
-#include "asup/net/roles.h"
+#include "asup/collective/execute/envelope.h"
+#include "asup/collective/plan/plan.h"
+#include "asup/net/membership/roles.h"
 
 namespace asup::collective::tuning {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "asup/collective/communicator.h"
-#include "asup/collective/rates.h"
+#include "asup/collective/cost/rates.h"
 
 namespace asup::collective::tuning {
 

@@ -8,7 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
-#include "asup/collective/envelope.h"
+#include "asup/collective/execute/envelope.h"
 
 namespace asup::collective::tuning {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "asup/collective/rates.h"
+#include "asup/collective/cost/rates.h"
 
 namespace asup::collective::tuning {
 

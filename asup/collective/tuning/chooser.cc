@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "asup/base/error.h"
-#include "asup/collective/choose.h"
+#include "asup/collective/tuning/choose.h"
 
 namespace asup::collective::tuning {
 namespace {

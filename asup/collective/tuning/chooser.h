@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "asup/collective/cost.h"
+#include "asup/collective/cost/cost.h"
 
 namespace asup::collective::tuning {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "asup/collective/choose.h"
-#include "asup/collective/cost.h"
+#include "asup/collective/cost/cost.h"
 #include "asup/collective/tuning/agree.h"
+#include "asup/collective/tuning/choose.h"
 #include "asup/kernels/copy.h"
 #include "asup/kernels/reduce.h"
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "asup/collective/communicator.h"
-#include "asup/collective/rates.h"
+#include "asup/collective/cost/rates.h"
 #include "asup/collective/tuning/surroundings.h"
 
 namespace asup::collective::tuning {

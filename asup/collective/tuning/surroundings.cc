@@ -8,7 +8,7 @@
 
 #include "asup/base/thread.h"
 #include "asup/base/version.h"
-#include "asup/net/mesh.h"
+#include "asup/net/transport/mesh.h"
 
 namespace asup::collective::tuning {
 
@@ -54,7 +54,7 @@ Surroundings surroundings_of(Job& job) {
   result.cores = usable_cores();
   if (job.options().links == net::LinkKind::tcp) result.near_link = "tcp";
   if (job.options().links == net::LinkKind::mpi) result.near_link = result.far_link = "mpi";
-  const net::Loop::Turn turn(job.mesh().loop());
+  const net::MeshLock lock(job.mesh().loop());
   for (int rank = 0; rank < job.size(); ++rank) {
     const int host = result.hosts[static_cast<std::size_t>(rank)];
     if (host == static_cast<int>(result.names.size()))

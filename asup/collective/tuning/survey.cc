@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "asup/collective/choose.h"
+#include "asup/collective/tuning/choose.h"
 #include "asup/collective/tuning/chooser.h"
 #include "asup/collective/tuning/trial.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
-#include "asup/collective/rates.h"
+#include "asup/collective/cost/rates.h"
 #include "asup/collective/tuning/surroundings.h"
 
 namespace asup::collective::tuning {

@@ -92,8 +92,8 @@ struct Go {
   bool operator==(const Go&) const = default;
 };
 
-using Order = std::variant<Update, Drop, Go>;
-using Orders = std::vector<Order>;
+using Command = std::variant<Update, Drop, Go>;
+using Orders = std::vector<Command>;
 
 struct Bounds {
   int gather = 1;               // pushes
@@ -126,7 +126,7 @@ class Pacer {
   // Its pushes that are not yet part of an update are dropped. `redo`: so many leases of it must be
   // part of the next update, so that other workers have to do them first.
   Orders left(int worker, double now, int redo = 0);
-  // Patience may be over. See wake().
+  // SpinPolicy may be over. See wake().
   Orders tick(double now);
   Orders set(const Bounds& bounds, double now);
 

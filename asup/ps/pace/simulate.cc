@@ -72,7 +72,7 @@ class Simulation {
   }
 
   void carry_out(const Orders& orders) {
-    for (const Order& order : orders) {
+    for (const Command& order : orders) {
       if (const auto* update = std::get_if<Update>(&order)) count(*update);
       if (const auto* go = std::get_if<Go>(&order)) begin(go->worker);
     }

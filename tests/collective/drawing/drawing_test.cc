@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "asup/collective/build.h"
 #include "asup/collective/drawing/svg.h"
 #include "asup/collective/drawing/text.h"
+#include "asup/collective/plan/build.h"
 #include "tests/collective/cases.h"
 
 namespace asup::collective::drawing {

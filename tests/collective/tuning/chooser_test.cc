@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
-#include "asup/collective/choose.h"
+#include "asup/collective/tuning/choose.h"
 
 namespace asup::collective::tuning {
 namespace {

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "asup/base/error.h"
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/agree.h"
 #include "asup/collective/tuning/chooser.h"
 #include "asup/collective/tuning/measure.h"

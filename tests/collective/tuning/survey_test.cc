@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "asup/collective/mesh_communicator.h"
+#include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/chooser.h"
 #include "asup/collective/tuning/trial.h"
 #include "tests/support/ranks.h"

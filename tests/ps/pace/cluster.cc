@@ -7,7 +7,7 @@
 
 namespace asup::ps::pace {
 
-Cluster::Cluster(const HeadOptions& options, Scene scene)
+Cluster::Cluster(const SchedulerOptions& options, Scene scene)
     : options_(options),
       scene_(std::move(scene)),
       head_(options),
@@ -28,10 +28,10 @@ void Cluster::at(double time, std::function<void(Cluster&)> action) {
 void Cluster::lose(int worker) {
   workers_[static_cast<std::size_t>(worker)].is_here = false;
   workers_[static_cast<std::size_t>(worker)].done = kForever;
-  workers_[static_cast<std::size_t>(worker)].is_at_fence = false;
+  workers_[static_cast<std::size_t>(worker)].is_at_sync_point = false;
   carry_out(head_.left(worker, now_));
   workers_[static_cast<std::size_t>(worker)] = {};
-  pass_fence();
+  pass_sync_point();
 }
 
 void Cluster::join(int worker) {
@@ -68,17 +68,17 @@ bool Cluster::step(double until) {
     next->done = kForever;
     carry_out(head_.pushed(push, now_));
   }
-  pass_fence();
+  pass_sync_point();
   return true;
 }
 
-void Cluster::pass_fence() {
+void Cluster::pass_sync_point() {
   std::set<int> met;
   for (std::size_t worker = 0; worker < workers_.size(); ++worker)
-    if (workers_[worker].is_at_fence) met.insert(static_cast<int>(worker));
+    if (workers_[worker].is_at_sync_point) met.insert(static_cast<int>(worker));
   for (const int worker : met) {
-    workers_[static_cast<std::size_t>(worker)].is_at_fence = false;
-    carry_out(head_.passed_fence(worker, met, now_));
+    workers_[static_cast<std::size_t>(worker)].is_at_sync_point = false;
+    carry_out(head_.passed_sync_point(worker, met, now_));
   }
 }
 
@@ -87,19 +87,19 @@ void Cluster::carry_out(const Decisions& decisions) {
     if (on_decision) on_decision(decision);
     std::visit([&](const auto& one) { carry_out(one); }, decision);
   }
-  // Those who are sent to a fence are all sent at once.
-  const auto is_fence = [](const Decision& decision) {
-    const auto* release = std::get_if<Release>(&decision);
-    return release != nullptr && release->to == Release::To::fence;
+  // Those who are sent to a sync point are all sent at once.
+  const auto is_sync_point = [](const Decision& decision) {
+    const auto* release = std::get_if<Clearance>(&decision);
+    return release != nullptr && release->to == Clearance::To::sync_point;
   };
-  const auto sent = std::count_if(decisions.begin(), decisions.end(), is_fence);
+  const auto sent = std::count_if(decisions.begin(), decisions.end(), is_sync_point);
   if (sent > 0) {
-    ++fences_;
+    ++sync_points_;
     EXPECT_EQ(sent, std::count_if(workers_.begin(), workers_.end(),
                                   [](const Worker& worker) { return worker.is_here; }));
     for (const Worker& worker : workers_) {
-      EXPECT_TRUE(worker.pushes.empty()) << "a push was left at a fence";
-      EXPECT_EQ(worker.done, kForever) << "a worker was at work at a fence";
+      EXPECT_TRUE(worker.pushes.empty()) << "a push was left at a sync point";
+      EXPECT_EQ(worker.done, kForever) << "a worker was at work at a sync point";
     }
   }
 }
@@ -135,17 +135,17 @@ void Cluster::carry_out(const Drop& drop) {
   EXPECT_EQ(workers_[static_cast<std::size_t>(drop.worker)].pushes.erase(drop.number), 1u);
 }
 
-void Cluster::carry_out(const Release& release) {
+void Cluster::carry_out(const Clearance& release) {
   Worker& worker = workers_[static_cast<std::size_t>(release.worker)];
   EXPECT_TRUE(worker.is_here) << "a worker was released that is not here";
   EXPECT_EQ(worker.done, kForever) << "a worker was released that is at work";
   EXPECT_EQ(release.version, version_);
-  if (release.to == Release::To::end) {
+  if (release.to == Clearance::To::end) {
     ++ended_;
     return;
   }
-  if (release.to == Release::To::fence) {
-    worker.is_at_fence = true;
+  if (release.to == Clearance::To::sync_point) {
+    worker.is_at_sync_point = true;
     return;
   }
   worker.version = release.version;

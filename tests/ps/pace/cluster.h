@@ -1,6 +1,6 @@
-// Virtual workers that drive a Head by a clock that is only reckoned: they do as they are told,
-// take as long as the scene says, and may be lost. Checks on the way that what it decides makes
-// sense.
+// Virtual workers that drive a Scheduler by a clock that is only reckoned: they do as they are
+// told, take as long as the scene says, and may be lost. Checks on the way that what it decides
+// makes sense.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "asup/ps/pace/head.h"
+#include "asup/ps/pace/scheduler.h"
 
 namespace asup::ps::pace {
 
@@ -19,7 +19,7 @@ class Cluster {
   // Seconds that a worker takes for a lease of `length` even ones that it begins at `now`.
   using Scene = std::function<double(int worker, double length, double now)>;
 
-  Cluster(const HeadOptions& options, Scene scene);
+  Cluster(const SchedulerOptions& options, Scene scene);
 
   // Everybody arrives, and all goes on until nobody has anything to do, or until `until`.
   void run(double until = kForever);
@@ -28,10 +28,10 @@ class Cluster {
   void lose(int worker);
   void join(int worker);
 
-  Head& head() { return head_; }
+  Scheduler& head() { return head_; }
   double now() const { return now_; }
-  std::size_t ended() const { return ended_; }    // workers that were told so
-  std::size_t fences() const { return fences_; }  // that were passed by all
+  std::size_t ended() const { return ended_; }              // workers that were told so
+  std::size_t sync_points() const { return sync_points_; }  // that were passed by all
   // How often each sample of a step was applied; dropped ones count in `dropped`.
   const std::map<std::uint64_t, std::vector<int>>& applied() const { return applied_; }
   std::uint64_t samples_applied() const { return samples_; }
@@ -55,7 +55,7 @@ class Cluster {
     std::uint64_t applied = 0;  // samples, at its release
     std::optional<Lease> lease;
     std::map<std::uint64_t, std::optional<Lease>> pushes;  // not yet applied or dropped
-    bool is_at_fence = false;
+    bool is_at_sync_point = false;
   };
   struct Applied {
     double time, samples, staleness;
@@ -64,18 +64,18 @@ class Cluster {
   void carry_out(const Decisions& decisions);
   void carry_out(const Update& update);
   void carry_out(const Drop& drop);
-  void carry_out(const Release& release);
+  void carry_out(const Clearance& release);
   bool step(double until);
-  void pass_fence();
+  void pass_sync_point();
 
-  const HeadOptions options_;
+  const SchedulerOptions options_;
   const Scene scene_;
-  Head head_;
+  Scheduler head_;
   std::vector<Worker> workers_;
   std::multimap<double, std::function<void(Cluster&)>> actions_;
   double now_ = 0;
   std::uint64_t version_ = 0, samples_ = 0;
-  std::size_t ended_ = 0, fences_ = 0;
+  std::size_t ended_ = 0, sync_points_ = 0;
   double lr_moved_ = 0;
   std::map<std::uint64_t, std::vector<int>> applied_;
   std::vector<Applied> history_;

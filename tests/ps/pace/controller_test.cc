@@ -21,7 +21,7 @@ using Slowness = std::function<double(int worker, double now)>;
 struct Outcome {
   double speed = 0;      // samples applied, as a share of what all workers could have done
   double staleness = 0;  // mean of a sample, in steps
-  Report report;
+  PaceReport report;
 };
 
 // Virtual workers whose even lease takes a second, but for `slow` and a jitter of some percent, and
@@ -32,10 +32,10 @@ class Scene {
       : slow_(std::move(slow)), jitter_(jitter), fixed_(fixed) {}
 
   Cluster run(const Options& pace, double until, std::uint64_t steps = 1'000'000) const {
-    HeadOptions options;
+    SchedulerOptions options;
     options.workers = kWorkers;
     options.pace = pace;
-    Work work;
+    Workload work;
     work.steps = steps;
     work.batch = 256;
     work.steps_per_epoch = steps;
@@ -87,7 +87,7 @@ TEST(Controller, EqualWorkersGoTogether) {
 
 TEST(Controller, OddFirstLeasesLeaveNobodyBehind) {
   for (const int workers : {2, 4, 8}) {
-    HeadOptions options;
+    SchedulerOptions options;
     options.workers = workers;
     options.pace = kAsup;
     std::map<int, int> leases;
@@ -113,7 +113,7 @@ TEST(Controller, OneSlowWorkerCostsNeitherSpeedNorStaleness) {
 }
 
 TEST(Controller, WithoutLeasesOneSlowWorkerIsNotWaitedFor) {
-  HeadOptions options;
+  SchedulerOptions options;
   options.workers = kWorkers;
   options.pace = kAsup;
   Cluster cluster(options, [](int worker, double, double) { return worker == 2 ? 4.0 : 1.0; });
@@ -218,7 +218,7 @@ TEST(Controller, StalenessCountsMoreTowardTheEnd) {
 
 TEST(Controller, ChoicesSayWhatTheySaw) {
   Cluster cluster = Scene(one_slow).run(kAsup, 40);
-  const Report report = cluster.head().report();
+  const PaceReport report = cluster.head().report();
   ASSERT_GE(report.choices.size(), 2u);
   EXPECT_THAT(report.choices.front().reason, HasSubstr("the first choice"));
   const Choice& last = report.choices.back();

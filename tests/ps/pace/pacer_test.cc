@@ -41,7 +41,7 @@ class Driven {
   }
   Orders push(int worker, double now = 0) { return push(push_of(worker), now); }
   Orders note(Orders orders) {
-    for (const Order& order : orders) {
+    for (const Command& order : orders) {
       if (const auto* update = std::get_if<Update>(&order)) version_ = update->version;
       if (const auto* go = std::get_if<Go>(&order))
         versions_[static_cast<std::size_t>(go->worker)] = version_;
@@ -59,7 +59,7 @@ class Driven {
 // "u1(0 1 2) d3 g0 g1": updates with the workers of their parts, drops and goes.
 std::string text(const Orders& orders) {
   std::vector<std::string> words;
-  for (const Order& order : orders) {
+  for (const Command& order : orders) {
     if (const auto* update = std::get_if<Update>(&order)) {
       std::vector<int> workers;
       for (const auto& part : update->parts) workers.push_back(part.worker);
@@ -142,7 +142,7 @@ TEST(Pacer, SspNeverAppliesWhatIsStalerThanItsBound) {
         if (driven.pacer.works(worker)) ready.push_back(worker);
       ASSERT_FALSE(ready.empty());
       if (ready.size() > 1 && ready.back() == 3 && random() % 50 != 0) ready.pop_back();
-      for (const Order& order : driven.push(ready[random() % ready.size()]))
+      for (const Command& order : driven.push(ready[random() % ready.size()]))
         if (const auto* update = std::get_if<Update>(&order))
           worst = std::max(worst, update->parts[0].staleness.steps);
     }
@@ -344,7 +344,7 @@ TEST(Pacer, NobodyIsForgottenWhateverHappens) {
     std::uint64_t version = 0;
     double now = 0;
     const auto note = [&](const Orders& orders) {
-      for (const Order& order : orders) {
+      for (const Command& order : orders) {
         if (const auto* update = std::get_if<Update>(&order)) {
           ASSERT_EQ(update->version, ++version);
         } else if (const auto* go = std::get_if<Go>(&order)) {

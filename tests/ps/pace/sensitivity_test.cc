@@ -9,7 +9,7 @@ namespace {
 
 // A job whose log loss falls by 0.1 in 16 steps, and by 1 / (1 + gamma s) of that while gradients
 // are s = 2 steps late, which is so in every other window.
-double learned(double gamma) {
+double observed(double gamma) {
   Sensitivity sensitivity;
   double log_loss = 0;
   for (int step = 0; step < 16 * 40; ++step) {
@@ -24,8 +24,8 @@ double learned(double gamma) {
 TEST(Sensitivity, StartsFromThePrior) { EXPECT_NEAR(Sensitivity().gamma(), 0.91, 0.02); }
 
 TEST(Sensitivity, LearnsWhatStalenessCosts) {
-  EXPECT_LT(learned(0), 0.25);
-  EXPECT_GT(learned(2), 1.4);
+  EXPECT_LT(observed(0), 0.25);
+  EXPECT_GT(observed(2), 1.4);
 }
 
 TEST(Sensitivity, NothingIsLearnedFromLossesThatDoNotFallOrAreNone) {

@@ -1,0 +1,175 @@
+#include "asup/bench/compare/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/base/suggest.h"
+#include "asup/train/config_draft.h"
+#include "asup/train/settings.h"
+#include "asup/train/state/check_inputs.h"
+
+namespace asup::bench {
+namespace {
+
+using Words = std::vector<std::string>;
+
+void append(Words& words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+std::string handicap_of(const Training& training, const TrainingRun& run) {
+  if (!run.takes_its_time) return "";
+  return fmt::format("ASUP_HANDICAP=sample_ms={} {}", training.sample_ms, run.slowness);
+}
+
+// What the way says goes over what all have: of a flag that is given twice, the last counts.
+Words train_flags(const Training& training, const TrainingRun& run) {
+  const int every = std::max(1, training.steps / training.tests);
+  Words flags{"--model",
+              training.model,
+              "--data",
+              training.data,
+              "--batch",
+              std::to_string(training.batch),
+              "--steps",
+              std::to_string(training.steps),
+              "--optimizer",
+              training.optimizer,
+              "--lr",
+              fmt::format("{}", training.lr),
+              "--schedule",
+              training.schedule,
+              "--seed",
+              std::to_string(run.seed),
+              "--threads",
+              "1",
+              "--eval-every",
+              std::to_string(every),
+              "--checkpoint-every",
+              "never",
+              "--out",
+              run.folder(training)};
+  append(flags, words_of(training.flags));
+  append(flags, run.way.words());
+  append(flags, run.flags);
+  return flags;
+}
+
+constexpr std::array kOwnFlags{"out", "resume", "workers", "servers", "hosts", "stop-at"};
+
+// As the command line is read, word by word.
+train::ConfigDraft draft_of(const Words& words, const std::string& where) {
+  train::ConfigDraft draft;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::size_t equals = word.find('=');
+    require(word.starts_with("--"), "{}: '{}' is no flag of asup train", where, word);
+    std::string name = word.substr(2, equals == word.npos ? equals : equals - 2);
+    const train::Setting* setting = train::find_setting(name);
+    std::string value = "true";
+    if (!setting && name.starts_with("no-")) {
+      setting = train::find_setting(name.substr(3));
+      value = "false";
+    }
+    require(setting != nullptr, "{}: asup train has no flag --{}{}", where, name,
+            did_you_mean(name, train::setting_names()));
+    if (equals != word.npos) {
+      value = word.substr(equals + 1);
+    } else if (!setting->is_flag()) {
+      require(i + 1 < words.size(), "{}: --{} wants a value", where, name);
+      value = words[++i];
+    }
+    draft.set_flag(*setting, value);
+  }
+  return draft;
+}
+
+// The last line, which says who failed, and the one before it, which often says why.
+std::string last_words_of(const std::string& text) {
+  std::istringstream lines(text);
+  std::string before, last;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" -") == std::string::npos) continue;
+    before = std::exchange(last, line);
+  }
+  return before.empty() ? last : before + " / " + last;
+}
+
+}  // namespace
+
+void Training::check() const {
+  require(workers >= 2 && workers <= 64, "--workers {}: between 2 and 64", workers);
+  require(steps >= 1 && batch >= workers,
+          "--steps {} --batch {}: one step, and a sample a worker, "
+          "are the least",
+          steps, batch);
+  require(tests >= 1 && tests <= steps, "--tests {}: between 1 and the {} steps", tests, steps);
+  require(sample_ms > 0 && sample_ms <= 1e4,
+          "--sample-ms {}: a sample takes more than 0 and at most 10000 milliseconds", sample_ms);
+  require(target > 0 && target < 1, "--target {}: an accuracy is between 0 and 1, like 0.8",
+          target);
+  require(lr > 0, "--lr {}: must be above 0", lr);
+}
+
+void check_run(const Training& training, const TrainingRun& run) {
+  const std::string where = fmt::format("the way {}", run.way.name);
+  Words said = words_of(training.flags);
+  append(said, run.way.words());
+  const train::ConfigDraft way = draft_of(said, where);
+  for (const char* name : kOwnFlags)
+    require(!way.given(name), "{}: --{} is for the benchmark to say", where, name);
+  train::TrainConfig config = draft_of(train_flags(training, run), where).config();
+  config.workers = training.workers;
+  config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
+  try {
+    train::check_inputs(train::resolve(config));
+  } catch (const BadInput& error) {
+    throw BadInput(fmt::format("{}: {}", where, error.what()));
+  }
+}
+
+std::string TrainingRun::folder(const Training& training) const {
+  return std::filesystem::absolute(training.folder) / name;
+}
+
+std::vector<std::string> command_of(const Training& training, const TrainingRun& run,
+                                    const std::string& program) {
+  const Words flags = train_flags(training, run);
+  if (run.hosts == nullptr) {
+    Words words{program, "train", "--workers", std::to_string(training.workers)};
+    append(words, flags);
+    return words;
+  }
+  Words words{program, "run"};
+  append(words, run.hosts->run_flags());
+  if (run.way.has_servers(training.flags))
+    append(words, {"--servers", std::to_string(training.workers)});
+  if (run.takes_its_time) append(words, {"--env", handicap_of(training, run)});
+  append(words, {"--", program, "train"});
+  append(words, flags);
+  return run.hosts->on_first_host(words);
+}
+
+Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
+  const std::string folder = run.folder(training), log = folder + ".log";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(training.folder);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  Words variables;
+  if (run.takes_its_time) variables.push_back(handicap_of(training, run));
+  const int status = runner.run(command_of(training, run, program), variables, log);
+  const std::string said = status == 0 ? "" : read_file(log);
+  asup::check(status == 0 || said.find("has diverged") != std::string::npos,
+              "the run {} failed: {}. All that it said is in {}", run.name, last_words_of(said),
+              log);
+  return read_figures(folder, training.target);
+}
+
+}  // namespace asup::bench

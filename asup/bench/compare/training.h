@@ -1,0 +1,59 @@
+// One training run of a benchmark, by `asup train` as a user would call it: on this host, or one
+// worker on each of several. Used from the thread that made the runner.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "asup/bench/compare/figures.h"
+#include "asup/bench/compare/program_runner.h"
+#include "asup/bench/compare/strategies.h"
+#include "asup/bench/compare/virtual_hosts.h"
+
+namespace asup::bench {
+
+// What all runs of a benchmark have in common.
+struct Training {
+  std::string model = "cnn";
+  std::string data = "fashion-mnist";
+  int workers = 4;
+  int batch = 128;
+  int steps = 400;
+  int tests = 8;  // evenly over the run: at each, all workers meet
+  std::string optimizer = "sgd";
+  double lr = 0.05;
+  std::string schedule = "constant";  // of the learning rate
+  std::string flags{};                // more of `asup train`, with spaces between
+  double sample_ms = 1.5;  // what a sample takes on a worker that is not slow, by a real sleep
+  double target = 0.8;     // test accuracy
+  std::string folder{};    // of the runs
+
+  // Throws BadInput.
+  void check() const;
+};
+
+struct TrainingRun {
+  std::string name;  // of its folder
+  Way way;
+  int seed = 1;
+  // ASUP_HANDICAP (train/slowness.h), but for the time of a sample.
+  std::string slowness{};
+  bool takes_its_time = true;        // by sleeps
+  const VirtualHosts* hosts{};       // none: this one
+  std::vector<std::string> flags{};  // for this run alone
+
+  std::string folder(const Training& training) const;
+};
+
+// Throws BadInput where `asup train` would refuse such a run, and for flags that are the
+// benchmark's own.
+void check_run(const Training& training, const TrainingRun& run);
+
+// Throws Error with the last words of a run that failed. One that diverged is a result.
+Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner);
+
+// The command line of it, for this program at `program`.
+std::vector<std::string> command_of(const Training& training, const TrainingRun& run,
+                                    const std::string& program);
+
+}  // namespace asup::bench

@@ -1,0 +1,120 @@
+#include "asup/bench/injected_slowness.h"
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+#include "asup/base/error.h"
+
+namespace asup::bench {
+namespace {
+
+constexpr const char* kVariable = "ASUP_HANDICAP";
+
+// "3:4:0.3" as numbers, between `least` and `most` of them.
+std::vector<double> numbers_of(const std::string& word, const std::string& text, std::size_t least,
+                               std::size_t most) {
+  std::vector<double> numbers;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ':');) {
+    std::size_t used = 0;
+    try {
+      numbers.push_back(std::stod(part, &used));
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    require(used == part.size() && used > 0 && numbers.back() >= 0, "{}: '{}' is no number in '{}'",
+            kVariable, part, word);
+  }
+  require(numbers.size() >= least && numbers.size() <= most, "{}: '{}' needs {} to {} numbers",
+          kVariable, word, least, most);
+  return numbers;
+}
+
+}  // namespace
+
+InjectedSlowness InjectedSlowness::from(const net::Environment& environment, int rank,
+                                        std::uint64_t seed) {
+  InjectedSlowness slowness;
+  slowness.random_.seed(seed * 1000 + static_cast<std::uint64_t>(rank));
+  std::istringstream words(environment(kVariable).value_or(""));
+  for (std::string word; words >> word;) slowness.parse(word, rank);
+  return slowness;
+}
+
+void InjectedSlowness::parse(const std::string& word, int rank) {
+  const std::size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals);
+  const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
+  if (key == "sample_ms") {
+    sample_seconds_ = numbers_of(word, text, 1, 1)[0] / 1000;
+  } else if (key == "slow") {
+    const auto numbers = numbers_of(word, text, 2, 4);
+    require(numbers.size() != 3, "{}: '{}' has a begin and no end", kVariable, word);
+    Slow slow{numbers[1], 0, 1};
+    if (numbers.size() == 4) slow = {numbers[1], numbers[2], numbers[3]};
+    if (static_cast<int>(numbers[0]) == rank) slow_.push_back(slow);
+  } else if (key == "halt") {
+    const auto numbers = numbers_of(word, text, 3, 5);
+    require(numbers.size() != 4, "{}: '{}' has a begin and no end", kVariable, word);
+    require(numbers[1] > 0 && numbers[2] > 0, "{}: '{}': both times must be above 0", kVariable,
+            word);
+    if (static_cast<int>(numbers[0]) != rank) return;
+    halts_ = Halts{numbers[1] / 1000, numbers[2] / 1000};
+    if (numbers.size() == 5) halts_->from = numbers[3], halts_->to = numbers[4];
+  } else if (key == "pause") {
+    const auto numbers = numbers_of(word, text, 3, 3);
+    require(numbers[1] >= 1, "{}: '{}': once in 1 batch or more", kVariable, word);
+    if (static_cast<int>(numbers[0]) != rank) return;
+    pause_chance_ = 1 / numbers[1];
+    pause_batches_ = numbers[2];
+  } else {
+    throw BadInput(
+        fmt::format("{}: what is '{}'? There is sample_ms, slow, halt and pause", kVariable, word));
+  }
+}
+
+double InjectedSlowness::seconds(std::size_t samples, double progress) const {
+  double seconds = sample_seconds_ * static_cast<double>(samples);
+  for (const Slow& slow : slow_)
+    if (progress >= slow.from && progress < slow.to) seconds *= slow.factor;
+  return seconds;
+}
+
+void InjectedSlowness::before_batch(std::size_t samples, double progress) {
+  double batch = seconds(samples, progress);
+  if (pause_chance_ > 0 && std::uniform_real_distribution<>(0, 1)(random_) < pause_chance_)
+    batch *= 1 + pause_batches_;
+  const double rest = batch - compute_seconds_ * static_cast<double>(samples);
+  const bool halts = halts_ && progress >= halts_->from && progress < halts_->to;
+  if (!halts)
+    pauses_.reset();
+  else if (!pauses_)
+    pauses_ = std::make_unique<InjectedPauses>(Seconds(halts_->halted_seconds),
+                                               Seconds(halts_->running_seconds));
+  sleep(rest);
+  computes_since_ = Clock::now();
+}
+
+// A worker that is halted does not work meanwhile, so its sleep must not go on either: in short
+// naps, of which one at most counts for each time that it is halted.
+void InjectedSlowness::sleep(double seconds) const {
+  if (!pauses_) {
+    if (seconds > 0) std::this_thread::sleep_for(Seconds(seconds));
+    return;
+  }
+  constexpr double kNap = 0.001, kLongNap = 0.003;
+  while (seconds > 0) {
+    const auto start = Clock::now();
+    std::this_thread::sleep_for(Seconds(std::min(seconds, kNap)));
+    seconds -= std::min(seconds_since(start), kLongNap);
+  }
+}
+
+void InjectedSlowness::after_batch(std::size_t samples) {
+  if (samples > 0 && !is_first_)
+    compute_seconds_ = seconds_since(computes_since_) / static_cast<double>(samples);
+  is_first_ = false;
+}
+
+}  // namespace asup::bench

@@ -1,0 +1,250 @@
+#include "asup/bench/memory.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/bench/sizes.h"
+#include "asup/launch/launch.h"
+#include "asup/net/job.h"
+#include "asup/ps/serve.h"
+#include "asup/sync/server/rule_of.h"
+#include "asup/train/distribute.h"
+
+namespace asup::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCase = "ASUP_MEMORY_CASE";  // its number, in the members' environment
+constexpr const char* kRows = "ASUP_MEMORY_ROWS";  // the file for them
+constexpr int kLayers = 8;
+constexpr int kSteps = 4;
+
+struct Case {
+  std::string optimizer;
+  std::string link;         // none: one process trains alone
+  double compensation = 0;  // of late gradients
+  std::string merge = "none";
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* optimizer : {"sgd", "momentum", "adam"}) {
+    all.push_back({optimizer, "none"});
+    for (const char* link : {"shm", "tcp"})
+      for (const double compensation : {0.0, 0.04}) all.push_back({optimizer, link, compensation});
+    all.push_back({optimizer, "shm", 0, "easgd"});
+  }
+  return all;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
+                                                        const torch::nn::Module& model) {
+  if (name == "adam") return std::make_unique<torch::optim::Adam>(model.parameters());
+  return std::make_unique<torch::optim::SGD>(
+      model.parameters(), torch::optim::SGDOptions(0.001).momentum(name == "momentum" ? 0.9 : 0));
+}
+
+// Square layers without biases.
+torch::nn::Sequential make_model(std::size_t bytes) {
+  const double floats = static_cast<double>(bytes) / sizeof(float) / kLayers;
+  const auto width = static_cast<std::int64_t>(std::max(1.0, std::round(std::sqrt(floats))));
+  torch::nn::Sequential model;
+  for (int layer = 0; layer < kLayers; ++layer)
+    model->push_back(torch::nn::Linear(torch::nn::LinearOptions(width, width).bias(false)));
+  return model;
+}
+
+// What of a process's memory is its own, and what it shares with others and has touched.
+struct Resident {
+  double anonymous = 0, shared = 0;
+};
+
+Resident resident_of(int pid) {
+  Resident resident;
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    const auto kilobytes = [&] { return 1024 * std::stod(line.substr(line.find(':') + 1)); };
+    if (line.starts_with("RssAnon:")) resident.anonymous = kilobytes();
+    if (line.starts_with("RssShmem:")) resident.shared = kilobytes();
+  }
+  check(resident.anonymous > 0, "the memory of process {} is not known", pid);
+  return resident;
+}
+
+// A worker's parameters and gradients may lie in memory that it shares; what a server has of that
+// is its workers'.
+double own_bytes(const net::Member& member) {
+  const Resident resident = resident_of(member.pid);
+  return resident.anonymous + (member.server ? 0 : resident.shared);
+}
+
+// In multiples of the model.
+double expected(const Case& one, bool is_server, double slots, int workers) {
+  const bool is_merged = one.merge != "none";
+  if (!is_server) {
+    const bool has_state = one.link == "none" || is_merged;
+    return 2 + (has_state ? slots : 0) + (is_merged ? 1 : 0);
+  }
+  const double staged = one.link == "tcp" ? workers : 0;
+  return 1 + (is_merged ? 0 : slots) + staged * (one.compensation > 0 ? 2 : 1);
+}
+
+void take_steps(torch::nn::Sequential& model, torch::optim::Optimizer& optimizer, int steps,
+                const std::function<void()>& step) {
+  const auto* first = model->children().front()->as<torch::nn::LinearImpl>();
+  for (int i = 0; i < steps; ++i) {
+    optimizer.zero_grad();
+    model->forward(torch::ones({2, first->options.in_features()})).square().mean().backward();
+    step();
+  }
+}
+
+// What torch needs at its first step has nothing to do with the model.
+void warm_up() {
+  auto model = make_model(1 << 16);
+  const auto optimizer = make_optimizer("adam", *model);
+  take_steps(model, *optimizer, 2, [&] { optimizer->step(); });
+}
+
+Strategy strategy_of(const Case& one) {
+  Strategy strategy{.sync = "server", .pace = "asp"};
+  strategy.merge = one.merge;
+  if (one.merge != "none") strategy.every = "1";
+  strategy.compensation = one.compensation;
+  return strategy;
+}
+
+json row_of(const Case& one, const MemoryBench& bench, const std::string& role, double bytes,
+            double model, double multiples) {
+  return {{"role", role},
+          {"optimizer", one.optimizer},
+          {"link", one.link},
+          {"compensation", one.compensation},
+          {"merge", one.merge},
+          {"workers", bench.workers},
+          {"model_bytes", model},
+          {"bytes", bytes},
+          {"expected_bytes", multiples * model},
+          {"ratio", bytes / (multiples * model)}};
+}
+
+// One member's part in a case; rank 0 looks at all of them, and writes a row for a worker and one
+// for the server.
+void take_part(Job& job, const MemoryBench& bench, const Case& one) {
+  if (job.is_server()) return ps::serve(job);
+  torch::set_num_threads(1);
+  warm_up();
+  const auto control = train::make_communicator(job, Strategy{});
+  const auto measure = [&] {
+    malloc_trim(0);  // what was freed is no need
+    control->barrier().or_throw();
+    std::vector<double> bytes;
+    for (const net::Member& member : job.roster().members) bytes.push_back(own_bytes(member));
+    control->barrier().or_throw();
+    return bytes;
+  };
+  const std::vector<double> before = measure();
+  auto model = make_model(bench.bytes);
+  const auto optimizer = make_optimizer(one.optimizer, *model);
+  const auto slots = static_cast<double>(kernels::state_slots(sync::rule_of(*optimizer)));
+  double model_bytes = 0;
+  for (const auto& parameter : model->parameters())
+    model_bytes += static_cast<double>(parameter.numel() * sizeof(float));
+  std::unique_ptr<Replica> replica;
+  if (one.link != "none") replica = distribute(job, model, *optimizer, strategy_of(one));
+  take_steps(model, *optimizer, kSteps,
+             [&] { replica ? void(replica->step()) : void(optimizer->step()); });
+  const std::vector<double> after = measure();
+  if (job.rank() != 0) return;
+  std::ofstream rows(std::getenv(kRows), std::ios::app);
+  const auto write = [&](std::size_t member, bool is_server, const char* role) {
+    rows << row_of(one, bench, role, after[member] - before[member], model_bytes,
+                   expected(one, is_server, slots, bench.workers))
+         << "\n";
+  };
+  write(0, false, one.link == "none" ? "alone" : "worker");
+  if (one.link != "none") write(after.size() - 1, true, "server");
+}
+
+void print_head(const MemoryBench& bench) {
+  fmt::print(
+      "a model of {}, {} workers and one server; memory that training it takes beyond what the "
+      "process had before\n",
+      size_word(bench.bytes), bench.workers);
+  fmt::print("{:<8} {:<10} {:<6} {:>12} {:<6} {:>12} {:>10} {:>10}\n", "", "optimizer", "links",
+             "compensation", "merge", "MB", "x model", "should be");
+}
+
+void print_row(const json& row) {
+  const double model = row.at("model_bytes");
+  fmt::print("{:<8} {:<10} {:<6} {:>12} {:<6} {:>12.1f} {:>10.2f} {:>10.2f}\n",
+             row.at("role").get<std::string>(), row.at("optimizer").get<std::string>(),
+             row.at("link").get<std::string>(), row.at("compensation").get<double>(),
+             row.at("merge").get<std::string>(), row.at("bytes").get<double>() / 1e6,
+             row.at("bytes").get<double>() / model, row.at("expected_bytes").get<double>() / model);
+}
+
+std::vector<json> read_rows(const std::string& file) {
+  std::vector<json> rows;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) rows.push_back(json::parse(line));
+  return rows;
+}
+
+int launch_case(const MemoryBench& bench, const Case& one, std::size_t number,
+                const std::string& rows, const std::vector<std::string>& command) {
+  launch::LaunchOptions launch;
+  launch.program = launch.server_program = command;
+  launch.ranks = one.link == "none" ? 1 : bench.workers;
+  launch.servers = one.link == "none" ? 0 : 1;
+  launch.links = one.link == "none" ? "auto" : one.link;
+  launch.name = "asup bench";
+  launch.environment = {fmt::format("{}={}", kCase, number), fmt::format("{}={}", kRows, rows),
+                        "OMP_NUM_THREADS=1"};
+  const launch::JobResult result = launch::run(launch);
+  if (!result.message.empty()) fmt::print(stderr, "{}\n", result.message);
+  return result.exit_status;
+}
+
+}  // namespace
+
+int run_memory_bench(const MemoryBench& bench, const std::vector<std::string>& command) {
+  require(bench.workers >= 1 && bench.workers <= 64, "--workers {}: between 1 and 64",
+          bench.workers);
+  require(bench.bytes >= 1 << 20, "--size {}: below a megabyte other things count for more",
+          bench.bytes);
+  const std::vector<Case> all = cases();
+  if (const auto number = net::process_environment()(kCase)) {
+    Job job = Job::join();
+    take_part(job, bench, all.at(std::stoul(*number)));
+    return 0;
+  }
+  const std::string file = std::filesystem::temp_directory_path() /
+                           fmt::format("asup-bench-memory-{}.jsonl", ::getpid());
+  print_head(bench);
+  std::vector<json> rows;
+  for (std::size_t number = 0; number < all.size(); ++number) {
+    const int status = launch_case(bench, all[number], number, file, command);
+    const std::vector<json> found = read_rows(file);
+    std::filesystem::remove(file);
+    if (status != 0) return status;
+    for (const json& row : found) print_row(row);
+    std::fflush(stdout);
+    rows.insert(rows.end(), found.begin(), found.end());
+  }
+  if (!bench.json.empty()) write_atomically(bench.json, json(rows).dump(2) + "\n");
+  return 0;
+}
+
+}  // namespace asup::bench

@@ -1,0 +1,199 @@
+#include "asup/bench/stragglers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/bench/spread.h"
+
+namespace asup::bench {
+namespace {
+
+using nlohmann::json;
+
+struct Scene {
+  std::string name;
+  std::string slowness;  // ASUP_HANDICAP, but for the time of a sample (train/slowness.h)
+  double summed_speed;   // of four workers, in those of one that is not slow, over the whole run
+  double bits_per_second = 0;  // above 0: workers have hosts of their own, with such links
+};
+
+// The last worker is the slow one.
+std::vector<Scene> scenes_of(int workers) {
+  const int last = workers - 1;
+  const double others = workers - 1;
+  return {{"equal", "", others + 1},
+          {"slow", fmt::format("slow={}:4", last), others + 0.25},
+          // Stands still for 20 batches, once in 40: a third of the speed of the others.
+          {"pauses", fmt::format("pause={}:40:20", last), others + 1 / 1.5},
+          {"changes", fmt::format("slow={}:4:0.33:0.67", last), others + 0.66 + 0.34 / 4},
+          // The same from outside, by SIGSTOP and SIGCONT.
+          {"halted", fmt::format("halt={}:300:100:0.33:0.67", last), others + 0.66 + 0.34 / 4},
+          // A server beside each worker.
+          {"network", "", others + 1, 1e9}};
+}
+
+std::vector<Way> ways_of(const StragglersBench& bench) {
+  static const std::vector<std::string> kUsual{"allreduce", "bsp", "ssp", "asp", "asup", "frozen"};
+  return chosen(known_ways(), bench.ways.empty() ? kUsual : bench.ways, "--ways");
+}
+
+// Those that were asked for; where none were, all that this machine can make.
+std::vector<Scene> set_up_scenes(const StragglersBench& bench, std::optional<VirtualHosts>& hosts) {
+  const std::vector<Scene> all = scenes_of(bench.training.workers);
+  std::vector<Scene> scenes;
+  for (const Scene& scene : bench.scenes.empty() ? all : chosen(all, bench.scenes, "--scenes")) {
+    try {
+      if (scene.bits_per_second > 0 && !hosts)
+        hosts.emplace(bench.training.workers, scene.bits_per_second);
+      scenes.push_back(scene);
+    } catch (const BadInput& error) {
+      if (!bench.scenes.empty()) throw;
+      fmt::print("without the scene {}: {}\n", scene.name, error.what());
+    }
+  }
+  return scenes;
+}
+
+struct Row {
+  Scene scene;
+  Way way;
+  std::vector<Figures> results;
+};
+
+std::optional<Spread> time_of(const Row& row) {
+  std::vector<double> seconds;
+  for (const Figures& result : row.results) {
+    if (!result.seconds_to_target) return std::nullopt;
+    seconds.push_back(*result.seconds_to_target);
+  }
+  return spread_of(seconds);
+}
+
+Spread over(const Row& row, const std::function<double(const Figures&)>& figure) {
+  std::vector<double> values;
+  for (const Figures& result : row.results) values.push_back(figure(result));
+  return spread_of(values);
+}
+
+// Samples a second, as a share of what all workers could do together if none ever waited.
+Spread speed_of(const StragglersBench& bench, const Row& row) {
+  const double possible = row.scene.summed_speed * 1000 / bench.training.sample_ms;
+  return over(row, [&](const Figures& result) {
+    return result.diverged ? 0 : result.samples / result.seconds / possible;
+  });
+}
+
+std::ptrdiff_t diverged(const Row& row) {
+  return std::count_if(row.results.begin(), row.results.end(),
+                       [](const Figures& result) { return result.diverged; });
+}
+
+std::vector<double> accuracies(const Row& row) {
+  std::vector<double> values;
+  for (const Figures& result : row.results) values.push_back(result.accuracy * 100);
+  return values;
+}
+
+// Points of accuracy beside the scene's bsp, seed by seed; nothing where there is none.
+std::optional<Spread> beside_bsp(const Row& row, const std::vector<Row>& rows) {
+  for (const Row& other : rows)
+    if (other.scene.name == row.scene.name && other.way.name == "bsp" && &other != &row)
+      return paired(accuracies(row), accuracies(other));
+  return std::nullopt;
+}
+
+void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
+  fmt::print("{:<9} {:<10} {:>16} {:>7} {:>14} {:>15} {:>9} {:>10} {:>14}\n", "scene", "way",
+             fmt::format("s to {:.0f} %", bench.training.target * 100), "speed", "accuracy %",
+             "minus bsp's", "MB sent", "staleness", "worst (steps)");
+  for (const Row& row : rows) {
+    const auto time = time_of(row);
+    const Spread accuracy = over(row, [](const Figures& r) { return r.accuracy * 100; });
+    const auto beside = beside_bsp(row, rows);
+    fmt::print("{:<9} {:<10} {:>16} {:>7.2f} {:>14} {:>15} {:>9.0f} {:>10.2f} {:>14.2f}\n",
+               row.scene.name, row.way.name,
+               time            ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation)
+               : diverged(row) ? fmt::format("{} diverged", diverged(row))
+                               : "not reached",
+               speed_of(bench, row).mean,
+               fmt::format("{:.2f} +- {:.2f}", accuracy.mean, accuracy.deviation),
+               beside ? fmt::format("{:+.2f} +- {:.2f}", beside->mean, beside->confidence()) : "",
+               over(row, [](const Figures& r) { return r.bytes / 1e6; }).mean,
+               over(row, [](const Figures& r) { return r.mean_staleness; }).mean,
+               over(row, [](const Figures& r) { return r.worst_staleness; }).mean);
+  }
+  fmt::print(
+      "accuracy: mean and deviation of one run; minus bsp's: points, paired by seed, and the "
+      "95 % confidence interval\n");
+}
+
+void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
+  auto list = json::array();
+  for (const Row& row : rows) {
+    const auto time = time_of(row);
+    const auto beside = beside_bsp(row, rows);
+    list.push_back(
+        {{"scene", row.scene.name},
+         {"way", row.way.name},
+         {"workers", bench.training.workers},
+         {"seeds", row.results.size()},
+         {"diverged", diverged(row)},
+         {"target", bench.training.target},
+         {"seconds_to_target", time ? json(time->mean) : json()},
+         {"seconds_to_target_deviation", time ? json(time->deviation) : json()},
+         {"share_of_summed_speed", speed_of(bench, row).mean},
+         {"accuracy", over(row, [](const Figures& r) { return r.accuracy; }).mean},
+         {"accuracy_deviation", over(row, [](const Figures& r) { return r.accuracy; }).deviation},
+         {"accuracy_points_minus_bsp", beside ? json(beside->mean) : json()},
+         {"accuracy_points_confidence_95", beside ? json(beside->confidence()) : json()},
+         {"bytes_sent", over(row, [](const Figures& r) { return r.bytes; }).mean},
+         {"mean_staleness_steps",
+          over(row, [](const Figures& r) { return r.mean_staleness; }).mean},
+         {"worst_staleness_steps",
+          over(row, [](const Figures& r) { return r.worst_staleness; }).mean}});
+  }
+  write_atomically(bench.json, list.dump(2) + "\n");
+}
+
+}  // namespace
+
+int run_stragglers_bench(StragglersBench bench) {
+  const Training& training = bench.training;
+  training.check();
+  require(bench.seeds >= 1, "--seeds {}: one is the least", bench.seeds);
+  if (bench.quick) bench.seeds = 1;
+  const std::vector<Way> ways = ways_of(bench);
+  ProgramRunner runner;
+  std::optional<VirtualHosts> hosts;
+  std::vector<Row> rows;
+  for (const Scene& scene : set_up_scenes(bench, hosts))
+    for (const Way& way : ways) rows.push_back({scene, way, {}});
+  fmt::print(
+      "{} on {}, {} workers, global batch {}, {} steps, {} seeds. A sample takes {:g} ms by a real "
+      "sleep, so that the cores of this machine are not the limit; tests do not count.\n",
+      training.model, training.data, training.workers, training.batch, training.steps, bench.seeds,
+      training.sample_ms);
+  // Ways by turns, so that a slow moment of the machine hits all.
+  for (int seed = 1; seed <= bench.seeds; ++seed)
+    for (Row& row : rows) {
+      TrainingRun run{.name = fmt::format("{}-{}-{}", row.scene.name, row.way.name, seed),
+                      .way = row.way,
+                      .seed = seed,
+                      .slowness = row.scene.slowness};
+      if (row.scene.bits_per_second > 0) run.hosts = &*hosts;
+      row.results.push_back(train(training, run, runner));
+      fmt::print(stderr, "seed {}: {} {}: {:.1f} s, {:.2f} %\n", seed, row.scene.name, row.way.name,
+                 row.results.back().seconds, row.results.back().accuracy * 100);
+    }
+  print_table(bench, rows);
+  if (!bench.json.empty()) write_json(bench, rows);
+  return 0;
+}
+
+}  // namespace asup::bench

@@ -1,0 +1,43 @@
+#include "asup/gossip/averaging.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+
+namespace asup::gossip {
+
+bool Averaging::visit(std::span<float> model) {
+  check(model.size() == own_.size(), "a model of {} elements among those of {}", model.size(),
+        own_.size());
+  if (has_difference_) {
+    for (std::size_t i = 0; i < model.size(); ++i) {
+      model[i] += difference_[i];
+      difference_[i] = 0;
+    }
+    has_difference_ = false;
+  }
+  if (under_way_) return false;
+  std::copy(model.begin(), model.end(), own_.begin());
+  return true;
+}
+
+void Averaging::begin() {
+  check(!under_way_, "an exchange begins while another is under way");
+  under_way_ = true;
+  averaged_ = 0;
+}
+
+bool Averaging::complete(std::size_t most) {
+  check(under_way_, "no exchange is under way that could be completed");
+  const std::size_t end = averaged_ + std::min(most, own_.size() - averaged_);
+  for (; averaged_ < end; ++averaged_) {
+    const float change = (theirs_[averaged_] - own_[averaged_]) / 2;
+    own_[averaged_] += change;
+    difference_[averaged_] += change;
+  }
+  has_difference_ = true;
+  under_way_ = averaged_ < own_.size();
+  return !under_way_;
+}
+
+}  // namespace asup::gossip

@@ -1,0 +1,118 @@
+#include "asup/net/membership/control_connection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "asup/base/error.h"
+
+namespace asup::net {
+namespace {
+
+constexpr std::string_view kContext = "coordinator";
+// A peer that takes nothing off this many bytes has long stopped reading.
+constexpr std::size_t kMostUnsent = 8 * kMostBody;
+
+void set_option(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
+
+// Frames are few and small, and wait for nothing; a host that vanished is noticed within 15
+// seconds, while a stopped process, whose kernel still answers, is not taken for one.
+void prepare(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
+}
+
+void append(std::string& to, std::span<const std::byte> bytes) {
+  to.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+ControlConnection::ControlConnection(Fd socket, const Key& key, Side side)
+    : socket_(std::move(socket)), handshake_(side, key, kContext) {
+  prepare(socket_.get());
+  append(out_, handshake_.take_output());
+}
+
+short ControlConnection::events() const {
+  return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT));
+}
+
+void ControlConnection::on_ready() {
+  if (open()) read_some();
+  if (open()) write_some();
+}
+
+void ControlConnection::send(ControlFrame::Kind kind, const std::string& body) {
+  if (!open()) return;
+  (authenticated() ? out_ : queued_) += encode(kind, body);
+  if (out_.size() + queued_.size() > kMostUnsent) return close("it stopped reading");
+  if (authenticated()) write_some();
+}
+
+std::optional<ControlFrame> ControlConnection::receive() {
+  try {
+    return reader_.next();
+  } catch (const BadInput& error) {
+    reader_ = {};
+    close(error.what());
+    return std::nullopt;
+  }
+}
+
+void ControlConnection::read_some() {
+  std::byte buffer[16 * 1024];
+  // At most 16 rounds, so that a peer that never stops talking neither holds up the loop nor fills
+  // the memory. The handshake never takes a byte that belongs to the frames behind it.
+  for (int round = 0; round < 16 && open(); ++round) {
+    const std::size_t room =
+        handshake_.finished() ? sizeof buffer : std::min(handshake_.wanted(), sizeof buffer);
+    const ssize_t n = recv(socket_.get(), buffer, room, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n == 0) return close("the connection was closed");
+    if (n < 0) return close(std::strerror(errno));
+    take(std::span(buffer, static_cast<std::size_t>(n)));
+  }
+}
+
+void ControlConnection::take(std::span<const std::byte> bytes) {
+  if (handshake_.finished()) return reader_.feed(bytes);
+  handshake_.feed(bytes);
+  append(out_, handshake_.take_output());
+  if (!handshake_.finished()) return;
+  if (authenticated()) {
+    out_ += std::exchange(queued_, {});
+    return;
+  }
+  write_some();  // a refusal is worth sending
+  close(handshake_.result().reason);
+}
+
+void ControlConnection::write_some() {
+  while (open() && !out_.empty()) {
+    const ssize_t n = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    // What the peer sent before it closed can still be read, and reading then says that it closed.
+    if (n < 0) return out_.clear();
+    out_.erase(0, static_cast<std::size_t>(n));
+  }
+}
+
+void ControlConnection::close(std::string why) {
+  if (open()) why_closed_ = why.empty() ? "the connection was closed" : std::move(why);
+}
+
+}  // namespace asup::net

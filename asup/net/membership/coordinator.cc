@@ -1,0 +1,465 @@
+#include "asup/net/membership/coordinator.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/base/thread.h"
+#include "asup/net/membership/admission.h"
+#include "asup/net/membership/control_connection.h"
+#include "asup/net/membership/key_exchange.h"
+
+namespace asup::net {
+namespace {
+
+using Kind = ControlFrame::Kind;
+
+// Connections that have not said who they are, besides one for each member: enough that a scanner
+// does not keep members out, few enough that it does not eat the descriptors.
+constexpr std::size_t kStrangers = 64;
+constexpr Seconds kFlush{0.5};
+
+struct Peer {
+  ControlConnection connection;
+  Deadline deadline;               // to say hello
+  std::optional<Member> member{};  // once it has joined
+  std::optional<Member> next{};    // as it is to be in the next generation, which it waits for
+  bool said_goodbye = false;
+  bool refused = false;  // gets what is still to be sent, then it is closed
+  Clock::time_point heard = Clock::now();
+  bool late = false;
+  bool ready = true;  // its socket has news
+};
+
+template <typename Callback, typename... Args>
+void call(const Callback& callback, const Args&... args) {
+  if (callback) callback(args...);
+}
+
+}  // namespace
+
+class Coordinator::Loop {
+ public:
+  explicit Loop(CoordinatorOptions options)
+      : options_(std::move(options)),
+        listener_(listen_on(options_.listen, options_.remedy)),
+        address_(bound_address(listener_.get()).to_string()),
+        meeting_(options_.meeting.empty() ? Fd() : open_key_socket(options_.meeting)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        admission_({options_.size - options_.servers, options_.servers}),
+        next_id_(static_cast<std::uint64_t>(options_.size) + 1) {
+    check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
+    thread_ = start_thread("asup-coord", [this] { run(); });
+  }
+
+  ~Loop() { stop(); }
+
+  const std::string& address() const { return address_; }
+
+  void stop() {
+    post([this] { stopping_ = true; });
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void process_ended(int rank, std::string why) {
+    post([this, rank, why = std::move(why)] {
+      ended_.emplace(rank, why);
+      fail_if_someone_never_comes();
+    });
+  }
+
+ private:
+  using Peers = std::list<Peer>;
+
+  // Hands work to the thread.
+  void post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(std::move(work));
+    }
+    eventfd_write(wake_.get(), 1);
+  }
+
+  void run() {
+    while (!stopping_) {
+      try {
+        turn();
+      } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
+        log().error("the coordinator failed: {}", error.what());
+        if (failure_.empty()) fail(fmt::format("the coordinator failed: {}", error.what()));
+        break;
+      }
+    }
+    say_closing();
+  }
+
+  void turn() {
+    wait();
+    run_posted();
+    if (meeting_) serve_key(meeting_.get(), {options_.key, address_});
+    for (Peer& peer : peers_)
+      if (std::exchange(peer.ready, false)) serve(peer);
+    accept_some();
+    keep_time();
+    bury();
+  }
+
+  void wait() {
+    std::vector<pollfd> fds;
+    for (const Peer& peer : peers_)
+      fds.push_back({peer.connection.fd(), peer.connection.events(), 0});
+    fds.push_back({wake_.get(), POLLIN, 0});
+    if (!accept_paused_) fds.push_back({listener_.get(), POLLIN, 0});
+    if (meeting_) fds.push_back({meeting_.get(), POLLIN, 0});
+    // Deadlines are kept to this tick.
+    poll(fds.data(), fds.size(), peers_.empty() && !accept_paused_ ? -1 : 100);
+    accept_paused_ = false;
+    auto fd = fds.begin();
+    for (Peer& peer : peers_) peer.ready = (fd++)->revents != 0;
+  }
+
+  void run_posted() {
+    eventfd_t count;
+    eventfd_read(wake_.get(), &count);
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      work.swap(posted_);
+    }
+    for (auto& item : work) item();
+  }
+
+  void accept_some() {
+    for (int i = 0; i < 64; ++i) {
+      Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        // Out of descriptors: the connection stays in the queue and would wake us at once again.
+        accept_paused_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+        return;
+      }
+      make_room();
+      peers_.push_back({ControlConnection(std::move(socket), options_.key, Side::acceptor),
+                        after(kHandshakeTimeout)});
+    }
+  }
+
+  // The oldest stranger goes when there are too many: members are done in a moment.
+  void make_room() {
+    const auto stranger = [](const Peer& peer) { return !peer.member && !peer.next; };
+    const auto most = kStrangers + static_cast<std::size_t>(options_.size);
+    const auto count = std::count_if(peers_.begin(), peers_.end(), stranger);
+    if (static_cast<std::size_t>(count) < most) return;
+    peers_.erase(std::find_if(peers_.begin(), peers_.end(), stranger));
+  }
+
+  void serve(Peer& peer) {
+    peer.connection.on_ready();
+    while (auto frame = peer.connection.receive()) {
+      peer.heard = Clock::now();
+      if (std::exchange(peer.late, false)) {
+        log().info("{} is heard again", peer.member->describe());
+        call(options_.callbacks.on_heard, *peer.member);
+      }
+      if (!peer.member) {
+        if (!peer.refused && !peer.next) take_hello(peer, *frame);
+      } else if (frame->kind == Kind::goodbye) {
+        take_goodbye(peer);
+      } else if (frame->kind == Kind::ready) {
+        take_ready(peer, *frame);
+      } else if (frame->kind == Kind::full) {
+        take_full(frame->body);
+      }
+    }
+  }
+
+  void take_hello(Peer& peer, const ControlFrame& frame) {
+    try {
+      require(frame.kind == Kind::hello, "the first frame is no hello");
+      const Hello hello = parse_hello(frame.body);
+      if (auto refusal = refusal_of(hello)) return refuse(peer, *refusal);
+      if (hello.joins) return take_newcomer(peer, hello.member);
+      peer.member = hello.member;
+      if (!join_deadline_) join_deadline_ = after(options_.join_timeout);
+    } catch (const BadInput& error) {
+      return refuse(peer, {error.what(), true});
+    }
+    if (admission_.complete()) return send_roster();
+    fail_if_someone_never_comes();
+  }
+
+  std::optional<Refusal> refusal_of(const Hello& hello) {
+    if (!failure_.empty()) return Refusal{failure_, false};
+    if (hello.joins) return admission_.refusal_of_version(hello);
+    if (const auto lost = lost_.find(hello.member.rank); lost != lost_.end())
+      return Refusal{
+          fmt::format("{} cannot take the place of {}, which was lost. Start it with asup run "
+                      "--join, and the job takes it in with its next generation",
+                      hello.member.describe(), lost->second.describe()),
+          true};
+    if (roster_)
+      return Refusal{fmt::format("{} is too late: the job already has its {}",
+                                 hello.member.describe(), roster_->roles().describe()),
+                     true};
+    return admission_.admit(hello);
+  }
+
+  void refuse(Peer& peer, const Refusal& refusal) {
+    log().warn("refused: {}", refusal.reason);
+    peer.connection.send(Kind::refused, to_json(refusal));
+    peer.refused = true;
+  }
+
+  void send_roster() {
+    for (Peer& peer : peers_)
+      if (peer.member) peer.member->id = static_cast<std::uint64_t>(peer.member->rank) + 1;
+    begin_generation(admission_.roster());
+    if (!options_.stays_open) meeting_.reset();
+    if (newcomers_wait()) tell_all(Kind::newcomers);
+  }
+
+  void begin_generation(Roster roster) {
+    roster_ = std::move(roster);
+    lost_.clear();
+    renewal_deadline_.reset();
+    // First, so that who watches the members knows it before any of them acts on it.
+    call(options_.callbacks.on_complete, *roster_);
+    for (Peer& peer : peers_) {
+      const auto& now = peer.next ? peer.next : peer.member;
+      const Member* place = now ? roster_->find(now->id) : nullptr;
+      if (!place) continue;
+      peer.member = *place;
+      peer.next.reset();
+      peer.connection.send(Kind::roster, to_json(RosterMessage{*roster_, peer.member->rank,
+                                                               options_.rank, options_.size}));
+    }
+  }
+
+  // It waits; those that are there say when they can take it in.
+  void take_newcomer(Peer& peer, Member member) {
+    if (!full_.empty()) return refuse(peer, {full_, true});
+    peer.next = std::move(member);
+    peer.next->server.reset();
+    peer.next->id = next_id_++;
+    log().info("{} on {} waits to join", peer.next->pid, peer.next->hostname);
+    if (roster_) tell_all(Kind::newcomers);
+  }
+
+  void take_full(const std::string& why) {
+    full_ = why;
+    for (Peer& peer : peers_)
+      if (!peer.member && std::exchange(peer.next, std::nullopt)) refuse(peer, {full_, true});
+  }
+
+  bool newcomers_wait() const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [](const Peer& peer) { return !peer.member && peer.next; });
+  }
+
+  void take_ready(Peer& peer, const ControlFrame& frame) {
+    Member next = *peer.member;
+    try {
+      const Member said = parse_member(frame.body);
+      next.tcp_address = said.tcp_address;
+      next.unix_address = said.unix_address;
+    } catch (const BadInput& error) {
+      log().warn("{} said what makes no sense: {}", peer.member->describe(), error.what());
+      return;
+    }
+    peer.next = std::move(next);
+    if (!peer.member->server && !renewal_deadline_)
+      renewal_deadline_ = after(options_.join_timeout);
+    renew_when_all_are_ready();
+  }
+
+  // Servers are ready whenever no worker is linked to them: whether those go on, they learn here.
+  void renew_when_all_are_ready() {
+    if (!roster_ || !failure_.empty()) return;
+    std::vector<Member> staying, newcomers;
+    bool a_worker_stays = false, a_server_waits = false;
+    for (const Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.connection.open()) continue;
+      if (peer.member && !peer.member->server) a_worker_stays = true;
+      if (peer.member && peer.member->server && peer.next) a_server_waits = true;
+    }
+    if (!a_worker_stays) return a_server_waits || newcomers_wait() ? end_of_work() : void();
+    for (const Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.connection.open()) continue;
+      if (peer.member && !peer.next) return;
+      if (peer.next) (peer.member ? staying : newcomers).push_back(*peer.next);
+    }
+    const auto servers = std::count_if(staying.begin(), staying.end(),
+                                       [](const Member& member) { return member.server; });
+    if (servers < options_.servers)
+      return fail("a server was lost: without it there is no next generation");
+    begin_generation(next_generation(roster_->generation + 1, std::move(staying), newcomers));
+  }
+
+  // No worker is left: servers that wait for more of them can go, and newcomers come too late.
+  void end_of_work() {
+    for (Peer& peer : peers_) {
+      if (peer.said_goodbye || peer.refused || !peer.next) continue;
+      if (!peer.member) {
+        refuse(peer, {"the job is over: all its workers have ended", false});
+      } else if (peer.member->server) {
+        peer.next.reset();
+        peer.connection.send(Kind::closing);
+      }
+    }
+  }
+
+  void take_goodbye(Peer& peer) {
+    if (std::exchange(peer.said_goodbye, true)) return;
+    tell_others(peer, Kind::left);
+    call(options_.callbacks.on_left, *peer.member);
+    renew_when_all_are_ready();
+  }
+
+  void tell_all(Kind kind) {
+    for (Peer& peer : peers_)
+      if (peer.member) peer.connection.send(kind);
+  }
+
+  void tell_others(const Peer& about, Kind kind) {
+    const std::string body = to_json(*about.member);
+    for (Peer& peer : peers_)
+      if (&peer != &about && peer.member) peer.connection.send(kind, body);
+  }
+
+  void keep_time() {
+    const auto now = Clock::now();
+    if (assembling() && join_deadline_ && now >= *join_deadline_)
+      fail(admission_.describe_missing(options_.join_timeout));
+    if (renewal_deadline_ && now >= *renewal_deadline_) fail(describe_unready());
+    for (Peer& peer : peers_) {
+      if (!peer.member || peer.late || peer.said_goodbye) continue;
+      const Seconds silence = now - peer.heard;
+      if (silence < options_.late_after) continue;
+      peer.late = true;
+      call(options_.callbacks.on_late, *peer.member, silence);
+    }
+  }
+
+  std::string describe_unready() {
+    std::vector<int> unready;
+    for (const Peer& peer : peers_)
+      if (peer.member && !peer.next && !peer.said_goodbye) unready.push_back(peer.member->rank);
+    renewal_deadline_.reset();
+    return fmt::format("{} did not come to the next generation within {:.3g} s",
+                       name_members(unready, roster_->roles()), options_.join_timeout.count());
+  }
+
+  bool assembling() const { return !roster_ && failure_.empty(); }
+
+  // A process that ended without joining: whoever waits for it need not.
+  void fail_if_someone_never_comes() {
+    if (!assembling() || !admission_.begun()) return;
+    for (const auto& [rank, why] : ended_)
+      if (!admission_.has(rank)) return fail(why);
+  }
+
+  void fail(const std::string& reason) {
+    failure_ = reason;
+    meeting_.reset();
+    // First, since members end when they hear it, and who watches them should know why.
+    call(options_.callbacks.on_failed, reason);
+    for (Peer& peer : peers_)
+      if (peer.member || peer.next)
+        peer.connection.send(Kind::refused, to_json(Refusal{reason, false}));
+  }
+
+  // Takes out connections that have ended, or that never said who they are.
+  void bury() {
+    const auto now = Clock::now();
+    bool member_gone = false;
+    for (auto peer = peers_.begin(); peer != peers_.end();) {
+      const bool stranger_is_done =
+          !peer->member && ((now >= peer->deadline && !peer->next) ||
+                            (peer->refused && peer->connection.all_sent()));
+      if (peer->connection.open() && !stranger_is_done) {
+        ++peer;
+        continue;
+      }
+      if (peer->member && !peer->said_goodbye) report_loss(*peer);
+      member_gone = member_gone || peer->member;
+      peer = peers_.erase(peer);
+    }
+    if (member_gone) renew_when_all_are_ready();
+  }
+
+  void report_loss(const Peer& peer) {
+    const Member& member = *peer.member;
+    if (assembling())
+      return fail(member.describe() + " ended while it waited for the others to join");
+    if (!roster_) return;  // the job failed, and its members go
+    log().info("lost {}: {}", member.describe(), peer.connection.why_closed());
+    lost_.emplace(member.rank, member);
+    tell_others(peer, Kind::lost);
+    call(options_.callbacks.on_lost, member);
+  }
+
+  void say_closing() {
+    for (Peer& peer : peers_)
+      if (peer.member || peer.next) peer.connection.send(Kind::closing);
+    const Deadline deadline = after(kFlush);
+    const auto unsent = [](const Peer& peer) {
+      return (peer.member || peer.next) && peer.connection.open() && !peer.connection.all_sent();
+    };
+    while (Clock::now() < deadline && std::any_of(peers_.begin(), peers_.end(), unsent)) {
+      wait();
+      for (Peer& peer : peers_) peer.connection.on_ready();
+    }
+    peers_.clear();
+  }
+
+  // Constant after construction.
+  const CoordinatorOptions options_;
+  const Fd listener_;
+  const std::string address_;
+
+  Fd meeting_;
+  const Fd wake_;
+
+  // The thread's own, as is meeting_ once it runs.
+  Admission admission_;
+  Peers peers_;
+  std::map<int, std::string> ended_;  // processes that ended, and how
+  std::optional<Deadline> join_deadline_;
+  std::optional<Deadline> renewal_deadline_;  // once a worker is ready for the next generation
+  std::string full_;                          // why newcomers are refused; empty: they are not
+  std::uint64_t next_id_;                     // of a newcomer
+  std::optional<Roster> roster_;              // once all are there; of the generation
+  std::map<int, Member> lost_;                // of them, by rank
+  std::string failure_;                       // once it is known that they never will be
+  bool accept_paused_ = false;
+  bool stopping_ = false;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // protected by mutex_
+
+  std::thread thread_;
+};
+
+Coordinator::Coordinator(CoordinatorOptions options)
+    : loop_(std::make_unique<Loop>(std::move(options))) {}
+
+Coordinator::~Coordinator() = default;
+
+std::string Coordinator::address() const { return loop_->address(); }
+
+void Coordinator::process_ended(int rank, std::string why) {
+  loop_->process_ended(rank, std::move(why));
+}
+
+void Coordinator::stop() { loop_->stop(); }
+
+}  // namespace asup::net

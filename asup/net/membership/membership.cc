@@ -1,0 +1,369 @@
+#include "asup/net/membership/membership.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/base/thread.h"
+#include "asup/base/version.h"
+#include "asup/net/membership/coordinator.h"
+#include "asup/net/membership/key_exchange.h"
+#include "asup/net/membership/reach_coordinator.h"
+
+namespace asup::net {
+namespace {
+
+using Kind = ControlFrame::Kind;
+
+constexpr Seconds kHeartbeat{1};
+constexpr Seconds kFlush{0.5};
+// A member waits this much longer than the coordinator, which knows whose fault it is.
+constexpr Seconds kGrace{5};
+
+Member complete(Member self, const JoinOptions& options) {
+  self.rank = options.rank;
+  self.server = options.roles().server(options.rank);
+  self.pid = getpid();
+  self.hostname = this_hostname();
+  self.host = this_host();
+  return self;
+}
+
+void warn_of_silence(const Member& member, Seconds silence) {
+  log().warn("{} has been silent for {:.0f} s", member.describe(), silence.count());
+}
+
+std::unique_ptr<Coordinator> host_coordinator(const JoinOptions& options, Deadline deadline) {
+  SocketAddress listen = coordinator_address(options, deadline);
+  if (!options.interface.empty()) {
+    const SocketAddress chosen = interface_address(options.interface);
+    if (chosen.is_any()) listen = chosen.with_port(listen.port());
+  }
+  CoordinatorCallbacks callbacks;
+  callbacks.on_late = warn_of_silence;
+  return std::make_unique<Coordinator>(CoordinatorOptions{
+      .listen = listen,
+      .remedy =
+          "rank 0 keeps the coordinator there; set ASUP_COORDINATOR=host:port (or MASTER_ADDR "
+          "and MASTER_PORT, one less) to rank 0's host and a free port, on all ranks",
+      .key = options.key,
+      .size = options.size,
+      .servers = options.servers,
+      .join_timeout = options.join_timeout,
+      .rank = options.rank,
+      .meeting = options.meeting,
+      .callbacks = std::move(callbacks)});
+}
+
+// Where to reach a coordinator of our own, which may listen on all addresses.
+SocketAddress own_coordinator(const Coordinator& coordinator) {
+  const SocketAddress bound = resolve(parse_endpoint(coordinator.address(), "coordinator")).front();
+  if (!bound.is_any()) return bound;
+  const char* loopback = bound.family() == AF_INET6 ? "::1" : "127.0.0.1";
+  return resolve({loopback, bound.port()}).front();
+}
+
+[[noreturn]] void throw_refusal(const std::string& body) {
+  const Refusal refusal = parse_refusal(body);
+  if (refusal.can_be_mended) throw BadInput(refusal.reason);
+  throw JobFailed(refusal.reason);
+}
+
+RosterMessage wait_for_roster(ControlConnection& connection, Deadline deadline) {
+  const ControlFrame frame = next_frame(connection, deadline);
+  if (frame.kind == Kind::roster) return parse_roster(frame.body);
+  if (frame.kind == Kind::closing)
+    throw JobFailed("the coordinator closed before all ranks had joined");
+  require(frame.kind == Kind::refused, "the coordinator sent a frame of kind {} before the roster",
+          static_cast<int>(frame.kind));
+  throw_refusal(frame.body);
+}
+
+RosterMessage wait_to_be_taken_in(ControlConnection& connection, Seconds patience) {
+  const Deadline deadline = after(patience);
+  try {
+    return wait_for_roster(connection, deadline);
+  } catch (const JobFailed&) {
+    if (Clock::now() < deadline) throw;
+    throw JobFailed(fmt::format(
+        "the job did not take this process in within {:.3g} s. asup train does so after a step, if "
+        "it keeps checkpoints; a longer --join-timeout gives it more time",
+        patience.count()));
+  }
+}
+
+}  // namespace
+
+class Membership::State {
+ public:
+  // A job of one, which has nobody to meet.
+  State(const JoinOptions& options, Member self) : key_(options.key) {
+    self.id = 1;
+    message_.roster = {1, {std::move(self)}};
+  }
+
+  State(const JoinOptions& options, Member self, std::unique_ptr<Coordinator> coordinator,
+        ControlConnection connection, const Key& key)
+      : key_(key),
+        coordinator_(std::move(coordinator)),
+        connection_(std::move(connection)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
+    connection_->send(Kind::hello, to_json(Hello{kControlVersion, kVersion, options.size,
+                                                 options.servers, std::move(self), options.joins}));
+    message_ = options.joins ? wait_to_be_taken_in(*connection_, options.join_timeout)
+                             : wait_for_roster(*connection_, after(options.join_timeout + kGrace));
+    require(options.joins || message_.roster.roles() == options.roles(),
+            "the coordinator's roster has {}, not {}", message_.roster.roles().describe(),
+            options.roles().describe());
+    if (const auto rank = message_.coordinator_rank; rank && *rank < message_.roster.size())
+      keeper_ = message_.roster.members[static_cast<std::size_t>(*rank)];
+    thread_ = start_thread("asup-member", [this] { run(); });
+  }
+
+  ~State() { leave(); }
+
+  const RosterMessage& message() const { return message_; }
+  const Member& self() const {
+    return message_.roster.members[static_cast<std::size_t>(message_.rank)];
+  }
+  bool newcomers() const { return newcomers_; }
+  void refuse_newcomers(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    full_ = why;
+    eventfd_write(wake_.get(), 1);
+  }
+  std::vector<Member> gone_workers() const {
+    const std::lock_guard lock(mutex_);
+    return gone_workers_;
+  }
+
+  std::optional<Roster> renew(const Member& self, Deadline deadline) {
+    if (!thread_.joinable()) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    answer_.reset();
+    request_ = to_json(self);
+    eventfd_write(wake_.get(), 1);
+    answered_.wait_until(lock, deadline, [&] { return answer_ || done_; });
+    if (done_ && !answer_) return std::nullopt;
+    if (!answer_) throw JobFailed("the coordinator does not answer");
+    const ControlFrame answer = *std::exchange(answer_, std::nullopt);
+    if (answer.kind == Kind::closing) return std::nullopt;
+    if (answer.kind == Kind::refused) throw_refusal(answer.body);
+    message_ = parse_roster(answer.body);
+    return message_.roster;
+  }
+  const Key& key() const { return key_; }
+
+  void watch(MembershipCallbacks callbacks) {
+    if (!thread_.joinable()) return;
+    const std::lock_guard lock(mutex_);
+    new_callbacks_ = std::move(callbacks);
+    eventfd_write(wake_.get(), 1);
+  }
+
+  void leave() {
+    if (thread_.joinable()) {
+      {
+        const std::lock_guard lock(mutex_);
+        leaving_ = true;
+        eventfd_write(wake_.get(), 1);
+      }
+      thread_.join();
+    }
+    coordinator_.reset();
+  }
+
+ private:
+  struct Event {
+    bool lost;
+    Member member;
+  };
+
+  void run() {
+    try {
+      while (take_orders()) turn();
+      say_goodbye();
+    } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
+      log().error("the connection to the coordinator failed: {}", error.what());
+    }
+    end();
+  }
+
+  // Nothing more is heard.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    answered_.notify_all();
+  }
+
+  // What the user's thread asked for; false: to leave.
+  bool take_orders() {
+    eventfd_t count;
+    eventfd_read(wake_.get(), &count);
+    const std::lock_guard lock(mutex_);
+    if (new_callbacks_) callbacks_ = *std::exchange(new_callbacks_, std::nullopt);
+    if (request_) connection_->send(Kind::ready, *std::exchange(request_, std::nullopt));
+    if (full_) connection_->send(Kind::full, *std::exchange(full_, std::nullopt));
+    return !leaving_;
+  }
+
+  void turn() {
+    // First what has come already, with the roster or before somebody watched.
+    while (const auto frame = connection_->receive()) take(*frame);
+    if (!connection_->open() && !std::exchange(closed_, true)) take_end();
+    if (closed_) end();
+    deliver();
+    if (Clock::now() >= next_heartbeat_) {
+      if (!closed_) connection_->send(Kind::heartbeat);
+      next_heartbeat_ = after(kHeartbeat);
+    }
+    wait(next_heartbeat_);
+    connection_->on_ready();
+  }
+
+  void wait(Deadline deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd fds[] = {{wake_.get(), POLLIN, 0},
+                    {closed_ ? -1 : connection_->fd(), connection_->events(), 0}};
+    poll(fds, 2, static_cast<int>(std::max<long>(left.count(), 0)));
+  }
+
+  void take(const ControlFrame& frame) {
+    if (frame.kind == Kind::lost) take_gone(parse_member(frame.body), true);
+    if (frame.kind == Kind::left) take_gone(parse_member(frame.body), false);
+    if (frame.kind == Kind::newcomers) newcomers_ = true;
+    if (frame.kind == Kind::roster || frame.kind == Kind::refused) take_answer(frame);
+    if (frame.kind != Kind::closing) return;
+    log().debug("the coordinator closed in good order");
+    closed_ = true;
+  }
+
+  void take_gone(const Member& member, bool lost) {
+    events_.push_back({lost, member});
+    const std::lock_guard lock(mutex_);
+    if (!member.server) gone_workers_.push_back(member);
+  }
+
+  void take_answer(const ControlFrame& frame) {
+    const std::lock_guard lock(mutex_);
+    if (frame.kind == Kind::roster) {  // what comes from now on is about the next generation
+      newcomers_ = false;
+      gone_workers_.clear();
+    }
+    answer_ = frame;
+    answered_.notify_all();
+  }
+
+  // The coordinator ended without a word, and so has the member that kept it.
+  void take_end() {
+    if (keeper_) return take_gone(*keeper_, true);
+    log().warn("the launcher is gone ({}): from now on only links tell who is lost",
+               connection_->why_closed());
+  }
+
+  // Events wait until somebody watches.
+  void deliver() {
+    if (!callbacks_) return;
+    for (const Event& event : std::exchange(events_, {})) {
+      const auto& callback = event.lost ? callbacks_->on_lost : callbacks_->on_left;
+      if (callback) callback(event.member);
+    }
+  }
+
+  void say_goodbye() {
+    if (closed_) return;
+    connection_->send(Kind::goodbye);
+    const Deadline deadline = after(kFlush);
+    while (connection_->open() && !connection_->all_sent() && Clock::now() < deadline) {
+      wait(deadline);
+      connection_->on_ready();
+    }
+  }
+
+  // Constant after construction.
+  const Key key_;
+
+  RosterMessage message_;  // the user's thread's own
+
+  std::unique_ptr<Coordinator> coordinator_;  // where this member keeps it
+
+  // The thread's own, once it runs.
+  std::optional<ControlConnection> connection_;
+  std::optional<Member> keeper_;  // the member that keeps the coordinator; none: the launcher does
+  std::optional<MembershipCallbacks> callbacks_;
+  std::vector<Event> events_;
+  Deadline next_heartbeat_{};
+  bool closed_ = false;
+
+  std::atomic<bool> newcomers_ = false;
+
+  const Fd wake_;
+  mutable std::mutex mutex_;
+  std::optional<MembershipCallbacks> new_callbacks_;  // protected by mutex_
+  bool leaving_ = false;                              // protected by mutex_, as is what follows
+  std::optional<std::string> request_;                // for the next generation
+  std::optional<std::string> full_;                   // to be told
+  std::optional<ControlFrame> answer_;
+  std::vector<Member> gone_workers_;  // in this generation
+  bool done_ = false;                 // no answer will come
+  std::condition_variable answered_;
+
+  std::thread thread_;
+};
+
+Membership Membership::join(const JoinOptions& options, Member self) {
+  self = complete(std::move(self), options);
+  if (options.coordinator.empty()) {
+    check(options.size == 1, "a job of {} without a coordinator", options.size);
+    return Membership(std::make_unique<State>(options, std::move(self)));
+  }
+  const Deadline deadline = after(options.join_timeout);
+  std::unique_ptr<Coordinator> coordinator;
+  Key key = options.key;
+  JoinOptions there = options;
+  if (options.host_coordinator) {
+    coordinator = host_coordinator(options, deadline);
+  } else if (!options.meeting.empty()) {
+    KeyOffer word = ask_for_key(options.meeting, deadline);
+    key = word.key;
+    there.coordinator = std::move(word.coordinator);
+  }
+  const SocketAddress address =
+      coordinator ? own_coordinator(*coordinator) : coordinator_address(there, deadline);
+  ControlConnection connection = reach_coordinator(address, key, self.describe(), deadline);
+  return Membership(std::make_unique<State>(options, std::move(self), std::move(coordinator),
+                                            std::move(connection), key));
+}
+
+Membership::Membership(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Membership::Membership(Membership&&) noexcept = default;
+Membership& Membership::operator=(Membership&&) noexcept = default;
+Membership::~Membership() = default;
+
+const Roster& Membership::roster() const { return state_->message().roster; }
+const Member& Membership::self() const { return state_->self(); }
+const Key& Membership::key() const { return state_->key(); }
+bool Membership::newcomers() const { return state_->newcomers(); }
+void Membership::refuse_newcomers(const std::string& why) { state_->refuse_newcomers(why); }
+std::vector<Member> Membership::gone_workers() const { return state_->gone_workers(); }
+bool Membership::is_founder(const Member& member) const {
+  return member.id <= static_cast<std::uint64_t>(state_->message().founders);
+}
+std::optional<Roster> Membership::renew(const Member& self, Deadline deadline) {
+  return state_->renew(self, deadline);
+}
+void Membership::watch(MembershipCallbacks callbacks) { state_->watch(std::move(callbacks)); }
+void Membership::leave() { state_->leave(); }
+
+}  // namespace asup::net

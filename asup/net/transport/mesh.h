@@ -1,0 +1,106 @@
+// All the links of one member, and the loop that moves them.
+//
+// Methods that need the turn say so; the rest may be called from any thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "asup/net/membership/roster.h"
+#include "asup/net/transport/link.h"
+#include "asup/net/transport/loop.h"
+#include "asup/net/transport/regions.h"
+
+namespace asup::net {
+
+class NoteReceiver;
+
+class Mesh : private Loop::Body {
+ public:
+  // Moved along with the links: a communicator's calls. Called under the lock, when a link has
+  // moved or the mover itself, and from time to time.
+  class Mover {
+   public:
+    virtual ~Mover() = default;
+    virtual bool progress() = 0;  // true when anything moved
+    virtual bool busy() = 0;
+    // A short message from `rank` about this mover's communicator, outside all channels.
+    virtual void on_note(int rank, std::uint32_t kind, std::string_view text) = 0;
+  };
+
+  // Wires by rank, null at our own.
+  Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires);
+  ~Mesh() override;  // says goodbye and waits, at most a second, until that is out
+
+  int rank() const { return rank_; }
+  int size() const { return roster_.size(); }
+  const Roster& roster() const { return roster_; }
+  Loop& loop() { return loop_; }
+  // Every worker's memory can be reached: by the other workers, or by this server.
+  bool shares_memory() const { return shares_memory_; }
+
+  // The following need the turn.
+  Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  void add(std::uint64_t communicator, Mover& mover);
+  void remove(std::uint64_t communicator);
+  void send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text);
+  // Wakes peers that sleep and do not know yet what was written for them. progress() does so at its
+  // end; before it, whoever is about to be busy for long.
+  void wake_sleepers();
+  void run_posted() {
+    if (loop_.run_posted()) let_movers_go_on();
+  }
+  // A mover has got something to do by other ways than links and posted actions.
+  void let_movers_go_on() { movers_due_ = 0; }
+  // Goes up whenever a link ends.
+  std::uint64_t endings() const { return endings_; }
+  LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
+  std::uint64_t bytes_sent();
+
+  // Zeroed memory that members of this host reach.
+  std::unique_ptr<ReachableMemory> allocate(std::size_t bytes);
+  using Place = Regions::Place;
+  // Where memory lies in what was allocated.
+  Place place_of(const void* data, std::size_t bytes) { return regions_->place_of(data, bytes); }
+  // Needs the lock. The peer's memory as mapped here; null when it cannot be reached.
+  std::byte* reach(int rank, Place place, std::size_t bytes);
+  // Needs the lock. For use beside the turn: the peer's region stays as long as it is held,
+  // whatever the peer does. Null when it cannot be reached.
+  std::shared_ptr<const Region> hold(int rank, std::uint32_t region);
+
+ private:
+  friend class NoteReceiver;
+
+  bool progress() override;
+  bool busy() override;
+  bool arm() override;
+  void disarm() override;
+  void on_ready(int fd) override;
+  bool progress_link(int rank);
+  void on_note(int rank, ConstBytes head, std::string_view text);
+  void withdraw(std::uint32_t region);
+
+  const Roster roster_;
+  const int rank_;
+  bool shares_memory_ = true;
+
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
+  std::uint64_t endings_ = 0;
+  std::map<std::uint64_t, Mover*> movers_;
+  int movers_due_ = 0;  // looks at the links before it is the movers' turn
+  struct Note;
+  std::deque<std::unique_ptr<Note>> notes_;  // on their way out
+  struct Early;
+  std::deque<Early> early_notes_;  // about communicators that we have not made yet
+
+  const std::shared_ptr<Regions> regions_;
+
+  Loop loop_;
+};
+
+}  // namespace asup::net

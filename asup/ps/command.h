@@ -1,0 +1,38 @@
+// What the head tells all servers to do, to all the same and in the same order, so that every shard
+// goes through the same versions. Values only; safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/ps/message.h"
+
+namespace asup::ps {
+
+struct Command {
+  struct Push {
+    std::int32_t worker = 0;
+    std::uint32_t reserved = 0;
+    std::uint64_t number = 0;
+    double weight = 0;  // among the parts
+    bool operator==(const Push&) const = default;
+  };
+
+  std::uint64_t version = 0;  // of the parameters when it is done
+  double lr = 0;
+  std::vector<Push> parts;             // averaged by weight into one update; none: no update
+  std::vector<Push> dropped;           // never to be applied
+  std::vector<std::int32_t> released;  // workers that get the parameters
+  std::string save_as;  // not empty: keep the shard in a file that begins with this path
+
+  bool operator==(const Command&) const = default;
+};
+
+CommandHead head_of_command(const Command& order);
+std::vector<std::byte> payload_of(const Command& order);
+// Nothing where the payload is not as long as the head says.
+std::optional<Command> read_command(const CommandHead& head, net::ConstBytes payload);
+
+}  // namespace asup::ps

@@ -1,0 +1,388 @@
+#include "asup/ps/pace/scheduler.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+
+namespace asup::ps::pace {
+namespace {
+
+constexpr double kShortest = 1e-9;  // seconds of a lease
+// Of the others' time, where a worker's own is not known.
+constexpr double kExpectedAtFirst = 1.1, kOverdueAtFirst = 2;
+
+double batch_of(const SchedulerOptions& options) {
+  return options.work ? static_cast<double>(options.work->batch) : options.workers;
+}
+
+Dealing dealing_of(const SchedulerOptions& options) {
+  return options.pace.kind == Kind::bsp ? Dealing::fixed : Dealing::in_order;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_((require_sense(options.pace, options.workers), options)),
+      pacer_(bounds_of(options.pace), batch_of(options), options.pace.stale_lr,
+             options.pace.non_finite, options.version),
+      accounts_(static_cast<std::size_t>(options.workers)),
+      version_(options.version) {
+  if (options.work) allocator_.emplace(*options.work, dealing_of(options), options.workers);
+  if (options.pace.kind == Kind::adaptive) controller_.emplace(options.pace.freeze);
+  for (int worker = 0; worker < options.workers; ++worker) {
+    missing_.insert(worker);
+    account(worker).figures.worker = worker;
+  }
+}
+
+Decisions Scheduler::arrived(int worker, double now) {
+  check(worker >= 0 && worker < options_.workers, "worker {} arrived, but there are only {}",
+        worker, options_.workers);
+  check(here_.insert(worker).second, "worker {} arrived, but was here already", worker);
+  now_ = now;
+  missing_.erase(worker);
+  account(worker).figures.is_here = true;
+  account(worker).timing = {};  // it may be on another machine by now
+  if (allocator_) allocator_->joins(worker);
+  resting_.insert(worker);
+  return finish();
+}
+
+Decisions Scheduler::pushed(const Push& push, double now) {
+  if (const auto refused = refusal(push)) throw Error(*refused);
+  now_ = now;
+  Account& account = this->account(push.worker);
+  const Push counted = as_counted(push);
+  const auto samples = static_cast<double>(push.samples);
+  account.pushes[push.number] = {counted.samples, push.loss_sum / samples};
+  ++account.figures.pushes;
+  account.figures.seconds_working += push.seconds_working;
+  account.figures.seconds_waiting += push.seconds_waiting;
+  if (!controller_ || !controller_->is_frozen())
+    account.timing.add(static_cast<double>(counted.samples) / even_lease(),
+                       std::max(now - account.released, kShortest));
+  if (controller_ && !account.timing.is_settled()) expect_again(push.worker);
+  ++pushes_since_look_;
+  post(pacer_.pushed(counted, now));
+  return finish();
+}
+
+Decisions Scheduler::passed_sync_point(int worker, const std::set<int>& met, double now) {
+  check(meeting_.contains(worker) && !back_.contains(worker),
+        "worker {} is through a sync point that it was not sent to", worker);
+  now_ = now;
+  back_[worker] = met;
+  end_sync_point();
+  return finish();
+}
+
+Decisions Scheduler::left(int worker, double now) {
+  now_ = now;
+  missing_.erase(worker);
+  if (here_.erase(worker) == 0) return finish();
+  resting_.erase(worker);
+  Account& account = this->account(worker);
+  account.figures.is_here = false;
+  account.pushes.clear();
+  back_.erase(worker);
+  if (meeting_.erase(worker) == 1) end_sync_point();
+  const int returned = allocator_ ? allocator_->leaves(worker) : 0;
+  const bool is_whole_step = options_.pace.kind == Kind::bsp && options_.pace.backup == 0;
+  post(pacer_.left(worker, now, is_whole_step ? returned : 0));
+  return finish();
+}
+
+Decisions Scheduler::sync_point_soon(double now) {
+  now_ = now;
+  if (allocator_) allocator_->sync_point_soon();
+  return finish();
+}
+
+Decisions Scheduler::tick(double now) {
+  now_ = now;
+  post(pacer_.tick(now));
+  return finish();
+}
+
+std::optional<double> Scheduler::wake() const { return pacer_.wake(); }
+
+std::optional<std::string> Scheduler::refusal(const Push& push) const {
+  if (auto refused = pacer_.refusal(as_counted(push))) return refused;
+  const auto lease = allocator_ ? allocator_->last_of(push.worker) : std::nullopt;
+  if (lease && push.samples != lease->samples())
+    return fmt::format("worker {}'s push {} is of {} samples, but its lease has {}", push.worker,
+                       push.number, push.samples, lease->samples());
+  return std::nullopt;
+}
+
+// Without leases, a push is one of the n that make a step.
+Push Scheduler::as_counted(const Push& push) const {
+  Push counted = push;
+  if (!allocator_) counted.samples = 1;
+  return counted;
+}
+
+std::uint64_t Scheduler::step() const {
+  return allocator_ ? allocator_->step()
+                    : pacer_.samples_applied() / static_cast<std::uint64_t>(options_.workers);
+}
+
+PaceReport Scheduler::report() const {
+  PaceReport report;
+  double weighed = 0, weighed_steps = 0;
+  for (const Account& account : accounts_) {
+    WorkerFigures figures = account.figures;
+    if (figures.applied > 0) {
+      figures.mean_staleness = account.staleness / static_cast<double>(figures.applied);
+      figures.mean_staleness_steps = account.staleness_steps / static_cast<double>(figures.applied);
+    }
+    report.samples += figures.samples;
+    report.non_finite_pushes += figures.dropped_non_finite;
+    report.worst_staleness = std::max(report.worst_staleness, figures.worst_staleness);
+    report.worst_staleness_steps =
+        std::max(report.worst_staleness_steps, figures.worst_staleness_steps);
+    weighed += account.weighed_staleness;
+    weighed_steps += account.weighed_staleness_steps;
+    report.workers.push_back(figures);
+  }
+  report.updates = version_ - options_.version;
+  if (report.samples > 0) {
+    report.mean_staleness = weighed / static_cast<double>(report.samples);
+    report.mean_staleness_steps = weighed_steps / static_cast<double>(report.samples);
+  }
+  if (allocator_) {
+    report.samples_dropped = allocator_->samples_dropped();
+    report.samples_skipped = allocator_->samples_skipped();
+  }
+  if (controller_) report.choices = controller_->choices();
+  return report;
+}
+
+// Carries out what is posted and all that follows from it.
+Decisions Scheduler::finish() {
+  const auto carry_out_all = [&] {
+    while (!commands_.empty()) {
+      const Command order = std::move(commands_.front());
+      commands_.pop_front();
+      std::visit([&](const auto& one) { carry_out(one); }, order);
+    }
+  };
+  carry_out_all();
+  if (controller_) adapt();
+  do carry_out_all();
+  while (wake_one());
+  if (allocator_) {
+    if (allocator_->at_sync_point()) go_to_sync_point();
+    if (allocator_->at_end()) go_to_end();
+  }
+  return std::exchange(decisions_, {});
+}
+
+void Scheduler::post(Orders orders) {
+  // In a queue, so that what follows from an order comes after those that were given with it.
+  for (Command& order : orders) commands_.push_back(std::move(order));
+}
+
+void Scheduler::carry_out(const Update& update) {
+  for (const Update::Part& part : update.parts) {
+    Account& account = this->account(part.worker);
+    const Account::InFlight push = account.pushes.at(part.number);
+    account.pushes.erase(part.number);
+    const auto samples = static_cast<double>(push.samples);
+    const auto versions = static_cast<double>(part.staleness.versions);
+    ++account.figures.applied;
+    account.figures.samples += push.samples;
+    account.staleness += versions;
+    account.staleness_steps += part.staleness.steps;
+    account.weighed_staleness += versions * samples;
+    account.weighed_staleness_steps += part.staleness.steps * samples;
+    account.figures.worst_staleness =
+        std::max(account.figures.worst_staleness, part.staleness.versions);
+    account.figures.worst_staleness_steps =
+        std::max(account.figures.worst_staleness_steps, part.staleness.steps);
+    if (allocator_) allocator_->done(part.worker, part.number, false);
+    if (controller_)
+      controller_->applied(samples / batch_of(options_), push.loss, part.staleness.steps);
+  }
+  version_ = update.version;
+  decisions_.push_back(update);
+}
+
+void Scheduler::carry_out(const Drop& drop) {
+  decisions_.push_back(drop);
+  if (drop.why == Drop::Why::lost) return;  // its lease is back with the allocator
+  Account& account = this->account(drop.worker);
+  account.pushes.erase(drop.number);
+  ++(drop.why == Drop::Why::late ? account.figures.dropped_late
+                                 : account.figures.dropped_non_finite);
+  if (allocator_) allocator_->done(drop.worker, drop.number, true);
+}
+
+void Scheduler::carry_out(const Go& go) {
+  Clearance release{go.worker, Clearance::To::work, std::nullopt, 0, version_};
+  if (allocator_) {
+    release.lease = allocator_->lease(go.worker, speeds());
+    if (!release.lease) {
+      resting_.insert(go.worker);
+      return post(pacer_.rests(go.worker, now_));
+    }
+  }
+  account(go.worker).released = now_;
+  expect(go.worker);
+  decisions_.push_back(release);
+}
+
+// Lets one worker go on that had nothing to do, if there is something now.
+bool Scheduler::wake_one() {
+  if (!missing_.empty()) return false;
+  for (const int worker : resting_) {
+    if (allocator_ && !allocator_->has_lease_for(worker, speeds())) continue;
+    resting_.erase(worker);
+    post(pacer_.arrived(worker, now_));
+    return true;
+  }
+  return false;
+}
+
+void Scheduler::go_to_sync_point() {
+  if (!meeting_.empty() || !missing_.empty()) return;
+  meeting_ = here_;
+  for (const int worker : meeting_) send_to_sync_point(worker);
+}
+
+void Scheduler::send_to_sync_point(int worker) {
+  decisions_.push_back(Clearance{worker, Clearance::To::sync_point, std::nullopt,
+                                 allocator_->sync_point(), version_});
+}
+
+// Whoever met one that is gone goes again at once: others may wait for it there, since they have
+// not ended the sync point. Where all are back and did not all meet all, two of them have lost each
+// other: going again shows who goes on.
+void Scheduler::end_sync_point() {
+  const bool are_all_back = back_.size() == meeting_.size();
+  const bool have_met = std::all_of(back_.begin(), back_.end(),
+                                    [&](const auto& one) { return one.second == meeting_; });
+  if (are_all_back && have_met) {
+    meeting_.clear();
+    back_.clear();
+    allocator_->pass();
+    return;
+  }
+  std::erase_if(back_, [&](const auto& one) {
+    const auto& [worker, met] = one;
+    const bool met_the_gone =
+        !std::includes(meeting_.begin(), meeting_.end(), met.begin(), met.end());
+    if (met_the_gone || are_all_back) send_to_sync_point(worker);
+    return met_the_gone || are_all_back;
+  });
+}
+
+void Scheduler::go_to_end() {
+  if (!missing_.empty()) return;
+  for (const int worker : resting_)
+    decisions_.push_back(Clearance{worker, Clearance::To::end, std::nullopt, 0, version_});
+  resting_.clear();
+  has_ended_ = true;
+}
+
+// Tells the pacer when to expect a worker that is at work.
+void Scheduler::expect(int worker) {
+  if (!controller_) return;
+  const Account& account = this->account(worker);
+  const auto lease = allocator_ ? allocator_->last_of(worker) : std::nullopt;
+  const double length = lease ? static_cast<double>(lease->samples()) / even_lease() : 1;
+  const auto expect_in = [&](double seconds, double overdue) {
+    pacer_.expect(worker, account.released + seconds, account.released + overdue);
+  };
+  const Timing& own = account.timing;
+  const Timing* other = example_for(worker);
+  if (own.is_known()) {
+    // The first lease tells little of the second: rather what another took for its second.
+    const bool is_like_other = own.has_only_first() && other && !other->has_only_first();
+    const Timing& timing = is_like_other ? *other : own;
+    expect_in(timing.typical() * timing.factor(length), timing.overdue() * timing.factor(length));
+  } else if (other) {
+    const double seconds = other->typical() * other->factor(length);
+    expect_in(kExpectedAtFirst * seconds, kOverdueAtFirst * seconds);
+  }
+}
+
+// One that has just pushed has told something of the others, of whom little is known yet.
+void Scheduler::expect_again(int pushed) {
+  for (const int worker : here_)
+    if (worker != pushed && pacer_.works(worker) && !account(worker).timing.is_settled())
+      expect(worker);
+}
+
+// Another worker whose times are known, if there is one: better from more than its first lease.
+const Timing* Scheduler::example_for(int worker) const {
+  const Timing* example = nullptr;
+  for (const int other : here_) {
+    const Timing& timing = account(other).timing;
+    if (other == worker || !timing.is_known()) continue;
+    if (!example || (example->has_only_first() && !timing.has_only_first())) example = &timing;
+  }
+  return example;
+}
+
+void Scheduler::adapt() {
+  if (pushes_since_look_ == 0) return;
+  const bool is_first = controller_->choices().empty();
+  if (!is_first && pushes_since_look_ < here_.size()) return;
+  pushes_since_look_ = 0;
+  const auto choice = controller_->decide(situation());
+  if (!choice) return;
+  if (allocator_) {
+    std::map<int, double> lengths;
+    const bool is_even = std::all_of(choice->lengths.begin(), choice->lengths.end(),
+                                     [](double length) { return length == 1; });
+    for (std::size_t i = 0; i < choice->workers.size() && !is_even; ++i)
+      lengths[choice->workers[i]] = choice->lengths[i];
+    allocator_->balance(std::move(lengths));
+  }
+  post(pacer_.set(choice->bounds, now_));
+}
+
+Situation Scheduler::situation() const {
+  Situation situation;
+  situation.now = now_;
+  situation.step = step();
+  situation.version = version_;
+  situation.can_balance = allocator_.has_value();
+  if (allocator_ && allocator_->samples_total() > 0) {
+    const auto all = static_cast<double>(options_.work->steps * options_.work->batch);
+    situation.left =
+        static_cast<double>(allocator_->samples_total() - allocator_->samples_done()) / all;
+  }
+  for (const int worker : here_) situation.workers[worker] = &account(worker).timing;
+  return situation;
+}
+
+Speeds Scheduler::speeds() const {
+  Speeds speeds;
+  for (const int worker : here_) {
+    const Account& account = this->account(worker);
+    if (!account.timing.is_known()) continue;
+    const double seconds = account.timing.typical() / even_lease();
+    double busy = 0;
+    if (const auto lease = allocator_->last_of(worker); lease && pacer_.works(worker)) {
+      const double elapsed = now_ - account.released;
+      const double all = seconds * static_cast<double>(lease->samples());
+      busy = std::max(all - elapsed, elapsed / 4);  // overdue: it may take a while yet
+    }
+    speeds.workers[worker] = {seconds, busy};
+  }
+  return speeds;
+}
+
+Scheduler::Account& Scheduler::account(int worker) {
+  return accounts_.at(static_cast<std::size_t>(worker));
+}
+
+const Scheduler::Account& Scheduler::account(int worker) const {
+  return accounts_.at(static_cast<std::size_t>(worker));
+}
+
+double Scheduler::even_lease() const { return batch_of(options_) / options_.workers; }
+
+}  // namespace asup::ps::pace

@@ -1,0 +1,148 @@
+// How a server carries out orders, one after the other.
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/ps/server.h"
+
+namespace asup::ps {
+namespace {
+
+// Smaller shards are updated by the thread that serves the links: handing over takes longer.
+constexpr std::uint64_t kSmall = 64 * 1024;
+
+// Parameters leave in messages of so many elements, so that the first of them are there early.
+constexpr std::uint64_t kLetter = 512 * 1024;
+
+}  // namespace
+
+void Server::on_command(const Command& order) {
+  commands_.push_back(order);
+  if (!working_) start_next_order();
+}
+
+// Small orders are done when this returns, large ones when finish_order() has been called.
+void Server::start_next_order() {
+  while (!commands_.empty() && !working_) {
+    make_job(commands_.front());
+    working_ = true;
+    if (shard_->range().size() <= kSmall) {
+      for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
+      for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
+      finish_order();
+      continue;
+    }
+    start_measures();
+    group_.mesh.let_movers_go_on();  // progress() helps, also where no link has moved
+  }
+}
+
+void Server::make_job(const Command& order) {
+  for (const Command::Push& push : order.dropped) session(push.worker).forget_push(push.number);
+  job_ = {};
+  job_.lr = order.lr;
+  job_.compensation = setup_->compensation;
+  for (const Command::Push& part : order.parts) {
+    if (!session(part.worker).has_push(part.number)) {
+      failure_ = fmt::format("server {} is to apply push {} of rank {}, which it does not have",
+                             server_, part.number, part.worker);
+      continue;
+    }
+    WorkerSession& from = session(part.worker);
+    const bool stale = from.figures(part.number).version + 1 != order.version;
+    const bool compensates = setup_->compensation > 0 && stale;
+    job_.sources.push_back(
+        {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
+  }
+  for (const int worker : order.released) {
+    std::vector<std::uint64_t> parts;
+    for (const Command::Push& part : order.parts)
+      if (part.worker == worker) parts.push_back(part.number);
+    WorkerSession& to = session(worker);
+    to.set_pushes_aside(parts);
+    if (!to.is_open()) continue;
+    job_.targets.push_back({to.ranges(), to.target()});
+    if (setup_->compensation > 0 && !to.writes_in_place())
+      job_.targets.push_back({to.ranges(), to.backup()});
+  }
+  if (!job_.sources.empty()) shard_->begin(job_);
+}
+
+void Server::start_measures() {
+  if (shard_->measures(job_) == 0) return start_update();
+  pool_.start(
+      shard_->measures(job_), [this](std::size_t part) { shard_->measure(job_, part); },
+      [this] { group_.mesh.loop().post([this] { start_update(); }); });
+}
+
+void Server::start_update() {
+  if (job_.sources.empty() && job_.targets.empty()) {
+    finish_order();
+    return;
+  }
+  pool_.start(
+      shard_->parts(), [this](std::size_t part) { shard_->run(job_, part); },
+      [this] {
+        group_.mesh.loop().post([this] {
+          finish_order();
+          start_next_order();
+        });
+      });
+}
+
+void Server::finish_order() {
+  const Command order = std::move(commands_.front());
+  commands_.pop_front();
+  working_ = false;
+  version_ = order.version;
+  for (const Command::Push& push : order.parts) session(push.worker).forget_push(push.number);
+  for (const int worker : order.released)
+    if (session(worker).is_open()) hand_out(worker);
+  if (!order.save_as.empty()) start_saving(order.save_as);
+}
+
+// Lets the worker have what the order wrote for it. Backward makes the last layers' gradients first
+// and the flat space has them first; the next forward needs the first layers: the end goes first.
+void Server::hand_out(int worker) {
+  WorkerSession& to = session(worker);
+  for (auto range = to.ranges().rbegin(); range != to.ranges().rend(); ++range) {
+    if (to.writes_in_place()) {
+      send(worker, head_of(Parameters{version_, *range}));
+      continue;
+    }
+    for (std::uint64_t end = range->end; end > range->begin;) {
+      const std::uint64_t begin = end - std::min(kLetter, end - range->begin);
+      const float* data = to.target() + (begin - shard_->range().begin);
+      send(worker, head_of(Parameters{version_, {begin, end}}),
+           std::as_bytes(std::span(data, end - begin)));
+      end = begin;
+    }
+  }
+}
+
+void Server::start_saving(const std::string& path) {
+  try {
+    snapshot_.emplace(*shard_, version_, shard_file(path, server_, group_.servers));
+  } catch (const Error& error) {
+    report_saved(error.what());
+  }
+}
+
+// Beside the links: does a part of the update under way, sees whether a snapshot is done.
+bool Server::progress() {
+  if (working_ && pool_.help()) return true;
+  if (!snapshot_) return false;
+  const auto end = snapshot_->look();
+  if (!end) return false;
+  snapshot_.reset();
+  report_saved(*end);
+  return true;
+}
+
+void Server::report_saved(const std::string& complaint) {
+  if (is_head())
+    coordinator_->saved(complaint);
+  else
+    send_text(group_.head(), head_of(Saved{}), complaint);
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,204 @@
+#include "asup/ps/server_coordinator.h"
+
+#include <nlohmann/json.hpp>
+
+#include "asup/base/log.h"
+
+namespace asup::ps {
+namespace {
+
+using nlohmann::json;
+
+Release message_of(const pace::Clearance& release) {
+  Release message;
+  message.version = release.version;
+  switch (release.to) {
+    case pace::Clearance::To::work:
+      message.next = Release::Next::lease;
+      break;
+    case pace::Clearance::To::sync_point:
+      message.next = Release::Next::sync_point;
+      message.step = release.sync_point;
+      break;
+    case pace::Clearance::To::end:
+      message.next = Release::Next::end;
+      message.step = release.sync_point;
+      break;
+  }
+  if (release.lease) {
+    message.step = release.lease->step;
+    message.begin = release.lease->begin;
+    message.end = release.lease->end;
+  }
+  return message;
+}
+
+json to_json(const pace::WorkerFigures& figures) {
+  return {{"worker", figures.worker},
+          {"here", figures.is_here},
+          {"pushes", figures.pushes},
+          {"applied", figures.applied},
+          {"dropped_late", figures.dropped_late},
+          {"dropped_non_finite", figures.dropped_non_finite},
+          {"samples", figures.samples},
+          {"mean_staleness", figures.mean_staleness},
+          {"worst_staleness", figures.worst_staleness},
+          {"mean_staleness_steps", figures.mean_staleness_steps},
+          {"worst_staleness_steps", figures.worst_staleness_steps},
+          {"seconds_working", figures.seconds_working},
+          {"seconds_waiting", figures.seconds_waiting}};
+}
+
+json to_json(const pace::Choice& choice) {
+  return {{"seconds", choice.time},
+          {"step", choice.step},
+          {"version", choice.version},
+          {"name", choice.name},
+          {"bounds", pace::describe(choice.bounds)},
+          {"workers", choice.workers},
+          {"lengths", choice.lengths},
+          {"lease_seconds", choice.seconds},
+          {"sensitivity", choice.sensitivity},
+          {"weight", choice.weight},
+          {"speed", choice.speed},
+          {"staleness", choice.staleness},
+          {"score", choice.score},
+          {"score_before", choice.score_before},
+          {"reason", choice.reason}};
+}
+
+}  // namespace
+
+ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup& setup,
+                                     std::uint64_t version, Delegate& delegate)
+    : servers_(servers),
+      delegate_(delegate),
+      head_({.workers = workers, .pace = setup.pace, .work = setup.work, .version = version}) {}
+
+void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
+  const bool from_sync_point = std::exchange(at_sync_point_[worker], false);
+  carry_out(from_sync_point ? head_.passed_sync_point(worker, met, now())
+                            : head_.arrived(worker, now()));
+}
+
+std::string ServerCoordinator::committed(int worker, const Commit& commit) {
+  const Figures& figures = commit.figures;
+  pace::Push push;
+  push.worker = worker;
+  push.number = commit.push - 1;
+  push.version = figures.version;
+  push.samples = figures.samples;
+  push.lr = figures.lr;
+  push.loss_sum = figures.loss;
+  push.seconds_working = figures.compute_seconds;
+  push.seconds_waiting = figures.wait_seconds;
+  push.non_finite = figures.not_finite;
+  if (const auto refusal = head_.refusal(push)) return *refusal;
+  Arriving& arriving = arriving_[worker];
+  arriving.push = push;
+  arriving.committed = true;
+  return {};
+}
+
+void ServerCoordinator::staged(int worker, std::uint64_t push) {
+  Arriving& arriving = arriving_[worker];
+  arriving.push.number = push - 1;
+  if (++arriving.servers < servers_ || !arriving.committed) return;
+  const pace::Push complete = arriving.push;
+  arriving_.erase(worker);
+  carry_out(head_.pushed(complete, now()));
+}
+
+void ServerCoordinator::left(int worker) {
+  if (const auto found = arriving_.find(worker); found != arriving_.end()) {
+    Command order;  // some servers have its last push, but not all
+    order.version = head_.version();
+    order.dropped.push_back({worker, 0, found->second.push.number + 1, 0});
+    arriving_.erase(found);
+    delegate_.give_command(order);
+  }
+  carry_out(head_.left(worker, now()));
+}
+
+void ServerCoordinator::ask_sync_point() { carry_out(head_.sync_point_soon(now())); }
+
+Deadline ServerCoordinator::wake() const {
+  const auto at = head_.wake();
+  return at ? began_ + std::chrono::duration_cast<Clock::duration>(Seconds(*at)) : Deadline::max();
+}
+
+void ServerCoordinator::tick() { carry_out(head_.tick(now())); }
+
+// Decisions in a row become one order where what is handed out is the same either way.
+void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
+  Command order;
+  order.version = head_.version();
+  bool some = false;
+  const auto flush = [&] {
+    if (some) delegate_.give_command(order);
+    order = {};
+    some = false;
+  };
+  for (const pace::Decision& decision : decisions) {
+    if (const auto* update = std::get_if<pace::Update>(&decision)) {
+      if (!order.parts.empty() || !order.released.empty()) flush();
+      order.lr = update->lr;
+      order.version = update->version;
+      for (const auto& part : update->parts)
+        order.parts.push_back({part.worker, 0, part.number + 1, part.weight});
+    } else if (const auto* drop = std::get_if<pace::Drop>(&decision)) {
+      order.dropped.push_back({drop->worker, 0, drop->number + 1, 0});
+    } else {
+      const auto& release = std::get<pace::Clearance>(decision);
+      order.version = release.version;
+      order.released.push_back(release.worker);
+      at_sync_point_[release.worker] = release.to == pace::Clearance::To::sync_point;
+      Release message = message_of(release);
+      message.lease = ++leases_[release.worker];
+      delegate_.tell(release.worker, message);
+    }
+    some = true;
+  }
+  flush();
+}
+
+void ServerCoordinator::save(int worker, const std::string& path) {
+  if (saving_) {
+    delegate_.tell_saved(worker, "the servers are still saving what they were told to save before");
+    return;
+  }
+  saving_ = Saving{worker, 0, {}};
+  Command order;
+  order.version = head_.version();
+  order.save_as = path;
+  delegate_.give_command(order);
+}
+
+void ServerCoordinator::saved(const std::string& complaint) {
+  if (!saving_) return;
+  if (saving_->complaint.empty()) saving_->complaint = complaint;
+  if (++saving_->servers < servers_) return;
+  delegate_.tell_saved(saving_->worker, saving_->complaint);
+  saving_.reset();
+}
+
+std::string ServerCoordinator::report() const {
+  const pace::PaceReport report = head_.report();
+  json workers = json::array(), choices = json::array();
+  for (const auto& worker : report.workers) workers.push_back(to_json(worker));
+  for (const auto& choice : report.choices) choices.push_back(to_json(choice));
+  return json{{"updates", report.updates},
+              {"samples", report.samples},
+              {"samples_dropped", report.samples_dropped},
+              {"samples_skipped", report.samples_skipped},
+              {"non_finite_pushes", report.non_finite_pushes},
+              {"mean_staleness", report.mean_staleness},
+              {"worst_staleness", report.worst_staleness},
+              {"mean_staleness_steps", report.mean_staleness_steps},
+              {"worst_staleness_steps", report.worst_staleness_steps},
+              {"workers", workers},
+              {"choices", choices}}
+      .dump();
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,76 @@
+// The head's work beside its shard: hears what workers and servers say, asks the head's mind
+// (pace/head.h), and turns its decisions into orders for all servers and releases for workers. Runs
+// under the mesh's lock.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/ps/command.h"
+#include "asup/ps/pace/scheduler.h"
+#include "asup/ps/server_setup.h"
+
+namespace asup::ps {
+
+class ServerCoordinator {
+ public:
+  // Those who carry out what it says.
+  class Delegate {
+   public:
+    virtual ~Delegate() = default;
+    virtual void give_command(const Command& order) = 0;  // to all servers
+    virtual void tell(int worker, const Release& release) = 0;
+    virtual void tell_saved(int worker, const std::string& complaint) = 0;
+  };
+
+  // `version`: of the parameters at the start.
+  ServerCoordinator(int workers, int servers, const ServerSetup& setup, std::uint64_t version,
+                    Delegate& delegate);
+
+  // `met`: at the sync point that it comes from.
+  void arrived(int worker, const std::set<int>& met);
+  // What is wrong with the push, where something is; then it counts for nothing.
+  std::string committed(int worker, const Commit& commit);
+  void staged(int worker, std::uint64_t push);  // by one more server
+  void left(int worker);
+  void ask_sync_point();
+
+  void save(int worker, const std::string& path);
+  void saved(const std::string& complaint);  // by one more server
+
+  // When to call tick() if nothing happens before.
+  Deadline wake() const;
+  void tick();
+
+  std::string report() const;  // JSON
+
+ private:
+  void carry_out(const pace::Decisions& decisions);
+  double now() const { return seconds_since(began_); }
+
+  struct Arriving {
+    pace::Push push;
+    int servers = 0;         // that have it
+    bool committed = false;  // here
+  };
+
+  const int servers_;
+  Delegate& delegate_;
+  const Clock::time_point began_ = Clock::now();
+  pace::Scheduler head_;
+  std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have
+  std::map<int, bool> at_sync_point_;
+  std::map<int, std::uint64_t> leases_;
+  struct Saving {
+    int worker = 0;
+    int servers = 0;  // that have
+    std::string complaint;
+  };
+  std::optional<Saving> saving_;
+};
+
+}  // namespace asup::ps

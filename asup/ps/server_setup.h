@@ -1,0 +1,39 @@
+// What all workers of a job want of its servers; every worker sends it, and servers refuse workers
+// that do not want the same. Values only; safe from any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "asup/kernels/rule.h"
+#include "asup/ps/pace/options.h"
+#include "asup/ps/pace/sample_allocator.h"
+#include "asup/ps/shard_map.h"
+
+namespace asup::ps {
+
+struct ServerSetup {
+  Layout layout;
+  kernels::Rule rule;
+  pace::Options pace;
+  std::optional<pace::Workload> work;  // none: workers find their samples themselves
+  double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
+  std::string resume;                  // begin with the files of Client::save() with this path
+};
+
+// Throws BadInput for what cannot work, whatever the members.
+void require_sense(const ServerSetup& setup, int workers, int servers);
+
+std::vector<Range> shards_of(const ServerSetup& setup, int servers);
+
+std::string to_text(const ServerSetup& setup);
+// Throws BadInput where the text is not a setup.
+ServerSetup parse_setup(std::string_view text);
+
+// Where two workers' setups differ, in words: "parameter 3 is fc.weight with 100 elements there and
+// fc.weight with 120 here". Empty where they do not.
+std::string difference(const ServerSetup& there, const ServerSetup& here);
+
+}  // namespace asup::ps

@@ -1,0 +1,147 @@
+#include "asup/ps/worker_session.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "asup/base/error.h"
+
+namespace asup::ps {
+
+std::string WorkerSession::open(Range shard, std::vector<Range> ranges, const Place& parameters) {
+  std::uint64_t at = shard.begin;
+  for (const Range& range : ranges) {
+    if (range.empty() || range.begin < at || range.end > shard.end)
+      return fmt::format("elements {} to {} are not in order, or not of the shard {} to {}",
+                         range.begin, range.end, shard.begin, shard.end);
+    at = range.end;
+    elements_ += range.size();
+  }
+  shard_ = shard;
+  ranges_ = std::move(ranges);
+  if (parameters.region != 0) {
+    const auto region = mesh_.hold(worker_, parameters.region);
+    if (!region || parameters.offset > region->bytes().size() ||
+        region->bytes().size() - parameters.offset < shard.end * sizeof(float))
+      return fmt::format("its parameters should lie in region {} at {}, which is not theirs",
+                         parameters.region, parameters.offset);
+    window_ = reinterpret_cast<float*>(region->bytes().data() + parameters.offset) + shard.begin;
+    held_ = region;
+  }
+  open_ = true;
+  return {};
+}
+
+void WorkerSession::close() {
+  open_ = false;
+  if (under_way()) pushes_.pop_back();
+}
+
+Floats& WorkerSession::stage() {
+  if (stage_.size() == 0) stage_ = Floats(shard_.size());
+  return stage_;
+}
+
+float* WorkerSession::target() { return window_ ? window_ : stage().data(); }
+
+float* WorkerSession::backup() {
+  if (window_) return nullptr;
+  if (backup_.size() == 0) backup_ = Floats(shard_.size());
+  return backup_.data();
+}
+
+const float* WorkerSession::seen() { return window_ ? window_ : backup(); }
+
+const WorkerSession::Push* WorkerSession::find(std::uint64_t number) const {
+  for (const Push& push : pushes_)
+    if (push.number == number && push.complete) return &push;
+  return nullptr;
+}
+
+std::string WorkerSession::complaint_about(const Piece& piece) const {
+  if (!open_) return "it has not said what it trains";
+  const bool goes_on = under_way() && piece.push == last_push_;
+  if (!goes_on && (under_way() || piece.push != last_push_ + 1))
+    return fmt::format("a piece of push {} came after push {}, which is {}", piece.push, last_push_,
+                       under_way() ? "under way" : "complete");
+  if (std::none_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+        return !piece.range.empty() && range.contains(piece.range);
+      }))
+    return fmt::format(
+        "it pushes elements {} to {}, which it does not train here (the shard is {} to {})",
+        piece.range.begin, piece.range.end, shard_.begin, shard_.end);
+  if (!goes_on) return {};
+  for (const Stretch& stretch : pushes_.back().gradient)
+    if (!intersection(stretch.range, piece.range).empty())
+      return fmt::format("it pushes elements {} to {} twice", piece.range.begin, piece.range.end);
+  return {};
+}
+
+net::Bytes WorkerSession::room_for(const Piece& piece, std::uint64_t bytes) {
+  if (!complaint_about(piece).empty() || bytes != piece.range.size() * sizeof(float)) return {};
+  return std::as_writable_bytes(
+      std::span(stage().data() + (piece.range.begin - shard_.begin), piece.range.size()));
+}
+
+std::string WorkerSession::add(const Piece& piece, net::ConstBytes payload) {
+  if (auto complaint = complaint_about(piece); !complaint.empty()) return complaint;
+  const std::uint64_t bytes = piece.range.size() * sizeof(float);
+  const float* data = reinterpret_cast<const float*>(payload.data());
+  std::shared_ptr<const net::Region> region;
+  if (piece.place.region == 0) {
+    if (payload.size() != bytes)
+      return fmt::format("it pushes {} elements in {} bytes", piece.range.size(), payload.size());
+  } else {
+    region = mesh_.hold(worker_, piece.place.region);
+    if (!region || piece.place.offset > region->bytes().size() ||
+        region->bytes().size() - piece.place.offset < bytes)
+      return fmt::format("its gradient should lie in region {} at {}, which is not theirs",
+                         piece.place.region, piece.place.offset);
+    data = reinterpret_cast<const float*>(region->bytes().data() + piece.place.offset);
+  }
+  if (!under_way()) {
+    pushes_.emplace_back().number = piece.push;
+    last_push_ = piece.push;
+  }
+  Push& push = pushes_.back();
+  push.got += piece.range.size();
+  if (region) push.held.push_back(region);
+  const auto after = std::upper_bound(
+      push.gradient.begin(), push.gradient.end(), piece.range.begin,
+      [](std::uint64_t at, const Stretch& stretch) { return at < stretch.range.begin; });
+  push.gradient.insert(after, {piece.range, data});
+  return {};
+}
+
+std::string WorkerSession::commit(const Commit& commit) {
+  if (!open_) return "it has not said what it trains";
+  if (!under_way() && elements_ == 0 && commit.push == last_push_ + 1) {
+    pushes_.emplace_back().number = commit.push;
+    last_push_ = commit.push;
+  }
+  const std::uint64_t got = under_way() ? pushes_.back().got : 0;
+  if (!under_way() || commit.push != last_push_ || got != elements_)
+    return fmt::format("push {} has {} of {} elements", commit.push, got, elements_);
+  pushes_.back().complete = true;
+  pushes_.back().figures = commit.figures;
+  return {};
+}
+
+void WorkerSession::forget_push(std::uint64_t number) {
+  std::erase_if(pushes_, [&](const Push& push) { return push.complete && push.number == number; });
+}
+
+void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for) {
+  for (Push& push : pushes_) {
+    if (!push.complete || push.own.size() > 0) continue;
+    if (std::find(but_for.begin(), but_for.end(), push.number) != but_for.end()) continue;
+    push.own = Floats(shard_.size());
+    for (Stretch& stretch : push.gradient) {
+      float* to = push.own.data() + (stretch.range.begin - shard_.begin);
+      std::memcpy(to, stretch.data, stretch.range.size() * sizeof(float));
+      stretch.data = to;
+    }
+    push.held.clear();
+  }
+}
+
+}  // namespace asup::ps

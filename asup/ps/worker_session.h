@@ -1,0 +1,91 @@
+// What a server knows of one worker: where its parameters go, and its push that is under way.
+//
+// In shared memory the gradient stays where the worker has it and the parameters are written where
+// the worker uses them. Over other links the gradient is staged here; when the push has been
+// applied, the same memory holds the parameters that leave for the worker. Now and then a worker
+// goes on before its push is applied, to do the work of one that was lost: then the push moves to
+// memory of its own. Runs under the mesh's lock.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "asup/net/transport/mesh.h"
+#include "asup/ps/message.h"
+#include "asup/ps/shard.h"
+
+namespace asup::ps {
+
+class WorkerSession {
+ public:
+  WorkerSession(net::Mesh& mesh, int worker) : mesh_(mesh), worker_(worker) {}
+
+  // The worker has come. A complaint where what it says cannot be: then it has not.
+  std::string open(Range shard, std::vector<Range> ranges, const Place& parameters);
+  bool is_open() const { return open_; }
+  // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
+  // or dropped.
+  void close();
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+  // Where a piece belongs that comes as payload; none where it is not wanted: then add() says why.
+  net::Bytes room_for(const Piece& piece, std::uint64_t bytes);
+  // A piece has come. A complaint where it is not one of this worker's push.
+  std::string add(const Piece& piece, net::ConstBytes payload);
+  std::string commit(const Commit& commit);
+
+  // Complete pushes that are not yet applied or dropped.
+  bool has_push(std::uint64_t number) const { return find(number) != nullptr; }
+  // needs: has_push()
+  const Figures& figures(std::uint64_t number) const { return find(number)->figures; }
+  std::span<const Stretch> gradient(std::uint64_t number) const { return find(number)->gradient; }
+  void forget_push(std::uint64_t number);
+  // The worker goes on and will overwrite its gradients: pushes that are still needed move, but for
+  // these.
+  void set_pushes_aside(std::span<const std::uint64_t> but_for);
+
+  // Where the parameters of the shard's first element go; the worker's own memory or the stage.
+  float* target();
+  bool writes_in_place() const { return window_ != nullptr; }
+  // The parameters that it computes its gradient from.
+  const float* seen();
+  // With delay compensation, over links: the stage holds the gradient, so these are kept too.
+  float* backup();
+
+  // Memory it holds for the worker, in bytes.
+  std::uint64_t bytes() const { return (stage_.size() + backup_.size()) * sizeof(float); }
+
+ private:
+  struct Push {
+    std::uint64_t number = 0;
+    std::vector<Stretch> gradient;
+    std::uint64_t got = 0;  // elements of it
+    bool complete = false;
+    Figures figures;
+    std::vector<std::shared_ptr<const net::Region>> held;  // memory that it lies in
+    Floats own;                                            // where it was set aside
+  };
+
+  std::string complaint_about(const Piece& piece) const;
+  bool under_way() const { return !pushes_.empty() && !pushes_.back().complete; }
+  const Push* find(std::uint64_t number) const;
+  Floats& stage();
+
+  net::Mesh& mesh_;
+  const int worker_;
+  bool open_ = false;
+  Range shard_;
+  std::vector<Range> ranges_;
+  std::uint64_t elements_ = 0;
+  float* window_ = nullptr;
+  std::shared_ptr<const net::Region> held_;  // the window's memory
+  Floats stage_, backup_;
+  std::uint64_t last_push_ = 0;  // begun
+  std::vector<Push> pushes_;     // the last may be under way
+};
+
+}  // namespace asup::ps

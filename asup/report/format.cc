@@ -1,0 +1,61 @@
+#include "asup/report/format.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace asup::report {
+
+std::string grouped(std::int64_t number) {
+  const std::string digits = fmt::format("{}", number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string percent(double share, int digits) {
+  return fmt::format("{:.{}f} %", share * 100, digits);
+}
+
+std::string clock_time(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "–:––";
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t hours = whole / 3600;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string byte_size(std::uint64_t bytes) {
+  constexpr std::array kUnits{"B", "kB", "MB", "GB", "TB", "PB"};
+  auto size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (size >= 999.5 && unit + 1 < kUnits.size()) {
+    size /= 1000;
+    ++unit;
+  }
+  const int digits = unit == 0 || size >= 99.95 ? 0 : 1;
+  return fmt::format("{:.{}f} {}", size, digits, kUnits[unit]);
+}
+
+std::string counted(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
+}
+
+int visible_width(std::string_view text) {
+  int width = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      i = std::min(text.find('m', i), text.size() - 1);
+    } else if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
+      ++width;
+    }
+  }
+  return width;
+}
+
+}  // namespace asup::report

@@ -1,0 +1,21 @@
+// Numbers as people read them. Pure; safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace asup::report {
+
+std::string grouped(std::int64_t number);       // "60,000"
+std::string percent(double share, int digits);  // "4.1 %"
+std::string clock_time(double seconds);         // "1:05", "2:03:04"
+std::string byte_size(std::uint64_t bytes);     // "12.3 MB", in powers of ten
+
+// "1 worker", "2 workers".
+std::string counted(std::int64_t number, std::string_view noun);
+
+// Columns on a terminal: escape sequences take none, any other character takes one.
+int visible_width(std::string_view text);
+
+}  // namespace asup::report

@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/report/format.h"
+#include "asup/report/progress.h"
+
+namespace asup::report {
+namespace {
+
+constexpr double kSecondsBetweenFrames = 0.08;
+constexpr std::string_view kHideCursor = "\x1b[?25l";
+constexpr std::string_view kShowCursor = "\x1b[?25h";
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+// Speed over the last steps: each step, what came before counts for a little less.
+struct Recent {
+  double samples = 0, seconds = 0, comm = 0, steps = 0;
+
+  void add(const StepRecord& record) {
+    constexpr double kFade = 0.95;
+    samples = samples * kFade + static_cast<double>(record.samples);
+    seconds = seconds * kFade + record.step_seconds;
+    comm = comm * kFade + record.comm_s;
+    steps = steps * kFade + 1;
+  }
+  double per_second() const { return seconds > 0 ? samples / seconds : 0; }
+  double share() const { return seconds > 0 ? comm / seconds : 0; }
+  double step_seconds() const { return steps > 0 ? seconds / steps : 0; }
+};
+
+class LiveProgress : public Observer {
+ public:
+  explicit LiveProgress(const Terminal& terminal) : terminal_(terminal) {}
+  ~LiveProgress() override {
+    if (drawing_) terminal_.write(fmt::format("{}{}", kClearLine, kShowCursor));
+  }
+
+  void started(const RunFacts& facts) override {
+    facts_ = facts;
+    std::string head = fmt::format("\n{}  {}\n", terminal_.styled(kBadge, " asup "),
+                                   terminal_.styled(kBold, headline(facts)));
+    const auto also = [&](const std::string& text) {
+      if (!text.empty()) head += fmt::format("        {}\n", terminal_.styled(kFaint, text));
+    };
+    also(describe_work(facts));
+    also(describe_size(facts));
+    also(facts.conv_note);
+    also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
+    head += "\n" +
+            terminal_.styled(kFaint, "  epoch     loss  test accuracy  samples/s   comm     time");
+    terminal_.write(fmt::format("{}{}\n", kHideCursor, head));
+    drawing_ = true;
+  }
+
+  void stepped(const StepRecord& record) override {
+    if (epoch_done_) end_epoch();
+    recent_.add(record);
+    epoch_.samples == 0 ? void(epoch_ = record) : epoch_.add(record);
+    epoch_done_ = record.step % facts_.steps_per_epoch == 0 || record.step == facts_.steps;
+    if (epoch_done_ || seconds_since(drawn_) > kSecondsBetweenFrames) draw();
+  }
+
+  void evaluating(std::int64_t samples) override {
+    if (epoch_.samples == 0) return;  // nothing was trained
+    testing_ = fmt::format("testing on {} samples …", grouped(samples));
+    draw();
+    testing_.clear();
+  }
+
+  void evaluated(const EvalRecord& record) override {
+    test_ = record;
+    if (epoch_done_) end_epoch();
+  }
+
+  void switched_strategy(std::int64_t after_step, const std::string& to) override {
+    if (epoch_done_) end_epoch();
+    const auto text = fmt::format("after step {} the run goes on by {}", after_step, to);
+    terminal_.write(fmt::format("{}         {}\n", kClearLine, terminal_.styled(kFaint, text)));
+  }
+
+  void ended(const Summary&) override {
+    if (epoch_done_) end_epoch();
+    terminal_.write(fmt::format("{}{}\n", kClearLine, kShowCursor));
+    drawing_ = false;
+  }
+
+ private:
+  // The epoch's line stays, and the live line begins anew below it.
+  void end_epoch() {
+    const bool tested = test_ && test_->step == epoch_.step;
+    const std::string accuracy = tested ? percent(test_->test_accuracy, 2) : "";
+    terminal_.write(fmt::format(
+        "{}{}\n", kClearLine,
+        fmt::format("{:>7}  {:>7.4f}  {}  {:>9}  {:>5}  {:>7}", epoch_name(), epoch_.loss,
+                    terminal_.styled(kGood, fmt::format("{:>13}", accuracy)),
+                    grouped(std::llround(epoch_.samples_per_s())),
+                    fmt::format("{:.0f} %", epoch_.comm_share() * 100),
+                    clock_time(tested ? test_->seconds : epoch_.seconds))));
+    epoch_ = {};
+    epoch_done_ = false;
+  }
+
+  std::string epoch_name() const { return fmt::format("{}/{}", epoch_.epoch, facts_.epochs()); }
+
+  double epoch_share() const {
+    const std::int64_t first = (epoch_.epoch - 1) * facts_.steps_per_epoch;
+    const std::int64_t last = std::min(first + facts_.steps_per_epoch, facts_.steps);
+    return static_cast<double>(epoch_.step - first) / static_cast<double>(last - first);
+  }
+
+  double seconds_left() const {
+    const auto steps = static_cast<double>(facts_.steps - epoch_.step);
+    const auto epochs = std::ceil(steps / static_cast<double>(facts_.steps_per_epoch));
+    return steps * recent_.step_seconds() + (test_ ? test_->eval_seconds * epochs : 0);
+  }
+
+  std::string bar(int width) const {
+    const double filled = epoch_share() * width;
+    const int whole = std::min(static_cast<int>(filled), width);
+    const bool half = whole < width && filled - whole >= 0.5;
+    std::string done, rest;
+    for (int i = 0; i < whole; ++i) done += "━";
+    if (half) done += "╸";
+    for (int i = whole + (half ? 1 : 0); i < width; ++i) rest += "━";
+    return terminal_.styled(kAccent, done) + terminal_.styled(kFaint, rest);
+  }
+
+  // What stands after the bar, the dearest first: the last ones go where the line is narrow.
+  std::vector<std::string> fields() const {
+    if (!testing_.empty()) return {testing_};
+    std::vector<std::string> out{fmt::format("loss {:.4f}", epoch_.loss),
+                                 clock_time(seconds_left()) + " left"};
+    if (test_) out.push_back(fmt::format("accuracy {}", percent(test_->test_accuracy, 1)));
+    out.push_back(fmt::format("{}/s", grouped(std::llround(recent_.per_second()))));
+    if (facts_.workers > 1) out.push_back(fmt::format("comm {}", percent(recent_.share(), 0)));
+    return out;
+  }
+
+  void draw() {
+    constexpr int kWidestBar = 30, kNarrowestBar = 8;
+    const std::string percent_done = fmt::format("{:>4.0f} %", epoch_share() * 100);
+    const int fixed = 9 + visible_width(percent_done) + 2;
+    int room = terminal_.columns() - 1 - fixed - kNarrowestBar;
+    std::string after;
+    for (const std::string& field : fields()) {
+      const int width = visible_width(field) + 3;
+      if (width > room) break;
+      room -= width;
+      after += "   " + field;
+    }
+    const int bar_width = std::clamp(kNarrowestBar + room, 0, kWidestBar);
+    // Overwritten, then cleared to the right: nothing flickers.
+    terminal_.write(
+        fmt::format("\r{:>7}  {}{}{}\x1b[K", epoch_name(), bar(bar_width), percent_done, after));
+    drawn_ = Clock::now();
+  }
+
+  const Terminal terminal_;
+  RunFacts facts_;
+  StepRecord epoch_;  // of this epoch so far
+  bool epoch_done_ = false;
+  Recent recent_;
+  std::optional<EvalRecord> test_;
+  std::string testing_;
+  Clock::time_point drawn_;
+  bool drawing_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_live_progress(const Terminal& terminal) {
+  return std::make_unique<LiveProgress>(terminal);
+}
+
+}  // namespace asup::report

@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include "asup/base/clock.h"
+#include "asup/report/format.h"
+#include "asup/report/progress.h"
+
+namespace asup::report {
+namespace {
+
+constexpr double kSecondsBetweenLines = 5;
+
+class PlainProgress : public Observer {
+ public:
+  explicit PlainProgress(const Terminal& terminal) : terminal_(terminal) {}
+
+  void started(const RunFacts& facts) override {
+    facts_ = facts;
+    line("asup train: {} · {} · {}", headline(facts), describe_work(facts), describe_size(facts));
+    if (!facts.conv_note.empty()) line("{}", facts.conv_note);
+    if (facts.first_step > 0) line("resumed after step {}", facts.first_step);
+    said_ = Clock::now();
+  }
+
+  void stepped(const StepRecord& record) override {
+    since_.samples == 0 ? void(since_ = record) : since_.add(record);
+    const bool ends_epoch =
+        record.step % facts_.steps_per_epoch == 0 || record.step == facts_.steps;
+    if (ends_epoch || seconds_since(said_) > kSecondsBetweenLines) say();
+  }
+
+  void switched_strategy(std::int64_t after_step, const std::string& to) override {
+    line("after step {} the run goes on by {}", after_step, to);
+  }
+
+  void evaluated(const EvalRecord& record) override {
+    line("epoch {}/{}  step {}/{}  test accuracy {}  test loss {:.4f}  {:.1f} s", record.epoch,
+         facts_.epochs(), record.step, facts_.steps, percent(record.test_accuracy, 2),
+         record.test_loss, record.eval_seconds);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) const {
+    terminal_.write(fmt::format(format, std::forward<Args>(args)...) + "\n");
+  }
+
+  void say() {
+    line("epoch {}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s  communication {}  {}",
+         since_.epoch, facts_.epochs(), since_.step, facts_.steps, since_.loss,
+         since_.samples_per_s(), percent(since_.comm_share(), 1), clock_time(since_.seconds));
+    since_ = {};
+    said_ = Clock::now();
+  }
+
+  const Terminal terminal_;
+  RunFacts facts_;
+  StepRecord since_;  // the last line
+  Clock::time_point said_;
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_plain_progress(const Terminal& terminal) {
+  return std::make_unique<PlainProgress>(terminal);
+}
+
+}  // namespace asup::report

@@ -1,0 +1,83 @@
+#include "asup/report/progress.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "asup/report/format.h"
+
+namespace asup::report {
+namespace {
+
+class Silence : public Observer {};
+
+std::string describe_servers(const Summary& summary) {
+  const auto server = nlohmann::json::parse(summary.server);
+  std::string text = fmt::format(
+      "{} at pace {}, {}, gradients {:.2g} steps late on average and {:.2g} at most",
+      summary.facts.servers, summary.facts.pace,
+      counted(server.value("updates", std::int64_t{0}), "update"),
+      server.value("mean_staleness_steps", 0.0), server.value("worst_staleness_steps", 0.0));
+  if (const auto dropped = server.value("samples_dropped", std::int64_t{0}); dropped > 0)
+    text += fmt::format(", {} dropped", counted(dropped, "sample"));
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Observer> make_progress(const std::string& mode, const Terminal& terminal) {
+  if (mode == "none") return std::make_unique<Silence>();
+  if (mode == "auto" && terminal.live()) return make_live_progress(terminal);
+  return make_plain_progress(terminal);
+}
+
+std::string headline(const RunFacts& facts) {
+  return fmt::format("{} on {}", facts.model, facts.data);
+}
+
+std::string describe_work(const RunFacts& facts) {
+  const std::string workers = facts.workers == 1 ? "1 worker" : counted(facts.workers, "worker");
+  std::string text = fmt::format("{} × {}", workers, counted(facts.threads, "thread"));
+  const std::string sync = facts.then.empty() ? facts.sync : facts.sync + ", then " + facts.then;
+  if (facts.servers > 0)
+    text += fmt::format(" · {}, {} at pace {} over {}", sync, counted(facts.servers, "server"),
+                        facts.pace, facts.links);
+  else if (facts.workers > 1)
+    text += fmt::format(" · {} over {}", sync, facts.links);
+  return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
+}
+
+std::string describe_size(const RunFacts& facts) {
+  return fmt::format("{} parameters · {} training and {} test samples", grouped(facts.parameters),
+                     grouped(facts.train_samples), grouped(facts.test_samples));
+}
+
+std::string result_block(const Summary& summary, const Terminal& terminal) {
+  std::string out;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<13}", name)), value);
+  };
+  if (summary.test) {
+    line("test accuracy", terminal.styled(kGood, percent(summary.test->test_accuracy, 2)));
+  }
+  line("loss", fmt::format("{:.4f}", summary.final_loss));
+  line("time",
+       fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
+  line("speed", fmt::format("{} samples/s",
+                            grouped(static_cast<std::int64_t>(summary.samples_per_s() + 0.5))));
+  if (summary.facts.workers > 1) {
+    line("communication", fmt::format("{} of the time, {} sent", percent(summary.comm_share(), 1),
+                                      byte_size(summary.bytes_sent)));
+  }
+  if (!summary.facts.then.empty())
+    line("way", summary.switched_after ? fmt::format("{}, {} after step {}", summary.facts.sync,
+                                                     summary.facts.then, *summary.switched_after)
+                                       : fmt::format("{} to the end: nothing made it change to {}",
+                                                     summary.facts.sync, summary.facts.then));
+  if (!summary.server.empty()) line("servers", describe_servers(summary));
+  line("peak memory", byte_size(summary.peak_memory_bytes));
+  line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
+  return out;
+}
+
+}  // namespace asup::report

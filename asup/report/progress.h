@@ -1,0 +1,31 @@
+// Shows a run to the person who started it: a live display on a terminal, plain lines elsewhere.
+// Observers: called on rank 0's training thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "asup/report/observer.h"
+#include "asup/report/terminal.h"
+
+namespace asup::report {
+
+// `mode`: auto, plain or none, as `--progress` has it.
+std::unique_ptr<Observer> make_progress(const std::string& mode, const Terminal& terminal);
+
+// A bar, the epoch's numbers so far, and a line for each epoch that is done. Hides the cursor while
+// it lives.
+std::unique_ptr<Observer> make_live_progress(const Terminal& terminal);
+
+// A line every few seconds, epoch and test.
+std::unique_ptr<Observer> make_plain_progress(const Terminal& terminal);
+
+// "2 workers × 1 thread, batch 128, …": what a run is, in lines for people.
+std::string headline(const RunFacts& facts);
+std::string describe_work(const RunFacts& facts);
+std::string describe_size(const RunFacts& facts);
+
+// The lines that end a run: accuracy, time, speed, communication, and where the report is.
+std::string result_block(const Summary& summary, const Terminal& terminal);
+
+}  // namespace asup::report

@@ -1,0 +1,165 @@
+#include "asup/report/records.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace asup::report {
+
+using json = nlohmann::ordered_json;
+
+void StepRecord::add(const StepRecord& later) {
+  const auto mine = static_cast<double>(samples);
+  const auto theirs = static_cast<double>(later.samples);
+  loss = mine + theirs > 0 ? (loss * mine + later.loss * theirs) / (mine + theirs) : later.loss;
+  step = later.step;
+  epoch = later.epoch;
+  lr = later.lr;
+  samples += later.samples;
+  step_seconds += later.step_seconds;
+  comm_s += later.comm_s;
+  seconds = later.seconds;
+  merges += later.merges;
+  if (later.consensus_distance) consensus_distance = later.consensus_distance;
+  sync = later.sync;
+  parts = later.parts;
+}
+
+json to_json(const StepRecord& record) {
+  json out = {{"step", record.step},
+              {"epoch", record.epoch},
+              {"loss", record.loss},
+              {"lr", record.lr},
+              {"samples", record.samples},
+              {"samples_per_s", record.samples_per_s()},
+              {"step_s", record.step_seconds},
+              {"comm_s", record.comm_s},
+              {"comm_share", record.comm_share()},
+              {"seconds", record.seconds}};
+  if (record.consensus_distance) {
+    out["merges"] = record.merges;
+    out["consensus_distance"] = *record.consensus_distance;
+  }
+  if (!record.sync.empty()) out["sync"] = record.sync;
+  if (!record.parts.empty()) out["parts"] = record.parts;
+  return out;
+}
+
+json to_json(const EvalRecord& record) {
+  return {{"step", record.step},
+          {"epoch", record.epoch},
+          {"test_loss", record.test_loss},
+          {"test_accuracy", record.test_accuracy},
+          {"test_samples", record.samples},
+          {"eval_s", record.eval_seconds},
+          {"seconds", record.seconds}};
+}
+
+json to_json(const Summary& summary) {
+  const RunFacts& facts = summary.facts;
+  json out = {{"finished", summary.finished},
+              {"step", summary.step},
+              {"final_loss", summary.final_loss},
+              {"seconds", summary.seconds},
+              {"train_seconds", summary.train_seconds},
+              {"samples", summary.samples},
+              {"samples_per_s", summary.samples_per_s()},
+              {"comm_s", summary.comm_s},
+              {"comm_share", summary.comm_share()},
+              {"bytes_sent", summary.bytes_sent},
+              {"peak_memory_bytes", summary.peak_memory_bytes},
+              {"peak_memory_bytes_max", summary.peak_memory_bytes_max},
+              {"weights_sha256", summary.weights_sha256},
+              {"checkpoint", summary.checkpoint},
+              {"model", facts.model},
+              {"data", facts.data},
+              {"optimizer", facts.optimizer},
+              {"sync", facts.sync},
+              {"pace", facts.pace},
+              {"links", facts.links},
+              {"convolution_path", facts.convolution_path},
+              {"workers", facts.workers},
+              {"servers", facts.servers},
+              {"threads", facts.threads},
+              {"batch", facts.batch},
+              {"parameters", facts.parameters},
+              {"train_samples", facts.train_samples},
+              {"test_samples", facts.test_samples},
+              {"steps", facts.steps},
+              {"steps_per_epoch", facts.steps_per_epoch},
+              {"first_step", facts.first_step}};
+  if (summary.test) {
+    out["test_accuracy"] = summary.test->test_accuracy;
+    out["test_loss"] = summary.test->test_loss;
+  }
+  if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
+  if (!facts.then.empty()) out["then"] = facts.then;
+  if (summary.switched_after) out["switched_after"] = *summary.switched_after;
+  if (!summary.parts.empty()) out["parts"] = summary.parts;
+  if (!summary.lost.empty()) out["lost"] = summary.lost;
+  if (!summary.server.empty()) out["server"] = json::parse(summary.server);
+  return out;
+}
+
+namespace {
+
+// JSON has no NaN: it is written as null.
+double number_in(const json& in) {
+  return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
+}
+
+RunFacts facts_from(const json& in) {
+  RunFacts facts;
+  in.at("model").get_to(facts.model);
+  in.at("data").get_to(facts.data);
+  in.at("optimizer").get_to(facts.optimizer);
+  in.at("sync").get_to(facts.sync);
+  facts.then = in.value("then", "");
+  facts.pace = in.value("pace", "");
+  facts.servers = in.value("servers", std::int64_t{0});
+  in.at("links").get_to(facts.links);
+  in.at("convolution_path").get_to(facts.convolution_path);
+  in.at("workers").get_to(facts.workers);
+  in.at("threads").get_to(facts.threads);
+  in.at("batch").get_to(facts.batch);
+  in.at("parameters").get_to(facts.parameters);
+  in.at("train_samples").get_to(facts.train_samples);
+  in.at("test_samples").get_to(facts.test_samples);
+  in.at("steps").get_to(facts.steps);
+  in.at("steps_per_epoch").get_to(facts.steps_per_epoch);
+  in.at("first_step").get_to(facts.first_step);
+  return facts;
+}
+
+}  // namespace
+
+Summary summary_from(const json& in) {
+  Summary summary;
+  summary.facts = facts_from(in);
+  in.at("finished").get_to(summary.finished);
+  in.at("step").get_to(summary.step);
+  summary.final_loss = number_in(in.at("final_loss"));
+  in.at("seconds").get_to(summary.seconds);
+  in.at("train_seconds").get_to(summary.train_seconds);
+  in.at("samples").get_to(summary.samples);
+  in.at("comm_s").get_to(summary.comm_s);
+  in.at("bytes_sent").get_to(summary.bytes_sent);
+  in.at("peak_memory_bytes").get_to(summary.peak_memory_bytes);
+  in.at("peak_memory_bytes_max").get_to(summary.peak_memory_bytes_max);
+  in.at("weights_sha256").get_to(summary.weights_sha256);
+  in.at("checkpoint").get_to(summary.checkpoint);
+  if (in.contains("consensus_distance"))
+    summary.consensus_distance = number_in(in.at("consensus_distance"));
+  if (in.contains("switched_after"))
+    summary.switched_after = in.at("switched_after").get<std::int64_t>();
+  if (in.contains("parts")) in.at("parts").get_to(summary.parts);
+  if (in.contains("lost")) in.at("lost").get_to(summary.lost);
+  if (in.contains("server")) summary.server = in.at("server").dump();
+  if (in.contains("test_accuracy")) {
+    summary.test.emplace();
+    in.at("test_accuracy").get_to(summary.test->test_accuracy);
+    summary.test->test_loss = number_in(in.at("test_loss"));
+  }
+  return summary;
+}
+
+}  // namespace asup::report

@@ -1,0 +1,104 @@
+// What a run tells about itself: at its start, as it goes, at its end. Values only; safe from any
+// thread. to_json() gives the objects of metrics.jsonl and summary.json.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace asup::report {
+
+// Known before the first step.
+struct RunFacts {
+  std::string folder;
+  std::string model;
+  std::string data;
+  std::string optimizer;
+  std::string sync;
+  std::string then;              // the way that the run changes to, or ""
+  std::string pace;              // where there are servers
+  std::string links;             // how the ranks reach each other, in words
+  std::string convolution_path;  // its name; conv_note says how it was chosen
+  std::string conv_note;
+  std::int64_t workers = 1;
+  std::int64_t servers = 0;
+  std::int64_t threads = 1;  // of a worker
+  std::int64_t batch = 0;
+  std::int64_t parameters = 0;  // numbers that are trained
+  std::int64_t train_samples = 0;
+  std::int64_t test_samples = 0;
+  std::int64_t steps = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t first_step = 0;  // above 0 for a resumed run
+
+  std::int64_t epochs() const { return (steps + steps_per_epoch - 1) / steps_per_epoch; }
+};
+
+// One step, or several that follow each other.
+struct StepRecord {
+  std::int64_t step = 0;   // the last one, counted from 1
+  std::int64_t epoch = 0;  // the one it belongs to, counted from 1
+  double loss = 0;         // mean over the samples of all ranks
+  double lr = 0;
+  std::int64_t samples = 0;
+  double step_seconds = 0;  // that the steps took
+  double comm_s = 0;        // of these, a rank stood still for the exchange: mean over the ranks
+  double seconds = 0;       // since the run began, resumed parts counted
+  // Where workers step on their own: how often models were exchanged, and how far apart they were
+  // the last time (ReplicaStats).
+  std::int64_t merges = 0;
+  std::optional<double> consensus_distance{};
+  std::string sync{};                 // the way of these steps, where the run changes it
+  std::vector<std::int64_t> parts{};  // of a whole batch, by worker, where it is balanced
+
+  double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
+  double comm_share() const { return step_seconds > 0 ? comm_s / step_seconds : 0; }
+  // Puts a later record's steps to these.
+  void add(const StepRecord& later);
+};
+
+struct EvalRecord {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  double test_loss = 0;
+  double test_accuracy = 0;
+  std::int64_t samples = 0;
+  double eval_seconds = 0;
+  double seconds = 0;  // since the run began
+};
+
+struct Summary {
+  RunFacts facts;
+  bool finished = false;  // every step of the run is done
+  std::int64_t step = 0;  // the last one
+  std::optional<EvalRecord> test;
+  double final_loss = 0;  // of the last row of metrics.jsonl
+  double seconds = 0;
+  double train_seconds = 0;
+  double comm_s = 0;
+  std::int64_t samples = 0;
+  std::optional<double> consensus_distance{};    // the last one
+  std::optional<std::int64_t> switched_after{};  // the step after which it did
+  std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
+  std::vector<std::int64_t> lost{};              // workers that the others went on without
+  std::uint64_t bytes_sent = 0;                  // by all ranks
+  std::uint64_t peak_memory_bytes = 0;           // of all ranks together
+  std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank
+  std::string weights_sha256;                    // over parameters and buffers, by name
+  std::string checkpoint;                        // the last one's file name, or ""
+  std::string server;  // JSON: what the servers tell of the pace of this call, or ""
+
+  double samples_per_s() const { return train_seconds > 0 ? samples / train_seconds : 0; }
+  double comm_share() const { return train_seconds > 0 ? comm_s / train_seconds : 0; }
+};
+
+nlohmann::ordered_json to_json(const StepRecord& record);
+nlohmann::ordered_json to_json(const EvalRecord& record);
+nlohmann::ordered_json to_json(const Summary& summary);
+
+// Of what to_json() wrote; a key that is missing or of another type throws nlohmann's exceptions.
+Summary summary_from(const nlohmann::ordered_json& json);
+
+}  // namespace asup::report

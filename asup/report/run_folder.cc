@@ -1,0 +1,138 @@
+#include "asup/report/run_folder.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include "asup/base/error.h"
+
+namespace asup::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kCheckpointSuffix = ".asup";
+
+bool is_run(const std::string& path) { return fs::is_regular_file(path + "/config.toml"); }
+
+// Nothing but folders: a run that could not even write its settings leaves checkpoints/ behind.
+bool is_unused(const std::string& path) {
+  const fs::recursive_directory_iterator entries(path);
+  return std::all_of(begin(entries), end(entries),
+                     [](const fs::directory_entry& entry) { return entry.is_directory(); });
+}
+
+// The nearest folder above (or at) `path` that exists.
+fs::path existing_part(const std::string& path) {
+  fs::path part = fs::absolute(path).lexically_normal();
+  if (!part.has_filename()) part = part.parent_path();
+  while (!fs::exists(part) && part.has_relative_path()) part = part.parent_path();
+  return part;
+}
+
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// The last part of a data set's path, without what a folder's name should not have.
+std::string tame(const std::string& name) {
+  std::string out = fs::path(without_slash(name)).filename().string();
+  for (char& c : out) {
+    const bool fine = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    if (!fine) c = '-';
+  }
+  return out;
+}
+
+std::vector<fs::path> shards_of(const std::string& checkpoint) {
+  const std::string prefix = fs::path(checkpoint).filename().string() + ".shard-";
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(checkpoint).parent_path(), error))
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  return found;
+}
+
+}  // namespace
+
+std::string RunFolder::checkpoint_file(std::int64_t step) const {
+  return fmt::format("{}/step-{:08}{}", checkpoints(), step, kCheckpointSuffix);
+}
+
+void RunFolder::check_is_run() const {
+  require(is_run(path_), "{}: is not a run folder (it has no config.toml)", path_);
+}
+
+void RunFolder::check_can_create() const try {
+  const fs::path part = existing_part(path_);
+  require(fs::is_directory(part), "out: {} is a file, so {} cannot be a folder", part.string(),
+          path_);
+  require(::access(part.c_str(), W_OK | X_OK) == 0, "out: {} cannot be made: {} may not be written",
+          path_, part.string());
+  require(!fs::exists(path_) || is_run(path_) || is_unused(path_),
+          "out: {} holds something that is not a run of asup; choose another folder, or empty it",
+          path_);
+} catch (const fs::filesystem_error& error) {
+  throw BadInput(fmt::format("out: {} cannot be used ({})", path_, error.code().message()));
+}
+
+bool RunFolder::create() const try {
+  check_can_create();
+  const bool again = is_run(path_);
+  if (again) {
+    const std::string previous = without_slash(path_) + ".previous";
+    require(!fs::exists(previous) || is_run(previous),
+            "out: {} would be moved to {}, which holds something that is not a run of asup", path_,
+            previous);
+    fs::remove_all(previous);
+    fs::rename(without_slash(path_), previous);
+  }
+  fs::create_directories(checkpoints());
+  return again;
+} catch (const fs::filesystem_error& error) {
+  throw BadInput(fmt::format("out: {} cannot be made ({})", path_, error.code().message()));
+}
+
+std::vector<std::string> RunFolder::list_checkpoints() const try {
+  std::vector<std::string> found;
+  if (!fs::is_directory(checkpoints())) return found;
+  for (const auto& entry : fs::directory_iterator(checkpoints())) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.ends_with(kCheckpointSuffix)) {
+      found.push_back(entry.path().string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+} catch (const fs::filesystem_error& error) {
+  throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
+}
+
+bool RunFolder::has_shards(const std::string& checkpoint) { return !shards_of(checkpoint).empty(); }
+
+void RunFolder::remove_shards(const std::string& checkpoint) {
+  std::error_code ignored;  // servers overwrite what they can, and say what they cannot
+  for (const fs::path& shard : shards_of(checkpoint)) fs::remove(shard, ignored);
+}
+
+void RunFolder::keep_checkpoints(std::int64_t count) const {
+  const auto found = list_checkpoints();
+  const auto all = static_cast<std::int64_t>(found.size());
+  std::error_code ignored;  // one too many does no harm
+  for (std::int64_t i = 0; i + count < all; ++i) {
+    fs::remove(found[static_cast<std::size_t>(i)], ignored);
+    remove_shards(found[static_cast<std::size_t>(i)]);
+  }
+}
+
+std::string default_run_folder(const std::string& model, const std::string& data) {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("runs/{}-{}-{:%Y%m%d-%H%M%S}", model, tame(data), fmt::localtime(now));
+}
+
+}  // namespace asup::report

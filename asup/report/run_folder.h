@@ -1,0 +1,61 @@
+// The folder a run leaves behind, and the names of what is in it. Used from one thread, on rank 0.
+//
+//   config.toml     every setting                 metrics.jsonl    a row a logging interval or test
+//   summary.json    the run in figures            report.html      the run to look at
+//   choices.json    what was chosen by measurement
+//   evaluation.json the last test in detail       checkpoints/     to resume from
+//   server.json     what the servers tell of the pace, as of the last sync point
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace asup::report {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string config_file() const { return path_ + "/config.toml"; }
+  std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
+  std::string summary_file() const { return path_ + "/summary.json"; }
+  std::string report_file() const { return path_ + "/report.html"; }
+  std::string choices_file() const { return path_ + "/choices.json"; }
+  std::string evaluation_file() const { return path_ + "/evaluation.json"; }
+  std::string server_file() const { return path_ + "/server.json"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  // What files that the optimizer's state goes to servers in, and comes from them, begin with.
+  std::string handover() const { return path_ + "/handover"; }
+  std::string checkpoint_file(std::int64_t step) const;
+
+  // Throws BadInput unless a run has been here.
+  void check_is_run() const;
+
+  // Throws BadInput where create() would, and changes nothing.
+  void check_can_create() const;
+
+  // Makes the folder. A run that is there already moves to PATH.previous, and one that was there is
+  // deleted; returns whether so. Throws BadInput for a folder that holds something else, or cannot
+  // be made.
+  bool create() const;
+
+  // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
+  std::vector<std::string> list_checkpoints() const;
+  // Deletes all but the last `count`, and the servers' files beside them.
+  void keep_checkpoints(std::int64_t count) const;
+
+  // Whether servers left files beside this checkpoint (CHECKPOINT.shard-0-of-2, …).
+  static bool has_shards(const std::string& checkpoint);
+  static void remove_shards(const std::string& checkpoint);
+
+ private:
+  std::string path_;
+};
+
+// runs/MODEL-DATA-20260131-235959, by the local time.
+std::string default_run_folder(const std::string& model, const std::string& data);
+
+}  // namespace asup::report

@@ -1,0 +1,106 @@
+#include "asup/sync/averaging/adpsgd_replica.h"
+
+#include "asup/base/error.h"
+#include "asup/gossip/exchanger.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+std::vector<sync::AgreedValue> agreed_values(const AdPsgdOptions& options) {
+  return {{"setting every", std::to_string(options.every)}, {"setting graph", options.graph}};
+}
+
+class AdPsgdReplica final : public sync::LocalUpdateReplica {
+ public:
+  AdPsgdReplica(Communicator& communicator, net::MemberGroup group, torch::nn::Module& module,
+                torch::optim::Optimizer& optimizer, const AdPsgdOptions& options);
+
+  void synchronize() override;
+  void regroup() override {
+  }  // partners that are gone are passed over, and synchronize() always merges
+  bool keeps_own_optimizer() const override { return true; }
+  ReplicaStats stats() const override;
+
+ private:
+  void after_step() override;
+  void open();
+  std::span<float> model();
+
+  // Constant after construction.
+  const std::int64_t every_;
+
+  std::unique_ptr<gossip::Exchanger> exchanger_;
+  std::int64_t since_ask_ = 0;  // steps
+  bool open_ = false;           // partners may have the model
+};
+
+AdPsgdReplica::AdPsgdReplica(Communicator& communicator, net::MemberGroup group,
+                             torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                             const AdPsgdOptions& options)
+    : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), Seconds(0)),
+      every_(options.every) {
+  require(options.every >= 1, "partners cannot be asked every {} steps", options.every);
+  require(flat().all().scalar_type() == torch::kFloat32,
+          "the model has f64 parameters, and pairs average f32: convert the model");
+  exchanger_ = std::make_unique<gossip::Exchanger>(
+      group, model().size(),
+      gossip::ExchangerOptions{.graph = gossip::graph_of(options.graph, group.workers),
+                               .seed = options.seed,
+                               .patience = options.patience});
+}
+
+std::span<float> AdPsgdReplica::model() {
+  return {flat().all().mutable_data_ptr<float>(), static_cast<std::size_t>(flat().elements())};
+}
+
+// At the first step and not before: a checkpoint may be loaded into the model until then.
+void AdPsgdReplica::open() {
+  exchanger_->open(model());
+  open_ = true;
+}
+
+void AdPsgdReplica::after_step() {
+  const auto start = Clock::now();
+  flat().take(flat().parameters());
+  if (!open_) open();
+  const gossip::Visit visit = exchanger_->visit(model(), ++since_ask_ >= every_);
+  if (visit.asked) since_ask_ = 0;
+  if (visit.changed) flat().give(flat().parameters());
+  waited(start);
+}
+
+void AdPsgdReplica::synchronize() {
+  const auto start = Clock::now();
+  flat().take(flat().parameters());
+  if (open_) exchanger_->synchronize(model());
+  open_ = false;
+  flat().give(flat().parameters());
+  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
+  find_distance();
+  ask_all();
+  flat().give(flat().parameters());
+  merged();
+  exchanged(start);
+  waited(start);
+}
+
+ReplicaStats AdPsgdReplica::stats() const {
+  ReplicaStats stats = LocalUpdateReplica::stats();
+  const gossip::ExchangerStats pairs = exchanger_->stats();
+  stats.exchange_seconds += pairs.seconds;
+  stats.bytes_moved += pairs.bytes_sent;
+  stats.merges += pairs.exchanges;
+  return stats;
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_adpsgd_replica(Communicator& communicator, net::MemberGroup group,
+                                             torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const AdPsgdOptions& options) {
+  return std::make_unique<AdPsgdReplica>(communicator, group, module, optimizer, options);
+}
+
+}  // namespace asup

@@ -1,0 +1,243 @@
+#include "asup/sync/averaging/diloco_replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+constexpr double kMixing = 0.5;  // of the shared model, where steps were taken since
+
+std::vector<sync::AgreedValue> agreed_values(const DilocoOptions& options) {
+  return {{"setting every", std::to_string(options.every)},
+          {"setting outer_lr", fmt::format("{}", options.outer_lr)},
+          {"setting outer_momentum", fmt::format("{}", options.outer_momentum)},
+          {"setting overlap", std::to_string(options.overlap)},
+          {"setting fragments", std::to_string(options.fragments)},
+          {"setting in_bf16", options.in_bf16 ? "yes" : "no"}};
+}
+
+// A part of the model, exchanged as one.
+struct Fragment {
+  std::int64_t begin = 0, end = 0;  // elements
+  std::int64_t due = 0;        // the step, counted from the last synchronize(), of its exchange
+  bool moved = false;          // since workers had it in common
+  std::int64_t exchanges = 0;  // that were applied
+
+  // While it is under way.
+  bool under_way = false;
+  Clock::time_point since;
+  std::vector<Work> works;
+  double squared = 0;  // |d_i|^2, then the mean over ranks
+
+  // As last found: the mean over ranks of |x_i - mean|^2, and |mean|^2.
+  double apart = 0, size = 0;
+};
+
+class DilocoReplica final : public sync::LocalUpdateReplica {
+ public:
+  DilocoReplica(Communicator& communicator, torch::nn::Module& module,
+                torch::optim::Optimizer& optimizer, const DilocoOptions& options);
+  ~DilocoReplica() override;
+
+  void synchronize() override;
+  void regroup() override;
+  std::vector<sync::NamedTensor> state() const override { return {{"outer momentum", momentum_}}; }
+  bool keeps_own_optimizer() const override { return true; }
+
+ private:
+  void before_step() override;
+  void after_step() override;
+  void plan();
+  void start(Fragment& fragment);
+  void apply(Fragment& fragment, bool mix);
+  void move_shared(Fragment& fragment, const torch::Tensor& gradient);
+  void adopt_shared(Fragment& fragment, bool mix);
+  void catch_up(Fragment& fragment);
+  torch::Tensor part(const torch::Tensor& whole, const Fragment& fragment) const {
+    return whole.narrow(0, fragment.begin, fragment.end - fragment.begin);
+  }
+
+  // Constant after construction.
+  const DilocoOptions options_;
+
+  torch::Tensor shared_;    // the model that all share
+  torch::Tensor momentum_;  // of the outer optimizer
+  torch::Tensor narrow_;    // what travels, where that is bf16
+  std::vector<Fragment> fragments_;
+  std::int64_t round_step_ = 0;  // since the last synchronize()
+};
+
+DilocoReplica::DilocoReplica(Communicator& communicator, torch::nn::Module& module,
+                             torch::optim::Optimizer& optimizer, const DilocoOptions& options)
+    : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
+      options_(options),
+      momentum_(torch::zeros_like(flat().all())) {
+  require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
+  require(options.fragments >= 1 && options.fragments <= options.every,
+          "{} fragments cannot be exchanged one by one in {} steps", options.fragments,
+          options.every);
+  require(options.overlap >= 0 && options.overlap < options.every,
+          "an exchange every {} steps cannot take {} of them: it must end before the next",
+          options.every, options.overlap);
+  require(options.outer_lr > 0 && options.outer_momentum >= 0 && options.outer_momentum < 1,
+          "no outer optimizer has learning rate {} and momentum {}", options.outer_lr,
+          options.outer_momentum);
+  if (options.in_bf16)
+    narrow_ = sync::tensor_for_links(communicator, flat().elements(), torch::kBFloat16);
+  const std::int64_t elements = flat().elements(), count = options.fragments;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Fragment fragment;
+    fragment.begin = elements * i / count;
+    fragment.end = elements * (i + 1) / count;
+    if (fragment.begin < fragment.end) fragments_.push_back(std::move(fragment));
+  }
+  plan();
+}
+
+// Peers may still read what this replica sends.
+DilocoReplica::~DilocoReplica() {
+  for (Fragment& fragment : fragments_)
+    for (Work& work : fragment.works) (void)work.wait();
+}
+
+// The last fragment is exchanged after H steps, the others before, evenly.
+void DilocoReplica::plan() {
+  const auto count = static_cast<std::int64_t>(fragments_.size());
+  for (std::int64_t i = 0; i < count; ++i)
+    fragments_[static_cast<std::size_t>(i)].due = options_.every * (i + 1) / count;
+  round_step_ = 0;
+}
+
+// Models are one here, whether they have just been made or read from a checkpoint.
+void DilocoReplica::before_step() {
+  if (shared_.defined()) return;
+  flat().take(flat().parameters());
+  shared_ = flat().all().clone();
+}
+
+void DilocoReplica::after_step() {
+  ++round_step_;
+  for (Fragment& fragment : fragments_) {
+    fragment.moved = true;
+    if (fragment.under_way && fragment.due + options_.overlap == round_step_) {
+      apply(fragment, true);
+      fragment.due += options_.every;
+    } else if (fragment.due == round_step_) {
+      apply_jitter();
+      start(fragment);
+      if (options_.overlap > 0) continue;
+      apply(fragment, false);
+      fragment.due += options_.every;
+    }
+  }
+}
+
+// d_i leaves.
+void DilocoReplica::start(Fragment& fragment) {
+  fragment.since = Clock::now();
+  flat().take(fragment.begin, fragment.end);
+  torch::Tensor difference = part(flat().all(), fragment);
+  difference.neg_().add_(part(shared_, fragment));
+  const double size = difference.norm().item<double>();
+  fragment.squared = size * size;
+  if (options_.in_bf16) difference = part(narrow_, fragment).copy_(difference);
+  fragment.works = {communicator().start_all_reduce(sync::buffer_of(difference), ReduceOp::average),
+                    communicator().start_all_reduce(buffer_of(std::span(&fragment.squared, 1)),
+                                                    ReduceOp::average)};
+  fragment.under_way = true;
+}
+
+// d has come. With `mix`, this worker has taken steps since.
+void DilocoReplica::apply(Fragment& fragment, bool mix) {
+  const auto start = Clock::now();
+  const Outcome failure = wait_for_all(fragment.works);
+  waited(start);
+  expect(failure);
+  fragment.under_way = false;
+  const torch::Tensor difference = part(flat().all(), fragment);
+  if (options_.in_bf16) difference.copy_(part(narrow_, fragment));
+  move_shared(fragment, difference);
+  adopt_shared(fragment, mix);
+  exchanged(fragment.since);
+}
+
+// This worker goes on from the shared model, or from the middle.
+void DilocoReplica::adopt_shared(Fragment& fragment, bool mix) {
+  const torch::Tensor place = part(flat().all(), fragment);
+  if (mix) {
+    flat().take(fragment.begin, fragment.end);
+    place.lerp_(part(shared_, fragment), kMixing);
+  } else {
+    place.copy_(part(shared_, fragment));
+  }
+  flat().give(fragment.begin, fragment.end);
+  fragment.moved = mix;
+  ++fragment.exchanges;
+  merged();
+}
+
+void DilocoReplica::move_shared(Fragment& fragment, const torch::Tensor& gradient) {
+  const torch::Tensor shared = part(shared_, fragment), momentum = part(momentum_, fragment);
+  const double mean = gradient.norm().item<double>();
+  fragment.apart = fragment.squared - mean * mean;
+  momentum.mul_(options_.outer_momentum).add_(gradient);
+  shared.sub_(gradient, options_.outer_lr)
+      .sub_(momentum, options_.outer_lr * options_.outer_momentum);
+  const double size = shared.norm().item<double>();
+  fragment.size = size * size;
+  double apart_of_all = 0, size_of_all = 0;
+  for (const Fragment& each : fragments_) {
+    apart_of_all += std::max(0.0, each.apart);
+    size_of_all += each.size;
+  }
+  found_distance(apart_of_all, size_of_all);
+}
+
+// What was under way stays in the worker's own model, and goes into the next exchange.
+void DilocoReplica::regroup() {
+  for (Fragment& fragment : fragments_) {
+    for (Work& work : std::exchange(fragment.works, {})) (void)work.wait();
+    fragment.under_way = false;
+  }
+  for (Fragment& fragment : fragments_) {
+    catch_up(fragment);
+    fragment.moved = shared_.defined();  // before the first step there is nothing to exchange
+  }
+}
+
+// A worker that has missed an exchange which others have ended adopts what came of it: its own
+// steps until then are part of that.
+void DilocoReplica::catch_up(Fragment& fragment) {
+  const auto counts = counts_of_all(fragment.exchanges);
+  const auto furthest = std::max_element(counts.begin(), counts.end());
+  if (std::all_of(counts.begin(), counts.end(), [&](auto count) { return count == *furthest; }))
+    return;
+  const auto root = static_cast<int>(furthest - counts.begin());
+  for (const torch::Tensor& whole : {shared_, momentum_})
+    expect(communicator().broadcast(sync::buffer_of(part(whole, fragment)), root));
+  if (fragment.exchanges < *furthest) adopt_shared(fragment, options_.overlap > 0);
+}
+
+void DilocoReplica::synchronize() {
+  for (Fragment& fragment : fragments_)
+    if (fragment.under_way) apply(fragment, true);
+  for (Fragment& fragment : fragments_)
+    if (fragment.moved) start(fragment);
+  for (Fragment& fragment : fragments_)
+    if (fragment.under_way) apply(fragment, false);
+  plan();
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_diloco_replica(Communicator& communicator, torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const DilocoOptions& options) {
+  return std::make_unique<DilocoReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup

@@ -1,0 +1,49 @@
+// DiLoCo: workers step on their own for H steps; what they have moved by then, on average, is the
+// gradient of an outer optimizer, Nesterov's momentum, which moves the model that all share.
+//
+//   d_i = g - x_i         g: the shared model, x_i: worker i's
+//   d = mean of d_i       the exchange
+//   v <- mu v + d
+//   g <- g - lr (d + mu v)
+//   x_i <- g
+//
+// In fragments, the model is cut into F parts of one size; each is exchanged every H steps, H / F
+// steps after the one before, so that the link is used evenly. Overlapped, an exchange takes place
+// beside the next steps; when it is due, workers go on from the middle between what they have and
+// the shared model, so that the steps since are not lost: x_i <- (x_i + g) / 2.
+//
+// A. Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023,
+// arXiv:2311.08105; fragments and overlap: "Streaming DiLoCo with overlapping communication", 2025,
+// arXiv:2501.18512.
+//
+// Memory: three copies of the model: g, v, and what is exchanged (with bf16 half of one more). The
+// optimizer's state is each worker's own. See local_updates.h for what else differs from
+// all-reduce.
+#pragma once
+
+#include <memory>
+
+#include "asup/base/clock.h"
+#include "asup/collective/communicator.h"
+#include "asup/sync/replica.h"
+
+namespace asup {
+
+struct DilocoOptions {
+  std::int64_t every = 100;  // H: steps between two exchanges of one fragment
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  std::int64_t overlap = 0;    // an exchange takes so many steps' time; 0: workers wait for it
+  std::int64_t fragments = 1;  // no more than `every`
+  bool in_bf16 = false;        // differences travel as bf16
+  Seconds jitter{0};           // an exchange is put off by up to so much, at random
+};
+
+// synchronize() ends the round for all fragments: what is under way is applied, then all that has
+// moved since is exchanged as at the end of a round. As make_all_reduce_replica() otherwise.
+// Collective.
+std::unique_ptr<Replica> make_diloco_replica(Communicator& communicator, torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const DilocoOptions& options = {});
+
+}  // namespace asup

@@ -1,0 +1,132 @@
+#include "asup/sync/averaging/gossip_replica.h"
+
+#include <span>
+
+#include "asup/base/error.h"
+#include "asup/sync/averaging/consensus_estimator.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+constexpr std::uint64_t kGaugeEvery = 10;  // rounds
+
+std::vector<sync::AgreedValue> agreed_values(const GossipOptions& options) {
+  return {{"setting every", std::to_string(options.every)},
+          {"setting graph", options.graph == GossipGraph::ring ? "ring" : "exponential"}};
+}
+
+class GossipReplica final : public sync::LocalUpdateReplica {
+ public:
+  GossipReplica(Communicator& communicator, torch::nn::Module& module,
+                torch::optim::Optimizer& optimizer, const GossipOptions& options);
+
+  void synchronize() override;
+  void regroup() override;
+  bool keeps_own_optimizer() const override { return true; }
+
+ private:
+  void after_step() override;
+  void exchange();
+  void hear(const GossipRound& round);
+  void gauge();
+
+  // Constant after construction.
+  const GossipOptions options_;
+
+  std::vector<torch::Tensor> heard_;  // others' models: room for those of a round
+  sync::ConsensusEstimator estimator_;
+  std::int64_t since_exchange_ = 0;  // steps
+  std::uint64_t round_ = 0;          // since models were one
+  bool one_ = true;                  // all ranks have the same model
+};
+
+GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& module,
+                             torch::optim::Optimizer& optimizer, const GossipOptions& options)
+    : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
+      options_(options),
+      estimator_(communicator, flat().elements()) {
+  draw_jitter_per_rank();
+  require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
+  const auto others =
+      gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();
+  for (std::size_t i = 0; i < others; ++i)
+    heard_.push_back(
+        sync::tensor_for_links(communicator, flat().elements(), flat().all().scalar_type()));
+}
+
+void GossipReplica::after_step() {
+  one_ = false;
+  if (++since_exchange_ < options_.every) return;
+  since_exchange_ = 0;
+  exchange();
+}
+
+void GossipReplica::exchange() {
+  apply_jitter();
+  const auto start = Clock::now();
+  const GossipRound round =
+      gossip_round(options_.graph, communicator().rank(), communicator().size(), round_);
+  flat().take(flat().parameters());
+  gauge();
+  hear(round);
+  const torch::Tensor& own = flat().all();
+  const std::span heard(heard_.data(), round.from.size());
+  for (const torch::Tensor& other : heard) other.sub_(own);
+  for (const torch::Tensor& difference : heard)
+    own.add_(difference, 1.0 / static_cast<double>(1 + heard.size()));
+  flat().give(flat().parameters());
+  ++round_;
+  merged();
+  exchanged(start);
+  waited(start);
+}
+
+// All calls end before a failure of one is told: they use this replica's memory.
+void GossipReplica::hear(const GossipRound& round) {
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < round.from.size(); ++i)
+    works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
+  for (const int peer : round.to)
+    works.push_back(communicator().start_send(sync::buffer_of(flat().all()), peer));
+  expect(wait_for_all(works));
+}
+
+// Looks at models as they were before the exchange, and tells of it when it looks again.
+void GossipReplica::gauge() {
+  if (round_ % kGaugeEvery != kGaugeEvery - 1) return;
+  if (const auto drift = estimator_.collect()) found_distance(drift->squared, drift->mean_squared);
+  estimator_.start(flat().all());
+}
+
+// Neighbours of a lost worker become neighbours of each other: ranks are new.
+void GossipReplica::regroup() {
+  estimator_.drop();
+  one_ = false;
+}
+
+void GossipReplica::synchronize() {
+  if (one_) return;
+  apply_jitter();
+  const auto start = Clock::now();
+  (void)estimator_.collect();
+  flat().take(flat().parameters());
+  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
+  find_distance();
+  flat().give(flat().parameters());
+  since_exchange_ = 0;
+  round_ = 0;
+  one_ = true;
+  exchanged(start);
+  waited(start);
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_gossip_replica(Communicator& communicator, torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const GossipOptions& options) {
+  return std::make_unique<GossipReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup

@@ -1,0 +1,41 @@
+// Synchronous gossip (D-PSGD): workers step on their own, and every k steps each takes the mean of
+// its own model and those of a few others. Nobody waits for all.
+//
+//   x_i <- x_i + sum over those it hears from of (x_j - x_i) / (1 + their number)
+//
+// which is written so that rounding does not move models that agree. synchronize() takes the mean
+// of all.
+//
+// X. Lian et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017,
+// arXiv:1705.09056. The exponential graph, one peer a round: B. Ying et al., "Exponential graph is
+// provably efficient for decentralized deep training", NeurIPS 2021, arXiv:2110.13363; 2^m ranks
+// agree after m rounds, were they not to step.
+//
+// Memory: copies of the model: its own, and one of each that it hears from in a round. The
+// optimizer's state is each worker's own. See local_updates.h for what else differs from
+// all-reduce.
+#pragma once
+
+#include <memory>
+
+#include "asup/base/clock.h"
+#include "asup/collective/communicator.h"
+#include "asup/sync/averaging/gossip_graph.h"
+#include "asup/sync/replica.h"
+
+namespace asup {
+
+struct GossipOptions {
+  std::int64_t every = 1;  // steps
+  GossipGraph graph = GossipGraph::ring;
+  Seconds jitter{0};  // an exchange is put off by up to so much, at random
+};
+
+// ReplicaStats::consensus_distance is of a sample of elements (consensus_estimator.h), of every
+// tenth exchange, and exact after synchronize(). As make_all_reduce_replica() otherwise.
+// Collective.
+std::unique_ptr<Replica> make_gossip_replica(Communicator& communicator, torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const GossipOptions& options = {});
+
+}  // namespace asup

@@ -1,0 +1,204 @@
+#include "asup/sync/averaging/local_replica.h"
+
+#include <algorithm>
+#include <array>
+
+#include "asup/base/error.h"
+#include "asup/sync/averaging/adaptive_interval.h"
+#include "asup/sync/averaging/local_update_replica.h"
+#include "asup/sync/model/optimizer_state.h"
+
+namespace asup {
+namespace {
+
+constexpr std::size_t kIntervalText = 100;  // characters; three numbers in words have fewer
+
+std::string_view name_of(MergeState state) {
+  switch (state) {
+    case MergeState::average:
+      return "average";
+    case MergeState::keep:
+      return "keep";
+    case MergeState::reset:
+      return "reset";
+  }
+  return "?";
+}
+
+std::vector<sync::AgreedValue> agreed_values(const LocalOptions& options) {
+  return {{"setting every", std::to_string(options.every)},
+          {"setting adaptive", options.adaptive ? "yes" : "no"},
+          {"setting local_after", std::to_string(options.local_after)},
+          {"setting state", std::string(name_of(options.state))},
+          {"setting observed", options.observed.empty() ? "nothing" : options.observed}};
+}
+
+class LocalReplica final : public sync::LocalUpdateReplica {
+ public:
+  LocalReplica(Communicator& communicator, torch::nn::Module& module,
+               torch::optim::Optimizer& optimizer, const LocalOptions& options);
+
+  void synchronize() override;
+  void regroup() override;
+  std::string observed() const override { return options_.adaptive ? interval_.to_text() : ""; }
+  bool keeps_own_optimizer() const override { return options_.state == MergeState::keep; }
+
+ private:
+  // What all ranks know when a round is over.
+  struct Round {
+    double weight = 1;       // of this rank's model; the sum over ranks is 1
+    bool equal = true;       // all weights are
+    double loss = 0;         // mean over samples
+    bool state_same = true;  // the optimizers have the same tensors
+  };
+
+  // Of the optimizers.
+  struct AveragedState {
+    sync::OptimizerState::Counts counts;
+    std::vector<torch::Tensor> kinds;  // each as one row
+  };
+
+  void before_step() override;
+  void after_step() override;
+  std::int64_t interval() const;
+  void merge();
+  Round meet();
+  AveragedState average_state(const Round& round);
+  void take(const AveragedState& state);
+  void average(const Round& round, std::span<const torch::Tensor> tensors);
+
+  // Constant after construction.
+  const LocalOptions options_;
+
+  sync::AdaptiveInterval interval_;
+  std::optional<sync::OptimizerState> state_;  // unless each keeps its own
+  std::int64_t since_merge_ = 0;               // steps
+  bool must_merge_ = false;                    // some may have ended a merge that others missed
+};
+
+LocalReplica::LocalReplica(Communicator& communicator, torch::nn::Module& module,
+                           torch::optim::Optimizer& optimizer, const LocalOptions& options)
+    : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
+      options_(options),
+      interval_(options.adaptive ? options.observed : "") {
+  require(options.every >= 0 && options.local_after >= 0,
+          "models cannot be merged every {} steps after {} steps", options.every,
+          options.local_after);
+  if (options.state != MergeState::keep) state_.emplace(optimizer, flat().parameters());
+}
+
+std::int64_t LocalReplica::interval() const {
+  if (steps() <= static_cast<std::uint64_t>(options_.local_after)) return 1;
+  return options_.adaptive ? interval_.steps() : options_.every;
+}
+
+// What a merge was weighed by is forgotten here, not when it is over: those who have ended it may
+// have to merge once more with others who have not.
+void LocalReplica::before_step() {
+  if (since_merge_ == 0) forget_batches();
+}
+
+void LocalReplica::after_step() {
+  ++since_merge_;
+  if (since_merge_ == interval()) merge();
+}
+
+// Where each merges at its own count of steps, only all of them know whether there is anything new.
+void LocalReplica::synchronize() {
+  if (since_merge_ > 0 || options_.every == 0 || must_merge_) merge();
+}
+
+// The interval becomes that of a worker that has ended most merges.
+void LocalReplica::regroup() {
+  must_merge_ = true;
+  if (!options_.adaptive) return;
+  const auto merges = counts_of_all(static_cast<std::int64_t>(stats().merges));
+  const auto furthest = std::max_element(merges.begin(), merges.end()) - merges.begin();
+  std::string text = interval_.to_text();
+  text.resize(kIntervalText, ' ');
+  expect(
+      communicator().broadcast({text.data(), text.size(), Dtype::u8}, static_cast<int>(furthest)));
+  interval_ = sync::AdaptiveInterval(text);
+}
+
+// Should an exchange fail, a worker still has its own model, and the optimizer's state of it.
+void LocalReplica::merge() {
+  apply_jitter();
+  const auto start = Clock::now();
+  const Round round = meet();
+  const AveragedState state = average_state(round);
+  average(round, flat().parameters());
+  find_distance();
+  ask_all();
+  flat().give(flat().parameters());
+  take(state);
+  if (options_.adaptive)
+    interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
+  since_merge_ = 0;
+  must_merge_ = false;
+  merged();
+  exchanged(start);
+  waited(start);
+}
+
+LocalReplica::Round LocalReplica::meet() {
+  const Batches& own = batches();
+  check(own.described || !options_.adaptive,
+        "the interval between merges cannot follow a loss that nobody tells: call "
+        "describe_batch() before each step(), or give a fixed interval");
+  const auto ranks = static_cast<std::size_t>(communicator().size());
+  std::array<double, 3> mine{own.samples, own.loss, state_ ? state_->fingerprint() : 0};
+  std::vector<double> all(ranks * mine.size());
+  expect(communicator().all_gather(buffer_of(std::span(mine)), buffer_of(std::span(all))));
+  Round round;
+  double samples = 0, loss = 0;
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    samples += all[i];
+    loss += all[i + 1];
+    round.equal = round.equal && all[i] == all[0];
+    round.state_same = round.state_same && all[i + 2] == all[2];
+  }
+  round.weight = round.equal ? 1 / static_cast<double>(ranks) : own.samples / samples;
+  round.loss = loss / samples;
+  return round;
+}
+
+LocalReplica::AveragedState LocalReplica::average_state(const Round& round) {
+  AveragedState state;
+  if (options_.state != MergeState::average) return state;
+  state.counts = round.state_same ? state_->counts() : state_->most_counts(communicator());
+  for (const auto& tensors : state_->tensors(state.counts)) {
+    average(round, tensors);
+    state.kinds.push_back(flat().all().clone());
+  }
+  return state;
+}
+
+void LocalReplica::take(const AveragedState& state) {
+  if (options_.state == MergeState::reset) state_->reset();
+  if (options_.state != MergeState::average) return;
+  state_->complete(state.counts);
+  const auto kinds = state_->tensors();
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    flat().all().copy_(state.kinds[kind]);
+    flat().give(kinds[kind]);
+  }
+}
+
+// The ranks' tensors, each times its weight, added up, come to lie in flat().
+void LocalReplica::average(const Round& round, std::span<const torch::Tensor> tensors) {
+  flat().take(tensors);
+  if (!round.equal) flat().all().mul_(round.weight);
+  expect(communicator().all_reduce(sync::buffer_of(flat().all()),
+                                   round.equal ? ReduceOp::average : ReduceOp::sum));
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,
+                                            torch::optim::Optimizer& optimizer,
+                                            const LocalOptions& options) {
+  return std::make_unique<LocalReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup

@@ -1,0 +1,47 @@
+// Local SGD: workers step on their own, and every k steps all models become their mean.
+//
+// Models are weighted by the samples that each worker has seen since the last merge
+// (describe_batch(); alike where it is not called). With k = 1 and SGD, with momentum or without, n
+// workers with parts of a batch do what all-reduce does.
+//
+// S. U. Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767;
+// post-local SGD (`local_after`): T. Lin et al., "Don't use large mini-batches, use local SGD",
+// ICLR 2020, arXiv:1808.07217.
+//
+// Memory: a copy of the model, and during a merge one of the optimizer's state, where that is
+// averaged. See local_updates.h for what else differs from all-reduce.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "asup/base/clock.h"
+#include "asup/collective/communicator.h"
+#include "asup/sync/replica.h"
+
+namespace asup {
+
+// What becomes of the optimizer's state (momentum, Adam's moments) when models are merged.
+enum class MergeState {
+  average,  // as models do; travels with them
+  keep,     // each worker keeps its own
+  reset     // as before the first step
+};
+
+struct LocalOptions {
+  std::int64_t every = 8;  // steps; 0: models are merged by synchronize() alone
+  bool adaptive = false;   // instead of `every`: see adaptive_interval.h. Wants describe_batch().
+  std::int64_t local_after = 0;  // so many steps first are followed by a merge each
+  MergeState state = MergeState::average;
+  Seconds jitter{0};       // a merge is put off by up to so much, at random
+  std::string observed{};  // what Replica::observed() said before
+};
+
+// synchronize() is a merge, and a round begins anew after it. With `every` = 0, workers may have
+// taken different numbers of steps when they call it. As make_all_reduce_replica() otherwise.
+// Collective.
+std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,
+                                            torch::optim::Optimizer& optimizer,
+                                            const LocalOptions& options = {});
+
+}  // namespace asup

@@ -1,0 +1,114 @@
+#include "asup/sync/averaging/local_update_replica.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/sync/model/buffer_exchange.h"
+
+namespace asup::sync {
+namespace {
+
+// The parameters that are exchanged, once it is sure that all ranks have the same.
+const std::vector<NamedTensor>& agreed(Communicator& communicator, const TrainedModel& model,
+                                       const std::vector<AgreedValue>& settings) {
+  auto facts = agreed_values("parameter", model.parameters());
+  for (auto& fact : agreed_values("buffer", model.buffers())) facts.push_back(std::move(fact));
+  facts.insert(facts.end(), settings.begin(), settings.end());
+  check_agreed(communicator, facts);
+  return model.trainable();
+}
+
+// The same on all ranks, and another one in each job: jobs that share a link are put off apart.
+std::uint64_t seed_of_jitter(Communicator& communicator) {
+  std::int64_t seed = std::random_device()();
+  communicator.broadcast(buffer_of(std::span(&seed, 1))).or_throw();
+  return static_cast<std::uint64_t>(seed);
+}
+
+}  // namespace
+
+LocalUpdateReplica::LocalUpdateReplica(Communicator& communicator, torch::nn::Module& module,
+                                       torch::optim::Optimizer& optimizer,
+                                       const std::vector<AgreedValue>& settings, Seconds jitter)
+    : communicator_(communicator),
+      bytes_before_(communicator.bytes_moved()),
+      jitter_(jitter),
+      model_(module, optimizer),
+      flat_(communicator, agreed(communicator, model_, settings)),
+      random_(seed_of_jitter(communicator)) {
+  broadcast_tensors(communicator, model_.parameters());
+  broadcast_tensors(communicator, model_.buffers());
+}
+
+StepResult LocalUpdateReplica::step() {
+  step_alone();
+  after_step();
+  return StepResult::applied;
+}
+
+void LocalUpdateReplica::step_alone() {
+  check(sync_,
+        "there can be no step while synchronization is off: end the NoSync scope before step()");
+  model_.check_unchanged();
+  before_step();
+  model_.optimizer().step();
+  const Batches batch = std::exchange(described_, {}).value_or(Batches{1, 0, false});
+  batches_.samples += batch.samples;
+  batches_.loss += batch.loss;
+  batches_.described = batches_.described && batch.described;
+  ++steps_;
+}
+
+void LocalUpdateReplica::describe_batch(std::uint64_t samples, double loss) {
+  described_ = Batches{static_cast<double>(samples), loss};
+}
+
+void LocalUpdateReplica::draw_jitter_per_rank() {
+  random_.seed(random_() + static_cast<std::uint64_t>(communicator_.rank()));
+}
+
+void LocalUpdateReplica::apply_jitter() {
+  if (jitter_ <= Seconds(0)) return;
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(jitter_ * std::uniform_real_distribution<>()(random_));
+  waited(start);
+}
+
+std::vector<std::int64_t> LocalUpdateReplica::counts_of_all(std::int64_t own) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(communicator_.size()));
+  expect(communicator_.all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(counts))));
+  return counts;
+}
+
+void LocalUpdateReplica::expect(const Outcome& outcome) const {
+  outcome.or_throw(fmt::format("exchanging models after step {}", steps_));
+}
+
+void LocalUpdateReplica::find_distance() {
+  double sum = flat_.squared_distance();
+  expect(communicator_.all_reduce(buffer_of(std::span(&sum, 1))));
+  found_distance(sum / communicator_.size(), std::pow(flat_.all().norm().item<double>(), 2));
+}
+
+void LocalUpdateReplica::found_distance(double squared, double mean_squared) {
+  consensus_distance_ = mean_squared > 0 ? std::sqrt(std::max(0.0, squared) / mean_squared) : 0;
+}
+
+void LocalUpdateReplica::average_buffers() {
+  if (!model_.buffers().empty()) average_packed(communicator_, model_.buffers());
+}
+
+void LocalUpdateReplica::check_equal() {
+  check_equal_tensors(communicator_, "parameter", model_.parameters());
+}
+
+ReplicaStats LocalUpdateReplica::stats() const {
+  return {
+      steps_,  wait_seconds_,      exchange_seconds_, communicator_.bytes_moved() - bytes_before_,
+      merges_, consensus_distance_};
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,175 @@
+#include "asup/sync/gradients/all_reduce_replica.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "asup/base/error.h"
+#include "asup/sync/gradients/gradient_exchange.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/trained_model.h"
+
+namespace asup {
+namespace {
+
+// From observed(): "order 3 2 1 0".
+std::vector<std::size_t> parse_order(const std::string& observed, std::size_t count) {
+  if (observed.empty()) return {};
+  std::istringstream words(observed);
+  std::string title;
+  std::vector<std::size_t> order;
+  words >> title;
+  for (std::size_t index; words >> index;) order.push_back(index);
+  std::vector<std::size_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  auto natural = layout::backwards(count);
+  std::reverse(natural.begin(), natural.end());
+  require(title == "order" && words.eof() && sorted == natural,
+          "'{}' is no order of this model's {} parameters: it was observed from another model; "
+          "leave it out",
+          observed, count);
+  return order;
+}
+
+std::string_view name_of(BufferSync way) {
+  switch (way) {
+    case BufferSync::local:
+      return "local";
+    case BufferSync::broadcast:
+      return "broadcast";
+    case BufferSync::average:
+      return "average";
+  }
+  return "?";
+}
+
+class AllReduceReplica final : public Replica {
+ public:
+  AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
+                   torch::optim::Optimizer& optimizer, const AllReduceOptions& options);
+
+  StepResult step() override;
+  void finish_exchange() override;
+  void set_sync(bool sync) override { exchange_.set_sync(sync); }
+  void describe_batch(std::uint64_t, double) override {}
+  void synchronize() override {}  // always is
+  void average_buffers() override;
+  void check_equal() override;
+  std::string observed() const override;
+  std::vector<sync::NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return false; }
+  ReplicaStats stats() const override;
+
+ private:
+  std::vector<std::size_t> agree_on_order() const;
+  void exchange_buffers(BufferSync way);
+  void learn_order();
+
+  // Constant after construction.
+  Communicator& communicator_;
+  const AllReduceOptions options_;
+  const std::uint64_t bytes_before_;
+
+  sync::TrainedModel model_;
+  std::vector<std::size_t> order_;  // of the gradients; empty until observed
+  sync::GradientExchange exchange_;
+  std::uint64_t steps_ = 0;
+  double buffer_seconds_ = 0;
+};
+
+AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
+                                   torch::optim::Optimizer& optimizer,
+                                   const AllReduceOptions& options)
+    : communicator_(communicator),
+      options_(options),
+      bytes_before_(communicator.bytes_moved()),
+      model_(module, optimizer),
+      order_(parse_order(options.observed, model_.trainable().size())),
+      exchange_(communicator, model_.trainable(), agree_on_order(),
+                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes}) {
+  sync::broadcast_tensors(communicator, model_.parameters());
+  sync::broadcast_tensors(communicator, model_.buffers());
+}
+
+// The buckets' order, once it is sure that all ranks will lay them out alike.
+std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
+  auto facts = sync::agreed_values("parameter", model_.parameters());
+  for (auto& fact : sync::agreed_values("buffer", model_.buffers()))
+    facts.push_back(std::move(fact));
+  facts.push_back({"setting bucket_bytes", std::to_string(options_.bucket_bytes)});
+  facts.push_back({"setting first_bucket_bytes", std::to_string(options_.first_bucket_bytes)});
+  facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
+  facts.push_back({"setting buffers", std::string(name_of(options_.buffers))});
+  facts.push_back({"setting observed", options_.observed.empty() ? "nothing" : options_.observed});
+  sync::check_agreed(communicator_, facts);
+  return order_.empty() ? layout::backwards(model_.trainable().size()) : order_;
+}
+
+void AllReduceReplica::finish_exchange() {
+  check(
+      exchange_.sync(),
+      "the exchange cannot end while synchronization is off: end the NoSync scope before the last "
+      "backward of a step");
+  model_.check_unchanged();
+  exchange_.finish();
+}
+
+// Everything that can fail comes before the optimizer.
+StepResult AllReduceReplica::step() {
+  finish_exchange();
+  exchange_buffers(options_.buffers);
+  if (order_.empty()) learn_order();
+  model_.optimizer().step();
+  exchange_.next_step();
+  ++steps_;
+  return StepResult::applied;
+}
+
+void AllReduceReplica::exchange_buffers(BufferSync way) {
+  if (way == BufferSync::local || model_.buffers().empty()) return;
+  const auto start = Clock::now();
+  if (way == BufferSync::broadcast)
+    sync::broadcast_packed(communicator_, model_.buffers());
+  else
+    sync::average_packed(communicator_, model_.buffers());
+  buffer_seconds_ += seconds_since(start);
+}
+
+void AllReduceReplica::average_buffers() { exchange_buffers(BufferSync::average); }
+
+void AllReduceReplica::check_equal() {
+  sync::check_equal_tensors(communicator_, "parameter", model_.parameters());
+}
+
+// A wrong order costs overlap: from the second step on, buckets are filled in the order in which
+// gradients came on rank 0 in the first.
+void AllReduceReplica::learn_order() {
+  const auto observed = exchange_.observed_order();
+  std::vector<std::int64_t> order(observed.begin(), observed.end());
+  communicator_.broadcast(buffer_of(std::span(order))).or_throw();
+  order_.assign(order.begin(), order.end());
+  if (order_ != layout::backwards(order_.size())) exchange_.rebuild(order_);
+}
+
+std::string AllReduceReplica::observed() const {
+  return order_.empty() ? "" : fmt::format("order {}", fmt::join(order_, " "));
+}
+
+ReplicaStats AllReduceReplica::stats() const {
+  return {steps_, exchange_.wait_seconds() + buffer_seconds_,
+          exchange_.exchange_seconds() + buffer_seconds_,
+          communicator_.bytes_moved() - bytes_before_};
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_all_reduce_replica(Communicator& communicator,
+                                                 torch::nn::Module& module,
+                                                 torch::optim::Optimizer& optimizer,
+                                                 const AllReduceOptions& options) {
+  return std::make_unique<AllReduceReplica>(communicator, module, optimizer, options);
+}
+
+}  // namespace asup

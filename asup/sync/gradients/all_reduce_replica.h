@@ -1,0 +1,48 @@
+// Synchronous data parallelism: every rank's gradients are averaged before every step.
+//
+// Gradients lie in buckets in the order backward reaches them (last layer first); a bucket leaves
+// by all-reduce as its last gradient arrives, while backward goes on, always in bucket order, which
+// all ranks share. With plain SGD, N ranks with batch B/N follow one process with batch B.
+//
+// Between backward and step() gradients may be under way: call finish_exchange() before reading or
+// clipping them. After step(), grad() holds the average until the optimizer's zero_grad(), with or
+// without set_to_none; without zero_grad(), the next backward adds to it, as in one process. Two
+// Backwards before a step are exchanged one by one; NoSync around the first saves its exchange.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "asup/collective/communicator.h"
+#include "asup/sync/replica.h"
+
+namespace asup {
+
+// What to do with a module's buffers (BatchNorm statistics), which are not shared parameters.
+enum class BufferSync {
+  local,      // each rank keeps its own
+  broadcast,  // rank 0's, with every step
+  average     // the average, with every step
+};
+
+struct AllReduceOptions {
+  std::size_t bucket_bytes = 25u << 20;
+  std::size_t first_bucket_bytes = 4u << 20;  // small, so that the exchange starts early
+  // Gradients of this size are averaged where autograd made them (gradient_arena.h, which changes
+  // where torch takes memory from); smaller ones are copied into buckets. The largest value: all.
+  std::size_t in_place_bytes = 1u << 20;
+  BufferSync buffers = BufferSync::local;
+  std::string
+      observed{};  // what Replica::observed() said before; empty: observed in the first step
+};
+
+// Makes all ranks' parameters and buffers equal to rank 0's, checks that the models have the same
+// parameters (JobFailed names the first that differs), and hooks into backward. Throws BadInput for
+// a model or optimizer that cannot be trained this way. `module`, `optimizer` and the communicator
+// must outlive the replica, which alone may use this communicator. Collective.
+std::unique_ptr<Replica> make_all_reduce_replica(Communicator& communicator,
+                                                 torch::nn::Module& module,
+                                                 torch::optim::Optimizer& optimizer,
+                                                 const AllReduceOptions& options = {});
+
+}  // namespace asup

@@ -1,0 +1,169 @@
+#include "asup/sync/gradients/gradient_arena.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace asup::sync {
+
+// The memory and who uses which part of it.
+class GradientArena::Blocks {
+ public:
+  Blocks(Communicator& communicator, std::span<const std::size_t> sizes) {
+    std::map<std::size_t, std::size_t> counts;
+    for (const std::size_t size : sizes) ++counts[size];
+    std::size_t total = 0;
+    for (const auto& [size, count] : counts) total += blocks(count) * stride(size);
+    if (total == 0) return;
+    memory_ = communicator.allocate(total);
+    std::byte* at = memory_->bytes().data();
+    for (const auto& [size, count] : counts)
+      for (std::size_t i = 0; i < blocks(count); ++i, at += stride(size)) free_[size].push_back(at);
+    for (auto& [size, list] : free_) std::reverse(list.begin(), list.end());
+  }
+
+  // Null when no block of exactly this size is free.
+  std::byte* take(std::size_t size) {
+    std::lock_guard lock(mutex_);
+    const auto list = free_.find(size);
+    if (closed_ || list == free_.end() || list->second.empty()) return nullptr;
+    std::byte* block = list->second.back();
+    list->second.pop_back();
+    return block;
+  }
+
+  void give_back(std::byte* block, std::size_t size) {
+    std::lock_guard lock(mutex_);
+    free_[size].push_back(block);
+  }
+
+  // Nothing is taken any more; what was taken may still be in use.
+  void close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+
+  bool hold(const void* data) const {
+    if (!memory_) return false;
+    const auto bytes = memory_->bytes();
+    return !std::less<>()(data, static_cast<const void*>(bytes.data())) &&
+           std::less<>()(data, static_cast<const void*>(bytes.data() + bytes.size()));
+  }
+
+ private:
+  static std::size_t blocks(std::size_t gradients) { return 2 * gradients + 2; }
+  static std::size_t stride(std::size_t size) { return (size + 4095) / 4096 * 4096; }
+
+  std::unique_ptr<SharedMemory> memory_;
+
+  // Protected by mutex_.
+  std::mutex mutex_;
+  bool closed_ = false;
+  std::map<std::size_t, std::vector<std::byte*>> free_;  // by size; the last one is used next
+};
+
+namespace {
+
+// Requests below this are not looked at, so that they cost nothing more than before.
+constexpr std::size_t kSmallest = 64 << 10;
+
+// Of this thread, in the order they were made.
+std::vector<std::weak_ptr<GradientArena::Blocks>>& arenas_here() {
+  thread_local std::vector<std::weak_ptr<GradientArena::Blocks>> arenas;
+  return arenas;
+}
+
+// The blocks in use, by address, which is all that torch's raw allocations give back.
+class Leases {
+ public:
+  void begin(std::byte* block, std::size_t size, std::shared_ptr<GradientArena::Blocks> arena) {
+    std::lock_guard lock(mutex_);
+    leases_.insert_or_assign(block, Lease{std::move(arena), size});
+  }
+  // False when the memory is none of an arena's.
+  bool end(void* memory) {
+    std::unique_lock lock(mutex_);
+    const auto found = leases_.find(memory);
+    if (found == leases_.end()) return false;
+    const Lease lease = std::move(found->second);
+    leases_.erase(found);
+    lock.unlock();
+    lease.arena->give_back(static_cast<std::byte*>(memory), lease.size);
+    return true;
+  }
+
+ private:
+  struct Lease {
+    std::shared_ptr<GradientArena::Blocks> arena;  // lives as long as its blocks are in use
+    std::size_t size;
+  };
+  std::mutex mutex_;
+  std::unordered_map<void*, Lease> leases_;
+};
+
+class ArenaAllocator final : public c10::Allocator {
+ public:
+  // Never destroyed: tensors of any lifetime come from it.
+  static ArenaAllocator& instance() {
+    static auto* allocator = new ArenaAllocator(*c10::GetCPUAllocator());
+    return *allocator;
+  }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    const bool in_backward =
+        bytes >= kSmallest && torch::autograd::get_current_graph_task_id() >= 0;
+    if (in_backward)
+      for (const auto& weak : arenas_here())
+        if (auto arena = weak.lock())
+          if (std::byte* block = arena->take(bytes)) {
+            leases_.begin(block, bytes, std::move(arena));
+            return {block, block, &release, c10::Device(c10::DeviceType::CPU)};
+          }
+    return usual_.allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    usual_.copy_data(to, from, bytes);
+  }
+
+ private:
+  explicit ArenaAllocator(c10::Allocator& usual) : usual_(usual) {}
+
+  static void release(void* memory) {
+    if (!instance().leases_.end(memory)) instance().usual_.raw_deleter()(memory);
+  }
+
+  c10::Allocator& usual_;
+  Leases leases_;
+};
+
+void install_allocator() {
+  static const bool installed = [] {
+    c10::SetCPUAllocator(&ArenaAllocator::instance());
+    return true;
+  }();
+  (void)installed;
+}
+
+}  // namespace
+
+GradientArena::GradientArena(Communicator& communicator, std::span<const std::size_t> sizes)
+    : blocks_(std::make_shared<Blocks>(communicator, sizes)) {
+  if (sizes.empty()) return;
+  install_allocator();
+  std::erase_if(arenas_here(), [](const auto& weak) { return weak.expired(); });
+  arenas_here().push_back(blocks_);
+}
+
+GradientArena::~GradientArena() { blocks_->close(); }
+
+bool GradientArena::holds(const torch::Tensor& tensor) const {
+  return blocks_->hold(tensor.data_ptr());
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,199 @@
+#include "asup/sync/gradients/gradient_collector.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/kernels/copy.h"
+
+namespace asup::sync {
+namespace {
+
+void check_gradient(const NamedTensor& parameter, const torch::Tensor& view) {
+  const torch::Tensor& gradient = parameter.tensor.grad();
+  require(gradient.layout() == torch::kStrided,
+          "parameter {} has a sparse gradient, which cannot be averaged: make its layer with "
+          "sparse(false)",
+          parameter.name);
+  check(!gradient.requires_grad(),
+        "the gradient of parameter {} has a graph of its own (backward with create_graph): "
+        "take gradients of gradients with torch::autograd::grad, and call backward without "
+        "create_graph",
+        parameter.name);
+  check(gradient.sizes() == view.sizes() && gradient.scalar_type() == view.scalar_type() &&
+            gradient.device() == view.device(),
+        "the gradient of parameter {} is {} on {} and was to be {} on {}: reshape, cast or move a "
+        "model before its replica is made",
+        parameter.name, describe(gradient), gradient.device().str(), describe(view),
+        view.device().str());
+}
+
+// Bytes of gradients that are alone in their bucket.
+std::vector<std::size_t> large(const std::vector<NamedTensor>& parameters,
+                               std::size_t alone_bytes) {
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, tensor] : parameters)
+    if (tensor.nbytes() >= alone_bytes) sizes.push_back(tensor.nbytes());
+  return sizes;
+}
+
+// Gradients are larger than caches and not read again here: a copy that goes around them is faster.
+void copy_gradient(const torch::Tensor& to, const torch::Tensor& from) {
+  if (from.strides() == to.strides() && to.is_non_overlapping_and_dense())
+    kernels::copy(to.data_ptr(), from.data_ptr(), to.nbytes());
+  else
+    to.copy_(from);
+}
+
+}  // namespace
+
+GradientCollector::GradientCollector(Communicator& communicator,
+                                     std::vector<NamedTensor> parameters,
+                                     std::span<const std::size_t> order,
+                                     const layout::BucketSizes& sizes, std::size_t notes,
+                                     BucketCarrier& carrier)
+    : communicator_(communicator),
+      parameters_(std::move(parameters)),
+      sizes_(sizes),
+      notes_(notes),
+      carrier_(carrier),
+      arena_(communicator, large(parameters_, sizes.alone_bytes)),
+      buckets_(std::make_unique<Buckets>(communicator, parameters_, order, sizes, notes)),
+      hooks_(
+          parameters_, [this](std::size_t i) { before(i); }, [this](std::size_t i) { after(i); }) {
+  begin_round();
+}
+
+GradientCollector::~GradientCollector() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (gradient.is_same(buckets_->view(i)) || (gradient.defined() && in_place(i)))
+      gradient = gradient.clone();
+  }
+}
+
+void GradientCollector::set_sync(bool sync) {
+  std::lock_guard lock(mutex_);
+  sync_ = sync;
+}
+
+void GradientCollector::begin_round() {
+  finished_ = false;
+  left_ = 0;
+  travelling_.clear();
+  arrived_.assign(parameters_.size(), 0);
+  used_.assign(parameters_.size(), 0);
+  missing_.clear();
+  for (std::size_t b = 0; b < buckets_->size(); ++b)
+    missing_.push_back(buckets_->layout(b).slots.size());
+}
+
+void GradientCollector::before(std::size_t parameter) {
+  std::lock_guard lock(mutex_);
+  if (!finished_ && !arrived_[parameter]) return;
+  carrier_.second_backward();
+  finish_locked();
+  begin_round();
+}
+
+void GradientCollector::after(std::size_t parameter) {
+  std::lock_guard lock(mutex_);
+  adopt(parameter);
+  carrier_.watch();
+  if (!sync_) return;
+  arrived_[parameter] = 1;
+  if (recording_) arrivals_.push_back(parameter);
+  --missing_[buckets_->bucket_of(parameter)];
+  while (left_ < missing_.size() && missing_[left_] == 0) leave();
+}
+
+// The gradient of `parameter`, whichever tensor autograd or the user put there, comes to lie where
+// links reach it: where it is, or in its view.
+void GradientCollector::adopt(std::size_t parameter) {
+  torch::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
+  const torch::Tensor& view = buckets_->view(parameter);
+  if (!gradient.defined() || gradient.is_same(view)) return;
+  check_gradient(parameters_[parameter], view);
+  if (in_place(parameter)) return;
+  copy_gradient(view, gradient);
+  gradient = view;
+}
+
+bool GradientCollector::in_place(std::size_t parameter) const {
+  const torch::Tensor& gradient = parameters_[parameter].tensor.grad();
+  return buckets_->alone(parameter) && arena_.holds(gradient) &&
+         gradient.strides() == buckets_->view(parameter).strides();
+}
+
+// The next bucket leaves.
+void GradientCollector::leave() {
+  const Buffer buffer = fill(left_);
+  carrier_.carry(left_, buffer);
+  ++left_;
+}
+
+// What leaves for a bucket.
+Buffer GradientCollector::fill(std::size_t bucket) {
+  for (const auto& slot : buckets_->layout(bucket).slots) {
+    const std::size_t parameter = slot.gradient;
+    adopt(parameter);
+    const torch::Tensor& gradient = parameters_[parameter].tensor.grad();
+    used_[parameter] = gradient.defined();
+    if (!gradient.defined()) {
+      buckets_->view(parameter).zero_();
+    } else if (!gradient.is_same(buckets_->view(parameter))) {
+      travelling_.push_back(gradient);
+      return buffer_of(gradient);
+    }
+  }
+  return buckets_->buffer(bucket);
+}
+
+void GradientCollector::finish() {
+  std::lock_guard lock(mutex_);
+  finish_locked();
+}
+
+void GradientCollector::finish_locked() {
+  if (finished_) return;
+  torch::NoGradGuard no_grad;
+  while (left_ < buckets_->size()) leave();
+  carrier_.finish_round();
+  finished_ = true;
+  recording_ = false;
+}
+
+void GradientCollector::define(std::size_t parameter) {
+  parameters_[parameter].tensor.mutable_grad() = buckets_->view(parameter);
+}
+
+void GradientCollector::next_round() {
+  std::lock_guard lock(mutex_);
+  check(finished_, "a round of gradients ended before its exchange");
+  begin_round();
+}
+
+std::vector<std::size_t> GradientCollector::observed_order() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::size_t> order = arrivals_;
+  for (std::size_t b = 0; b < buckets_->size(); ++b)
+    for (const auto& slot : buckets_->layout(b).slots)
+      if (std::find(arrivals_.begin(), arrivals_.end(), slot.gradient) == arrivals_.end())
+        order.push_back(slot.gradient);
+  return order;
+}
+
+void GradientCollector::rebuild(std::span<const std::size_t> order) {
+  std::lock_guard lock(mutex_);
+  check(finished_, "buckets cannot be rebuilt while they travel");
+  torch::NoGradGuard no_grad;
+  auto buckets = std::make_unique<Buckets>(communicator_, parameters_, order, sizes_, notes_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (!gradient.is_same(buckets_->view(i))) continue;
+    copy_gradient(buckets->view(i), gradient);
+    gradient = buckets->view(i);
+  }
+  buckets_ = std::move(buckets);
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,95 @@
+#include "asup/sync/model/flat_model.h"
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+
+namespace asup::sync {
+namespace {
+
+torch::ScalarType widest(const std::vector<NamedTensor>& parameters) {
+  const bool doubles = std::any_of(parameters.begin(), parameters.end(), [](const auto& named) {
+    return named.tensor.scalar_type() == torch::kFloat64;
+  });
+  return doubles ? torch::kFloat64 : torch::kFloat32;
+}
+
+// The elements of a tensor without gaps, as they lie in memory.
+torch::Tensor in_memory_order(const torch::Tensor& tensor) {
+  return tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
+}
+
+}  // namespace
+
+torch::Tensor tensor_for_links(Communicator& communicator, std::int64_t elements,
+                               torch::ScalarType type) {
+  std::shared_ptr<SharedMemory> memory =
+      communicator.allocate(static_cast<std::size_t>(elements) * torch::elementSize(type));
+  return torch::from_blob(
+      memory->bytes().data(), {elements}, [memory](void*) {}, type);
+}
+
+FlatModel::FlatModel(Communicator& communicator, std::vector<NamedTensor> parameters) {
+  std::int64_t elements = 0;
+  for (const auto& [name, tensor] : parameters) {
+    require(tensor.is_non_overlapping_and_dense(),
+            "parameter {} ({}) has gaps in memory, or elements that share their place: make it "
+            "contiguous",
+            name, describe(tensor));
+    parameters_.push_back(tensor);
+    begins_.push_back(elements);
+    elements += tensor.numel();
+  }
+  flat_ = tensor_for_links(communicator, elements, widest(parameters));
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    places_.push_back(flat_.as_strided(parameters_[i].sizes(), parameters_[i].strides(),
+                                       flat_.storage_offset() + begins_[i]));
+}
+
+void FlatModel::take(std::span<const torch::Tensor> tensors) {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    tensors[i].defined() ? places_[i].copy_(tensors[i]) : places_[i].zero_();
+}
+
+void FlatModel::give(std::span<const torch::Tensor> tensors) const {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (tensors[i].defined()) tensors[i].detach().copy_(places_[i]);
+}
+
+// Calls visit(elements of a parameter, the same elements here).
+template <typename Visit>
+void FlatModel::for_each_piece(std::int64_t begin, std::int64_t end, const Visit& visit) const {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::int64_t first = std::max(begin, begins_[i]);
+    const std::int64_t last = std::min(end, begins_[i] + parameters_[i].numel());
+    if (first >= last) continue;
+    visit(in_memory_order(parameters_[i]).narrow(0, first - begins_[i], last - first),
+          flat_.narrow(0, first, last - first));
+  }
+}
+
+void FlatModel::take(std::int64_t begin, std::int64_t end) {
+  for_each_piece(begin, end, [](const torch::Tensor& parameter, const torch::Tensor& here) {
+    here.copy_(parameter);
+  });
+}
+
+void FlatModel::give(std::int64_t begin, std::int64_t end) const {
+  for_each_piece(begin, end, [](const torch::Tensor& parameter, const torch::Tensor& here) {
+    parameter.copy_(here);
+  });
+}
+
+double FlatModel::squared_distance() const {
+  double sum = 0;
+  for_each_piece(0, elements(), [&](const torch::Tensor& parameter, const torch::Tensor& here) {
+    const double distance = (here - parameter).norm().item<double>();
+    sum += distance * distance;
+  });
+  return sum;
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,244 @@
+#include "asup/sync/model/optimizer_state.h"
+
+#include <algorithm>
+#include <array>
+#include <typeinfo>
+
+#include "asup/base/error.h"
+#include "asup/optim/rule_optimizer.h"
+#include "asup/sync/model/buffer_exchange.h"
+
+namespace asup::sync {
+
+using torch::optim::OptimizerParamState;
+
+namespace {
+constexpr std::size_t kMostTensors = 3;  // of a parameter
+static_assert(kMostTensors >= kernels::kMostStateSlots);
+}  // namespace
+
+// What is to be known of a type of optimizer.
+struct OptimizerState::Kind {
+  bool (*is)(const torch::optim::Optimizer&);
+  std::unique_ptr<OptimizerParamState> (*make)();
+  // Where the tensors of a parameter are, in the order of the rule's slots; those that it cannot
+  // have are left out.
+  std::vector<torch::Tensor*> (*tensors)(OptimizerParamState&);
+  std::int64_t (*steps)(const OptimizerParamState&);
+  void (*set_steps)(OptimizerParamState&, std::int64_t);
+};
+
+namespace {
+
+using namespace torch::optim;
+using Kind = OptimizerState::Kind;
+
+std::vector<torch::Tensor*> tensors_of(SGDParamState& state) { return {&state.momentum_buffer()}; }
+std::vector<torch::Tensor*> tensors_of(AdagradParamState& state) { return {&state.sum()}; }
+std::vector<torch::Tensor*> tensors_of(RMSpropParamState& state) {
+  return {&state.square_avg(), &state.grad_avg(), &state.momentum_buffer()};
+}
+template <typename Adam>
+std::vector<torch::Tensor*> tensors_of(Adam& state) {
+  return {&state.exp_avg(), &state.exp_avg_sq(), &state.max_exp_avg_sq()};
+}
+std::vector<torch::Tensor*> tensors_of(asup::optim::RuleState& state) {
+  std::vector<torch::Tensor*> tensors;
+  for (torch::Tensor& slot : state.slots) tensors.push_back(&slot);
+  return tensors;
+}
+
+std::int64_t steps_of(const SGDParamState&) { return 0; }  // it does not count
+void set_steps_of(SGDParamState&, std::int64_t) {}
+std::int64_t steps_of(const asup::optim::RuleState& state) { return state.step; }
+void set_steps_of(asup::optim::RuleState& state, std::int64_t steps) { state.step = steps; }
+template <typename State>
+std::int64_t steps_of(const State& state) {
+  return state.step();
+}
+template <typename State>
+void set_steps_of(State& state, std::int64_t steps) {
+  state.step(steps);
+}
+
+template <typename Optimizer, typename State>
+constexpr Kind kind_of() {
+  return {
+      [](const torch::optim::Optimizer& optimizer) {
+        return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
+      },
+      []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
+      [](OptimizerParamState& state) { return tensors_of(static_cast<State&>(state)); },
+      [](const OptimizerParamState& state) { return steps_of(static_cast<const State&>(state)); },
+      [](OptimizerParamState& state, std::int64_t steps) {
+        set_steps_of(static_cast<State&>(state), steps);
+      }};
+}
+
+constexpr std::array kKinds{kind_of<SGD, SGDParamState>(),
+                            kind_of<Adam, AdamParamState>(),
+                            kind_of<AdamW, AdamWParamState>(),
+                            kind_of<RMSprop, RMSpropParamState>(),
+                            kind_of<Adagrad, AdagradParamState>(),
+                            kind_of<asup::optim::RuleOptimizer, asup::optim::RuleState>()};
+
+const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const Kind& kind) { return kind.is(optimizer); });
+  require(found != kKinds.end(),
+          "the state of {} cannot be averaged, since nothing is known of it: let each worker keep "
+          "its own (merge-state = keep), or use an optimizer of torch::optim",
+          c10::demangle(typeid(optimizer).name()));
+  return &*found;
+}
+
+// Which of an optimizer's tensors the slots of its rule are.
+std::array<std::size_t, kernels::kMostStateSlots> places_of(const kernels::Rule& rule) {
+  const bool no_average = rule.kind == kernels::Rule::Kind::rmsprop && !rule.centered;
+  return no_average ? std::array<std::size_t, 3>{0, 2, 1} : std::array<std::size_t, 3>{0, 1, 2};
+}
+
+// So that a sum of counts tells which is which.
+constexpr std::int64_t kPrime = 1'000'003, kModulus = 1LL << 40;
+
+}  // namespace
+
+OptimizerState::OptimizerState(torch::optim::Optimizer& optimizer,
+                               std::vector<torch::Tensor> parameters)
+    : optimizer_(optimizer), parameters_(std::move(parameters)), kind_(find_kind(optimizer)) {}
+
+OptimizerParamState* OptimizerState::find(const torch::Tensor& parameter) const {
+  const auto found = optimizer_.state().find(parameter.unsafeGetTensorImpl());
+  return found == optimizer_.state().end() ? nullptr : found->second.get();
+}
+
+OptimizerState::Kinds OptimizerState::tensors(const Counts& counts) const {
+  Kinds kinds;
+  for (std::size_t k = 0; k < kMostTensors; ++k) {
+    std::vector<torch::Tensor> tensors(parameters_.size());
+    bool is_there = false;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      is_there = is_there || counts[i * kMostTensors + k] > 0;
+      OptimizerParamState* state = find(parameters_[i]);
+      if (!state) continue;
+      const auto found = kind_->tensors(*state);
+      if (k < found.size()) tensors[i] = *found[k];
+    }
+    if (is_there) kinds.push_back(std::move(tensors));
+  }
+  return kinds;
+}
+
+OptimizerState::Counts OptimizerState::counts() const {
+  Counts counts(parameters_.size() * kMostTensors);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    OptimizerParamState* state = find(parameters_[i]);
+    if (!state) continue;
+    const auto found = kind_->tensors(*state);
+    for (std::size_t k = 0; k < found.size(); ++k)
+      if (found[k]->defined()) counts[i * kMostTensors + k] = 1 + kind_->steps(*state);
+  }
+  return counts;
+}
+
+OptimizerState::Counts OptimizerState::most_counts(Communicator& communicator) const {
+  Counts most = counts();
+  communicator.all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  return most;
+}
+
+double OptimizerState::fingerprint() const {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : counts()) sum = (sum * kPrime + count) % kModulus;
+  return static_cast<double>(sum);
+}
+
+void OptimizerState::complete(const Counts& most) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto begin = most.begin() + static_cast<std::ptrdiff_t>(i * kMostTensors);
+    const auto end = begin + static_cast<std::ptrdiff_t>(kMostTensors);
+    const std::int64_t steps = *std::max_element(begin, end) - 1;
+    if (steps < 0) continue;
+    auto& state = optimizer_.state()[parameters_[i].unsafeGetTensorImpl()];
+    if (!state) state = kind_->make();
+    if (auto* rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
+      rule->slots.resize(static_cast<std::size_t>(
+          std::count_if(begin, end, [](std::int64_t count) { return count > 0; })));
+    const auto tensors = kind_->tensors(*state);
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+      if (begin[static_cast<std::ptrdiff_t>(k)] > 0 && !tensors[k]->defined())
+        *tensors[k] = torch::zeros_like(parameters_[i].detach());
+    kind_->set_steps(*state, steps);
+  }
+}
+
+void OptimizerState::reset() {
+  for (const torch::Tensor& parameter : parameters_) {
+    OptimizerParamState* state = find(parameter);
+    if (!state) continue;
+    for (torch::Tensor* tensor : kind_->tensors(*state))
+      if (tensor->defined()) tensor->zero_();
+    kind_->set_steps(*state, 0);
+  }
+}
+
+OptimizerState::Slots OptimizerState::slots(std::size_t parameter) const {
+  Slots slots;
+  OptimizerParamState* state = find(parameters_[parameter]);
+  if (!state) return slots;
+  for (const torch::Tensor* tensor : kind_->tensors(*state))
+    if (tensor->defined()) slots.tensors.push_back(*tensor);
+  slots.updates = std::max<std::int64_t>(1, kind_->steps(*state));
+  return slots;
+}
+
+void OptimizerState::set_slots(std::size_t parameter, const kernels::Rule& rule,
+                               const Slots& slots) {
+  check(slots.tensors.size() == kernels::state_slots(rule), "{} tensors for the {} slots of {}",
+        slots.tensors.size(), kernels::state_slots(rule), kernels::describe(rule));
+  auto state = kind_->make();
+  if (auto* of_rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
+    of_rule->slots.resize(slots.tensors.size());
+  const auto places = places_of(rule);
+  const auto tensors = kind_->tensors(*state);
+  for (std::size_t slot = 0; slot < slots.tensors.size(); ++slot)
+    *tensors.at(places[slot]) = slots.tensors[slot];
+  kind_->set_steps(*state, slots.updates);
+  optimizer_.state()[parameters_[parameter].unsafeGetTensorImpl()] = std::move(state);
+}
+
+void OptimizerState::clear() {
+  for (const torch::Tensor& parameter : parameters_)
+    optimizer_.state().erase(parameter.unsafeGetTensorImpl());
+}
+
+namespace {
+
+// All tensors that any rank has, there on all ranks.
+std::vector<NamedTensor> completed(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                                   const std::vector<NamedTensor>& parameters) {
+  std::vector<torch::Tensor> trained;
+  for (const NamedTensor& parameter : parameters)
+    if (parameter.tensor.requires_grad()) trained.push_back(parameter.tensor);
+  OptimizerState state(optimizer, trained);
+  state.complete(state.most_counts(communicator));
+  std::vector<NamedTensor> tensors;
+  for (const auto& kind : state.tensors())
+    for (const torch::Tensor& tensor : kind)
+      if (tensor.defined()) tensors.push_back({"optimizer's state", tensor});
+  return tensors;
+}
+
+}  // namespace
+
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters) {
+  average_packed(communicator, completed(communicator, optimizer, parameters));
+}
+
+void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                     const std::vector<NamedTensor>& parameters) {
+  broadcast_packed(communicator, completed(communicator, optimizer, parameters));
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,74 @@
+// The tensors that an optimizer keeps beside each parameter (momentum, Adam's moments), so that
+// ranks can average them. Used from the thread that trains.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+#include "asup/collective/communicator.h"
+#include "asup/kernels/rule.h"
+#include "asup/sync/model/tensors.h"
+
+namespace asup::sync {
+
+class OptimizerState {
+ public:
+  // Throws BadInput for an optimizer whose state is not known: torch's SGD, RMSprop, Adagrad, Adam
+  // and AdamW and asup's rules are, and types derived from them. It must outlive this.
+  OptimizerState(torch::optim::Optimizer& optimizer, std::vector<torch::Tensor> parameters);
+
+  // For each parameter and kind of tensor: 1 and the steps done where it is there, else 0.
+  using Counts = std::vector<std::int64_t>;
+  Counts counts() const;
+  // The largest of all ranks'. Collective.
+  Counts most_counts(Communicator& communicator) const;
+
+  // By kind ("momentum"), each with a tensor a parameter: undefined where the optimizer has not
+  // made it, as it does in a parameter's first step. A kind that no parameter has is left out, by
+  // its own or the given counts.
+  using Kinds = std::vector<std::vector<torch::Tensor>>;
+  Kinds tensors() const { return tensors(counts()); }
+  Kinds tensors(const Counts& counts) const;
+
+  // Differs where ranks have tensors of other parameters, or stepped them another number of times.
+  // A whole number that a double holds.
+  double fingerprint() const;
+
+  // Where a rank lacks tensors that others have, it gets zeros, and all count the most steps that
+  // one of them did: a parameter that was not used everywhere. needs: most_counts()
+  void complete(const Counts& most);
+
+  // As before the first step.
+  void reset();
+
+  // What a parameter has, by its index, as the update rule that equals the optimizer (rule_of.h)
+  // has it: a tensor a slot. There are none before its first step.
+  struct Slots {
+    std::int64_t updates = 0;  // done; 1 where the optimizer does not count them
+    std::vector<torch::Tensor> tensors;
+  };
+  Slots slots(std::size_t parameter) const;
+  // needs: kernels::state_slots(rule) tensors, of the parameter's shape
+  void set_slots(std::size_t parameter, const kernels::Rule& rule, const Slots& slots);
+  // Lets go of all of it.
+  void clear();
+
+  struct Kind;
+
+ private:
+  torch::optim::OptimizerParamState* find(const torch::Tensor& parameter) const;
+
+  torch::optim::Optimizer& optimizer_;
+  const std::vector<torch::Tensor> parameters_;
+  const Kind* kind_;
+};
+
+// Makes ranks' optimizers one: each tensor of the parameters' becomes the mean of all ranks', or
+// rank 0's. Throws BadInput for an optimizer whose state is not known, JobFailed. Collective.
+void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                   const std::vector<NamedTensor>& parameters);
+void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
+                     const std::vector<NamedTensor>& parameters);
+
+}  // namespace asup::sync

@@ -1,0 +1,235 @@
+#include "asup/sync/server/merge_replica.h"
+
+#include <fmt/ranges.h>
+
+#include "asup/base/error.h"
+#include "asup/kernels/finite.h"
+#include "asup/ps/client.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/sharing.h"
+#include "asup/sync/model/trained_model.h"
+
+namespace asup::sync {
+namespace {
+
+class MergeReplica final : public ServerReplica {
+ public:
+  MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
+               torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options);
+
+  StepResult step() override;
+  void step_alone() override;
+  void finish_exchange() override {}  // gradients stay here: they may be read and clipped at once
+  void set_sync(bool sync) override { sync_ = sync; }
+  void synchronize() override {}  // show_common() has what is common
+  void average_buffers() override { settle_unshared(workers_, averaged_, options_.evaluate_with); }
+  void check_equal() override;
+  std::string observed() const override { return ""; }
+  std::vector<NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return true; }
+  ReplicaStats stats() const override;
+
+  void describe_batch(std::uint64_t samples, double loss) override;
+  const ps::Release& release() const override { return release_; }
+  void arrive(const std::vector<int>& met) override;
+  void when_released(std::function<void(const ps::Release&)> prepare) override {
+    prepare_ = std::move(prepare);
+  }
+  void ask_for_sync_point() override { client_->ask_for_sync_point(); }
+  const std::vector<NamedTensor>& unshared() const override { return unshared_; }
+  void show_common(bool common) override;
+  void save(const std::string& path) override { client_->save(path); }
+  std::string report() override { return client_->report(); }
+
+ private:
+  void check_same() const;
+  ps::ServerSetup setup() const;
+  void move_parameters();
+  void exchange();
+  void wait();
+  void show(const std::vector<torch::Tensor>& views);
+  bool is_easgd() const { return options_.merge == Merge::easgd; }
+  torch::Tensor whole(float* data) const;
+
+  // Constant after construction.
+  Communicator& workers_;
+  const ServerReplicaOptions options_;
+  TrainedModel model_;
+  const Sharing sharing_;
+  const FlatSpace space_;
+  std::unique_ptr<ps::Client> client_;            // its parameters are the center
+  std::shared_ptr<net::ReachableMemory> memory_;  // of the worker's own
+  std::vector<torch::Tensor> own_, center_;       // views of both, by parameter
+  std::vector<NamedTensor> averaged_, unshared_;
+
+  bool sync_ = true, shows_common_ = false;
+  std::function<void(const ps::Release&)> prepare_;
+  ps::Release release_;
+  ps::Figures figures_;     // since the last exchange
+  std::int64_t alone_ = 0;  // steps since then
+  Clock::time_point released_at_;
+  double waited_ = 0;
+  std::uint64_t steps_ = 0;
+  double exchange_seconds_ = 0;
+};
+
+MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
+                           torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options)
+    : workers_(workers),
+      options_(options),
+      model_(module, optimizer),
+      sharing_(share(model_, options.local)),
+      space_(flat_space(sharing_.shared)) {
+  check_same();
+  broadcast_tensors(workers, model_.parameters());
+  broadcast_tensors(workers, model_.buffers());
+  client_ = std::make_unique<ps::Client>(group, setup(), space_.ranges, options.timeout);
+  memory_ = group.mesh.allocate(space_.layout.elements * sizeof(float));
+  move_parameters();
+  averaged_ = model_.buffers();
+  averaged_.insert(averaged_.end(), sharing_.local.begin(), sharing_.local.end());
+  unshared_ = averaged_;
+  for (std::size_t i = 0; i < own_.size(); ++i)
+    unshared_.push_back({"own " + sharing_.shared[i].name, own_[i]});
+  client_->begin(workers.rank() == 0);
+  if (!options.work) arrive({});
+}
+
+void MergeReplica::check_same() const {
+  auto facts = agreed_values("parameter", model_.parameters());
+  for (auto& fact : agreed_values("buffer", model_.buffers())) facts.push_back(std::move(fact));
+  facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
+  facts.push_back({"setting evaluate_with", std::string(name_of(options_.evaluate_with))});
+  facts.push_back({"setting every", std::to_string(options_.every)});
+  facts.push_back({"setting elasticity", fmt::format("{}", options_.elasticity)});
+  facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
+  check_agreed(workers_, facts);
+}
+
+ps::ServerSetup MergeReplica::setup() const {
+  ps::ServerSetup setup;
+  setup.layout = space_.layout;
+  setup.rule.kind = kernels::Rule::Kind::merge;
+  setup.pace = options_.pace;
+  setup.work = options_.work;
+  setup.resume = options_.resume;
+  return setup;
+}
+
+// Both begin with what the module has, which keeps the worker's own.
+void MergeReplica::move_parameters() {
+  torch::NoGradGuard no_grad;
+  auto* own = reinterpret_cast<float*>(memory_->bytes().data());
+  for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
+    const torch::Tensor& tensor = sharing_.shared[i].tensor;
+    const std::uint64_t at = space_.parameters[i].begin;
+    own_.push_back(view_like(tensor, own + at, memory_));
+    center_.push_back(view_like(tensor, client_->parameters().data() + at, client_->memory()));
+    own_.back().copy_(tensor);
+    center_.back().copy_(tensor);
+  }
+  show(own_);
+}
+
+void MergeReplica::show_common(bool common) {
+  shows_common_ = common;
+  show(common || release_.next != ps::Release::Next::lease ? center_ : own_);
+}
+
+void MergeReplica::show(const std::vector<torch::Tensor>& views) {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    torch::Tensor tensor = sharing_.shared[i].tensor;
+    tensor.set_data(views[i]);
+  }
+}
+
+void MergeReplica::arrive(const std::vector<int>& met) {
+  client_->arrive(met);
+  wait();
+}
+
+void MergeReplica::wait() {
+  const double waited_before = client_->wait_seconds();
+  if (prepare_) prepare_(client_->wait_for_release());
+  release_ = client_->wait();
+  waited_ = client_->wait_seconds() - waited_before;
+  released_at_ = Clock::now();
+  show(release_.next == ps::Release::Next::lease ? own_ : center_);
+  figures_ = {};
+  figures_.samples = options_.work ? release_.end - release_.begin : 1;
+  alone_ = 0;
+}
+
+void MergeReplica::describe_batch(std::uint64_t samples, double loss) {
+  figures_.samples = samples;
+  figures_.loss = loss;
+}
+
+void MergeReplica::step_alone() {
+  check(sync_,
+        "there can be no step while synchronization is off: end the NoSync scope before step()");
+  check(release_.next == ps::Release::Next::lease,
+        "a step before the servers gave this worker anything to do: call arrive() first, and after "
+        "every sync point");
+  check(!shows_common_,
+        "there can be no step while the module has the servers' parameters: call "
+        "show_common(false) first");
+  model_.check_unchanged();
+  model_.optimizer().step();
+  ++steps_;
+  ++alone_;
+}
+
+StepResult MergeReplica::step() {
+  step_alone();
+  if (options_.work || alone_ >= options_.every) exchange();
+  return StepResult::applied;
+}
+
+void MergeReplica::exchange() {
+  const auto start = Clock::now();
+  auto* own = reinterpret_cast<float*>(memory_->bytes().data());
+  const double workers = workers_.size();
+  const double rate = is_easgd() ? options_.elasticity : 1;
+  figures_.version = release_.version;
+  figures_.lease = release_.lease;
+  figures_.lr = rate * (options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1);
+  figures_.not_finite = kernels::count_not_finite(own, space_.layout.elements);
+  figures_.compute_seconds = seconds_since(released_at_);
+  figures_.wait_seconds = waited_;
+  for (const ps::Range& range : space_.ranges) client_->push(range, own + range.begin);
+  client_->commit(figures_);
+  // Servers leave parameters out that are no numbers; such a worker goes on from the center.
+  const bool elastic = is_easgd() && figures_.not_finite == 0;
+  wait();
+  torch::NoGradGuard no_grad;
+  const torch::Tensor center = whole(client_->parameters().data());
+  elastic ? whole(own).lerp_(center, rate / workers) : whole(own).copy_(center);
+  exchange_seconds_ += seconds_since(start);
+}
+
+torch::Tensor MergeReplica::whole(float* data) const {
+  return torch::from_blob(data, {static_cast<std::int64_t>(space_.layout.elements)},
+                          torch::kFloat32);
+}
+
+void MergeReplica::check_equal() {
+  check_equal_tensors(workers_, "parameter", common_parameters(model_, sharing_));
+}
+
+ReplicaStats MergeReplica::stats() const {
+  return {steps_, client_->wait_seconds(), exchange_seconds_, client_->bytes_moved()};
+}
+
+}  // namespace
+
+std::unique_ptr<ServerReplica> make_merge_replica(Communicator& workers, net::MemberGroup group,
+                                                  torch::nn::Module& module,
+                                                  torch::optim::Optimizer& optimizer,
+                                                  const ServerReplicaOptions& options) {
+  return std::make_unique<MergeReplica>(workers, group, module, optimizer, options);
+}
+
+}  // namespace asup::sync

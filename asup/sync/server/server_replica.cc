@@ -1,0 +1,258 @@
+#include "asup/sync/server/server_replica.h"
+
+#include <fmt/ranges.h>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/kernels/finite.h"
+#include "asup/ps/client.h"
+#include "asup/sync/gradients/gradient_collector.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/sharing.h"
+#include "asup/sync/model/trained_model.h"
+#include "asup/sync/server/merge_replica.h"
+#include "asup/sync/server/rule_of.h"
+
+namespace asup {
+namespace {
+
+class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
+ public:
+  ServerReplicaOfClient(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
+                        torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options);
+
+  StepResult step() override;
+  void step_alone() override;
+  void finish_exchange() override;
+  void set_sync(bool sync) override { collector_.set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override;
+  void synchronize() override {}  // at sync points, workers have what the servers have
+  void average_buffers() override {
+    sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
+  }
+  void check_equal() override;
+  std::string observed() const override { return ""; }
+  std::vector<sync::NamedTensor> state() const override { return {}; }
+  bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
+  ReplicaStats stats() const override;
+
+  const ps::Release& release() const override { return release_; }
+  void arrive(const std::vector<int>& met) override;
+  void when_released(std::function<void(const ps::Release&)> prepare) override {
+    prepare_ = std::move(prepare);
+  }
+  void ask_for_sync_point() override { client_->ask_for_sync_point(); }
+  const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
+  void show_common(bool) override {}  // it always has them
+  void save(const std::string& path) override { client_->save(path); }
+  std::string report() override { return client_->report(); }
+
+ private:
+  // From the collector.
+  void carry(std::size_t bucket, Buffer buffer) override;
+  void finish_round() override;
+  void second_backward() override;
+
+  const std::vector<sync::NamedTensor>& agreed();
+  ps::ServerSetup setup() const;
+  void move_parameters();
+  void check_unchanged();
+  void step_local();
+  void wait();
+
+  // Constant after construction.
+  Communicator& workers_;
+  const ServerReplicaOptions options_;
+  sync::TrainedModel model_;
+  const kernels::Rule rule_;
+  const sync::Sharing sharing_;
+  std::vector<sync::NamedTensor> unshared_;
+  sync::FlatSpace space_;
+  std::unique_ptr<ps::Client> client_;
+
+  std::function<void(const ps::Release&)> prepare_;
+  ps::Release release_;
+  ps::Figures figures_;  // of the batch under way
+  Clock::time_point released_at_;
+  Clock::time_point leaving_since_;  // the round's first bucket
+  double waited_ = 0;                // for the parameters that it computes with
+  std::uint64_t steps_ = 0;
+  double exchange_seconds_ = 0;
+
+  sync::GradientCollector collector_;  // last: its hooks use all above
+};
+
+ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberGroup group,
+                                             torch::nn::Module& module,
+                                             torch::optim::Optimizer& optimizer,
+                                             const ServerReplicaOptions& options)
+    : workers_(workers),
+      options_(options),
+      model_(module, optimizer),
+      rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
+      sharing_(sync::share(model_, options.local)),
+      collector_(workers, agreed(), layout::backwards(sharing_.shared.size()),
+                 options.bucket_sizes(),
+                 /*notes=*/0, *this) {
+  unshared_ = model_.buffers();
+  unshared_.insert(unshared_.end(), sharing_.local.begin(), sharing_.local.end());
+  sync::broadcast_tensors(workers, model_.parameters());
+  sync::broadcast_tensors(workers, model_.buffers());
+  space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
+  client_ = std::make_unique<ps::Client>(group, setup(), space_.ranges, options.timeout);
+  move_parameters();
+  client_->begin(workers.rank() == 0);
+  if (!options.work) arrive({});
+}
+
+// The shared parameters, once it is sure that all workers have the same.
+const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
+  auto facts = sync::agreed_values("parameter", model_.parameters());
+  for (auto& fact : sync::agreed_values("buffer", model_.buffers()))
+    facts.push_back(std::move(fact));
+  facts.push_back({"setting bucket_bytes", std::to_string(options_.bucket_bytes)});
+  facts.push_back({"setting first_bucket_bytes", std::to_string(options_.first_bucket_bytes)});
+  facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
+  facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
+  facts.push_back({"setting evaluate_with", std::string(sync::name_of(options_.evaluate_with))});
+  facts.push_back({"the optimizer", kernels::describe(rule_)});
+  facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
+  sync::check_agreed(workers_, facts);
+  return sharing_.shared;
+}
+
+ps::ServerSetup ServerReplicaOfClient::setup() const {
+  ps::ServerSetup setup;
+  setup.layout = space_.layout;
+  setup.rule = rule_;
+  setup.pace = options_.pace;
+  setup.work = options_.work;
+  setup.compensation = options_.compensation;
+  setup.resume = options_.resume;
+  return setup;
+}
+
+// Parameters come to lie where servers write them; the memory they had goes.
+void ServerReplicaOfClient::move_parameters() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
+    torch::Tensor tensor = sharing_.shared[i].tensor;
+    float* place = client_->parameters().data() + space_.parameters[i].begin;
+    const torch::Tensor view = sync::view_like(tensor, place, client_->memory());
+    view.copy_(tensor);
+    tensor.set_data(view);
+  }
+}
+
+void ServerReplicaOfClient::arrive(const std::vector<int>& met) {
+  client_->arrive(met);
+  wait();
+}
+
+void ServerReplicaOfClient::wait() {
+  const double waited_before = client_->wait_seconds();
+  if (prepare_) prepare_(client_->wait_for_release());
+  release_ = client_->wait();
+  waited_ = client_->wait_seconds() - waited_before;
+  released_at_ = Clock::now();
+  figures_ = {};
+  figures_.samples = options_.work ? release_.end - release_.begin : 1;
+}
+
+void ServerReplicaOfClient::describe_batch(std::uint64_t samples, double loss) {
+  figures_.samples = samples;
+  figures_.loss = loss;
+}
+
+void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
+  check(release_.next == ps::Release::Next::lease,
+        "gradients leave before the servers gave this worker anything to do: call arrive() first, "
+        "and after every sync point");
+  if (bucket == 0) leaving_since_ = Clock::now();
+  const ps::Range range = space_.buckets[bucket];
+  const auto* data = static_cast<const float*>(buffer.data);
+  figures_.not_finite += kernels::count_not_finite(data, range.size());
+  client_->push(range, data);
+}
+
+void ServerReplicaOfClient::second_backward() {
+  throw Error(
+      "a second backward before step(): the first one's gradients are on their way to the servers. "
+      "Put all but the last backward of a step into a NoSync scope.");
+}
+
+void ServerReplicaOfClient::finish_round() {
+  figures_.version = release_.version;
+  figures_.lease = release_.lease;
+  figures_.lr = sync::learning_rate_of(model_.optimizer());
+  if (options_.work) figures_.lr *= ps::pace::step_weight(*options_.work, release_.step);
+  figures_.compute_seconds = seconds_since(released_at_);
+  figures_.wait_seconds = waited_;
+  client_->commit(figures_);
+  wait();
+  exchange_seconds_ += seconds_since(leaving_since_);
+}
+
+StepResult ServerReplicaOfClient::step() {
+  check(collector_.sync(),
+        "there can be no step while synchronization is off: end the NoSync scope before step()");
+  check_unchanged();
+  const std::uint64_t version = release_.version;
+  collector_.finish();
+  if (!sharing_.local.empty()) step_local();
+  collector_.next_round();
+  ++steps_;
+  return release_.version == version ? StepResult::skipped : StepResult::applied;
+}
+
+void ServerReplicaOfClient::step_alone() {
+  throw Error("a step alone, where every step's gradient is the servers': set merge");
+}
+
+void ServerReplicaOfClient::finish_exchange() {
+  throw Error(
+      "gradients cannot be read or clipped together before step(): servers apply them as they "
+      "come. "
+      "To clip each worker's own, run backward in a NoSync scope, clip, and then call step().");
+}
+
+void ServerReplicaOfClient::check_unchanged() {
+  for (const auto& [name, tensor] : sharing_.shared)
+    check(tensor.requires_grad(),
+          "parameter {} was frozen after the replica was made, and servers would go on moving it: "
+          "make the replica after freezing",
+          name);
+  model_.check_unchanged();
+}
+
+// The user's optimizer moves the parameters that stay here; it skips those without a gradient.
+void ServerReplicaOfClient::step_local() {
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, tensor] : sharing_.shared)
+    gradients.push_back(std::exchange(tensor.mutable_grad(), torch::Tensor()));
+  model_.optimizer().step();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    sharing_.shared[i].tensor.mutable_grad() = gradients[i];
+}
+
+void ServerReplicaOfClient::check_equal() {
+  sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
+}
+
+ReplicaStats ServerReplicaOfClient::stats() const {
+  return {steps_, client_->wait_seconds(), exchange_seconds_, client_->bytes_moved()};
+}
+
+}  // namespace
+
+std::unique_ptr<ServerReplica> make_server_replica(Communicator& workers, net::MemberGroup group,
+                                                   torch::nn::Module& module,
+                                                   torch::optim::Optimizer& optimizer,
+                                                   const ServerReplicaOptions& options) {
+  if (options.merge != Merge::none)
+    return sync::make_merge_replica(workers, group, module, optimizer, options);
+  return std::make_unique<ServerReplicaOfClient>(workers, group, module, optimizer, options);
+}
+
+}  // namespace asup

@@ -1,0 +1,56 @@
+#include "asup/train/loop/train_step.h"
+
+#include "asup/data/sharding.h"
+
+namespace asup::train {
+
+namespace F = torch::nn::functional;
+
+namespace {
+std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
+}  // namespace
+
+TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
+                     models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks)
+    : model_(model),
+      optimizer_(optimizer),
+      replica_(replica),
+      hooks_(hooks),
+      path_(path),
+      portions_(static_cast<std::size_t>(config.accumulate)),
+      portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
+                            static_cast<std::size_t>(config.workers) * portions_)) {}
+
+double TrainStep::gradients(const data::Batch& batch, double weight, double lr, double progress) {
+  for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+  optimizer_.zero_grad();
+  const auto own = static_cast<std::size_t>(batch.input.size(0));
+  hooks_.before_batch(own, progress);
+  const auto portions = std::min(ceil_of(own, portion_size_), portions_);
+  double loss = 0;
+  for (std::size_t i = 0; i < portions; ++i) {
+    const auto part = data::part_of(own, i, portions);
+    const auto begin = static_cast<std::int64_t>(part.begin);
+    const auto count = static_cast<std::int64_t>(part.size());
+    std::optional<NoSync> local;
+    if (i + 1 < portions) local.emplace(replica_);
+    loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
+                    weight);
+  }
+  hooks_.after_batch(own);
+  return loss;
+}
+
+double TrainStep::portion(const data::Batch& batch, double weight) {
+  torch::Tensor loss;
+  {
+    models::ConvolutionScope scope(path_, models::Pass::forward);
+    loss = F::cross_entropy(model_.forward(batch.input), batch.target,
+                            F::CrossEntropyFuncOptions().reduction(torch::kSum));
+  }
+  models::ConvolutionScope scope(path_, models::Pass::backward);
+  (loss * weight).backward();
+  return loss.item<double>();
+}
+
+}  // namespace asup::train

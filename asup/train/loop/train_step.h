@@ -1,0 +1,37 @@
+// What a rank computes in a step: forward and backward. Used from one thread.
+#pragma once
+
+#include "asup/data/dataset.h"
+#include "asup/models/convolution_path.h"
+#include "asup/models/model.h"
+#include "asup/sync/replica.h"
+#include "asup/train/config.h"
+#include "asup/train/step_hooks.h"
+
+namespace asup::train {
+
+class TrainStep {
+ public:
+  // What it refers to must outlive it; the settings are copied.
+  TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
+            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks);
+
+  // Gradients of the sum of the losses of the samples of `batch`, which may be empty, times
+  // `weight`; they are on their way when this returns. Returns the sum of the losses.
+  // `progress` is the share of the run that is done.
+  double gradients(const data::Batch& batch, double weight, double lr, double progress);
+
+ private:
+  double portion(const data::Batch& batch, double weight);
+
+  models::Model& model_;
+  torch::optim::Optimizer& optimizer_;
+  Replica& replica_;
+  StepHooks& hooks_;
+  const models::ConvolutionPath path_;
+  // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
+  // are as large as usual, where there is less of it.
+  const std::size_t portions_, portion_size_;
+};
+
+}  // namespace asup::train

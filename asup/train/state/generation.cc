@@ -1,0 +1,58 @@
+#include "asup/train/state/generation.h"
+
+#include "asup/base/error.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/collective/text_exchange.h"
+#include "asup/report/run_folder.h"
+#include "asup/train/settings.h"
+
+namespace asup::train {
+namespace {
+
+constexpr char kEnd = '\0';  // of a flag; no value has one
+
+std::string to_text(const TrainConfig& config) {
+  std::string text;
+  for (const std::string& flag : to_flags(config)) text += flag + kEnd;
+  return text;
+}
+
+TrainConfig from_text(const std::string& text) {
+  TrainConfig config;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::string flag = text.substr(begin, text.find(kEnd, begin) - begin);
+    begin += flag.size() + 1;
+    const std::string name = flag.substr(2, flag.find('=') - 2);
+    const Setting* setting = find_setting(name);
+    check(setting != nullptr, "the job's settings have {}, which this asup does not know", flag);
+    assign_text(config, *setting, flag.substr(flag.find('=') + 1), name);
+  }
+  return config;
+}
+
+}  // namespace
+
+TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun) {
+  const auto workers = asup::make_communicator(job, {});
+  TrainConfig now = config;
+  if (job.generation() == 1) {
+    check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
+          config.workers, job.size());
+    now.out = broadcast_text(*workers, now.out);
+    return now;
+  }
+  if (begun == Begun::in_sight && !report::RunFolder(now.out).list_checkpoints().empty())
+    now.resume = now.out;
+  const std::string text = broadcast_text(*workers, begun == Begun::elsewhere ? "" : to_text(now));
+  if (text.empty())
+    throw JobFailed(
+        fmt::format("the worker that kept the run's folder is lost, and the first one that is left "
+                    "does not see {}: resume the run on the host that has it (asup train --resume)",
+                    now.out));
+  now = from_text(text);
+  now.workers = job.size();
+  now.servers = job.servers();
+  return now;
+}
+
+}  // namespace asup::train

@@ -1,0 +1,92 @@
+#include "asup/train/state/inputs.h"
+
+#include "asup/base/error.h"
+#include "asup/sync/model/sharing.h"
+#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/train/config_draft.h"
+#include "asup/train/schedule.h"
+#include "asup/train/state/check_inputs.h"
+#include "asup/train/state/make_optimizer.h"
+
+namespace asup::train {
+namespace {
+
+data::DatasetOptions data_options(const TrainConfig& config) {
+  data::DatasetOptions options;
+  options.seed = static_cast<std::uint64_t>(config.seed);
+  options.classes = static_cast<int>(config.classes);
+  options.augment.shift = static_cast<int>(config.augment_shift);
+  options.augment.flip = config.augment_flip;
+  options.synthetic.train_size = config.synthetic_samples;
+  options.synthetic.test_size = config.synthetic_test_samples;
+  options.synthetic.shape = parse_shape(config.synthetic_shape);
+  options.synthetic.classes = static_cast<int>(config.synthetic_classes);
+  options.synthetic.noise = config.synthetic_noise;
+  return options;
+}
+
+models::Stem stem_of(const std::string& name) {
+  if (name == "imagenet") return models::Stem::imagenet;
+  return name == "small" ? models::Stem::small : models::Stem::automatic;
+}
+
+data::Remainder remainder_of(const std::string& name) {
+  if (name == "drop") return data::Remainder::drop;
+  return name == "pad" ? data::Remainder::pad : data::Remainder::keep;
+}
+
+}  // namespace
+
+std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split split) {
+  auto dataset = data::open_dataset(config.data, split, data_options(config));
+  require(dataset->size() > 0, "data: {} has no {} samples", config.data,
+          split == data::Split::train ? "training" : "test");
+  return dataset;
+}
+
+std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset) {
+  models::ModelOptions options;
+  options.input_shape = dataset.input_shape();
+  options.classes = dataset.classes();
+  options.width = config.width;
+  options.depth = config.depth;
+  options.stem = stem_of(config.stem);
+  return models::make_model(config.model, options);
+}
+
+std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
+                                                   const data::Dataset& dataset, int rank) {
+  return std::make_unique<data::ShardedBatches>(
+      dataset.size(), static_cast<std::uint64_t>(config.seed), rank,
+      static_cast<int>(config.workers), static_cast<std::size_t>(config.batch),
+      remainder_of(config.remainder));
+}
+
+void check_inputs(const TrainConfig& config) {
+  torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
+  const auto dataset = open_data(config, data::Split::train);
+  open_data(config, data::Split::test);
+  const auto model = make_model(config, *dataset);
+  if (!config.local_parameters.empty())
+    sync::share(sync::TrainedModel(*model, *make_optimizer(config, *model)),
+                sync::split_names(config.local_parameters));
+  const auto batches = make_batches(config, *dataset, 0);
+  if (config.resume.empty()) return;
+  const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));
+  check_can_resume(info_of(read_newest_checkpoint(config.resume), config.resume), config,
+                   length.steps);
+}
+
+std::string list_inputs() {
+  std::string out = "models:\n";
+  for (const auto& model : models::models()) {
+    out += fmt::format("  {:<16}{}\n", model.name, model.description);
+  }
+  out += "data sets:\n";
+  for (const auto& dataset : data::datasets()) {
+    out += fmt::format("  {:<16}{}\n", dataset.name, dataset.description);
+  }
+  return out + "  FOLDER          in MNIST format, or CIFAR-10's binary one\n";
+}
+
+}  // namespace asup::train

@@ -1,0 +1,15 @@
+// The optimizer of a configuration. Safe from any thread.
+#pragma once
+
+#include <memory>
+
+#include "asup/models/model.h"
+#include "asup/train/config.h"
+
+namespace asup::train {
+
+// The one that config.optimizer names, with the configuration's options.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                        const models::Model& model);
+
+}  // namespace asup::train

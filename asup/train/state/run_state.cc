@@ -1,0 +1,296 @@
+#include "asup/train/state/run_state.h"
+
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/base/log.h"
+#include "asup/report/metrics_file.h"
+#include "asup/report/report.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/train/checkpoint/tensor_pack.h"
+#include "asup/train/settings.h"
+#include "asup/train/state/evaluate.h"
+#include "asup/train/state/switch_strategy.h"
+#include "asup/train/strategy.h"
+
+namespace asup::train {
+namespace {
+
+// By workers that do not write them: as many as the one that does may not have written yet.
+constexpr std::size_t kRowsToKeep = 1000;
+
+std::uint64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // ru_maxrss counts kilobytes
+}
+
+}  // namespace
+
+RunState::RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks)
+    : config_(config),
+      rank_(job.rank()),
+      folder_(config.out),
+      display_(display),
+      hooks_(hooks),
+      context_(make_context(job, config)),
+      switch_step_(train::switch_step(config, context_.length)),
+      first_rank_(rank_ == 0) {
+  if (first_rank_) observers_.push_back(&display);
+  if (!context_.resumed) return;
+  step_ = context_.resumed->step;
+  totals_ = context_.resumed->totals;
+  stall_ = context_.resumed->stall;
+  samples_by_worker_ = context_.resumed->samples_by_worker;
+  forget_own_counts();
+  if (config.out != config.resume) return;  // the checkpoint is in the other folder
+  checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
+  checkpoint_step_ = step_;
+}
+
+// Rank 0's disk; the others have nothing to write.
+void RunState::begin(bool begun) {
+  if (!first_rank_) return;
+  const bool in_place = context_.resumed && std::filesystem::exists(folder_.path()) &&
+                        std::filesystem::equivalent(config_.resume, folder_.path());
+  if (!in_place && !begun) folder_.create();
+  const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
+  report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
+  for (const auto& row : report::read_metrics(folder_.metrics_file()))
+    last_loss_ = row.value("loss", last_loss_);
+  // What is there tells of the run as it was, until this call ends too.
+  std::filesystem::remove(folder_.summary_file());
+  std::filesystem::remove(folder_.report_file());
+  write_atomically(folder_.config_file(), to_toml(config_));
+  write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+  metrics_ = report::make_metrics_writer(folder_.metrics_file());
+  observers_.push_back(metrics_.get());
+  tell(&report::Observer::started, context_.facts);
+}
+
+bool RunState::sees_folder() const {
+  std::error_code none;
+  return std::filesystem::exists(folder_.config_file(), none) &&
+         read_file(folder_.config_file()) == to_toml(config_);
+}
+
+// Rows that only the lost one knew of are taken back, since they will be told again; rows that it
+// did not write any more are written.
+void RunState::keep_folder() {
+  first_rank_ = true;
+  const std::string path = folder_.metrics_file();
+  const std::int64_t first = context_.resumed ? context_.resumed->step : 0;
+  report::keep_metrics(path, path, logged_.empty() ? first : logged_.back().step);
+  std::int64_t written = first, tested = first;
+  for (const auto& row : report::read_metrics(path)) {
+    const auto step = row.at("step").get<std::int64_t>();
+    (row.contains("loss") ? written : tested) = step;
+  }
+  metrics_ = report::make_metrics_writer(path);
+  display_.started(context_.facts);
+  observers_ = {&display_, metrics_.get()};
+  for (const report::StepRecord& row : logged_)
+    if (row.step > written) tell(&report::Observer::logged, row);
+  if (test_ && test_->step > tested) tell(&report::Observer::evaluated, *test_);
+}
+
+void RunState::lose(const std::vector<int>& ranks) {
+  lost_.insert(lost_.end(), ranks.begin(), ranks.end());
+}
+
+std::int64_t RunState::epoch() const {
+  return (step_ + context_.length.steps_per_epoch - 1) / context_.length.steps_per_epoch;
+}
+
+std::int64_t RunState::last_step_of(const TrainConfig& config) const {
+  const std::int64_t steps = context_.length.steps;
+  return config.stop_at > 0 ? std::min(config.stop_at, steps) : steps;
+}
+
+bool RunState::switches() const {
+  if (!has_phases(config_) || context_.phase != Phase::first || step_ >= last_step_of(config_))
+    return false;
+  return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
+}
+
+// Another way begins with all workers of the job: where some were lost, those who are left begin a
+// next generation from here.
+void RunState::require_all_workers() {
+  if (control().size() == config_.workers) return;
+  if (wants_last_checkpoint()) save();
+  throw PeerLost(
+      fmt::format("{} of {} workers are left after step {}, where the run changes to sync = {}",
+                  control().size(), config_.workers, step_, config_.then));
+}
+
+void RunState::switch_strategy(Job& job) {
+  require_all_workers();
+  totals_.bytes_sent +=
+      sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
+  train::switch_strategy(context_, job, config_, step_);
+  forget_own_counts();
+  tell(&report::Observer::switched_strategy, step_, config().sync);
+}
+
+// In step, they would become wrong.
+void RunState::forget_own_counts() {
+  if (!strategy_of(config()).has_own_pace()) samples_by_worker_.clear();
+}
+
+bool RunState::due(const Every& every, std::int64_t after) const {
+  const auto is_passed = [&](std::int64_t steps) { return step_ / steps > after / steps; };
+  if (every.kind == Every::Kind::epoch) return is_passed(context_.length.steps_per_epoch);
+  return every.kind == Every::Kind::steps && is_passed(every.steps);
+}
+
+void RunState::log(report::StepRecord record) {
+  last_loss_ = record.loss;
+  if (has_phases(config_)) {
+    record.sync = config().sync;
+    stall_.add(record.step, context_.length.steps, record.loss, record.samples);
+  }
+  logged_.push_back(record);
+  if (logged_.size() > kRowsToKeep) logged_.pop_front();
+  tell(&report::Observer::logged, record);
+}
+
+// Testing changes nothing: statistics are averaged for it and then put back, so that how often a
+// run tests has no influence on its weights; but where workers step on their own, they have met and
+// averaged their models for it before.
+void RunState::test() {
+  const auto start = Clock::now();
+  const auto own = trained_of(context_, rank_).own;
+  const std::string before = pack_tensors(own);
+  tell(&report::Observer::evaluating, static_cast<std::int64_t>(context_.test->size()));
+  const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
+  Evaluation evaluation;
+  try {
+    context_.replica->average_buffers();
+    evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once);
+  } catch (...) {
+    unpack_tensors(before, own);  // the test is done again
+    throw;
+  }
+  unpack_tensors(before, own);
+
+  test_ = report::EvalRecord{step_,
+                             epoch(),
+                             evaluation.loss,
+                             evaluation.accuracy,
+                             evaluation.samples,
+                             seconds_since(start),
+                             seconds()};
+  if (first_rank_) {
+    write_atomically(folder_.evaluation_file(),
+                     describe_evaluation(evaluation, *context_.test).dump() + "\n");
+  }
+  tell(&report::Observer::evaluated, *test_);
+}
+
+CheckpointInfo RunState::checkpoint_info() {
+  CheckpointInfo info;
+  info.step = step_;
+  info.ranks = config_.workers;
+  info.config = config_;
+  context_.choices.observed = context_.replica->observed();
+  info.choices = context_.choices;
+  info.switched_after = context_.switched_after;
+  info.stall = stall_;
+  info.totals = totals_;
+  info.totals.seconds = seconds();
+  info.samples_by_worker = samples_by_worker_;
+  info.totals.bytes_sent +=
+      sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
+  return info;
+}
+
+// The servers' files first: where the checkpoint is, all of it is.
+void RunState::save_servers(const std::string& path) {
+  std::string complaint;
+  if (first_rank_) {
+    folder_.remove_shards(path);
+    try {
+      context_.server->save(std::filesystem::absolute(path).string());
+    } catch (const JobFailed& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(control(), complaint);
+}
+
+void RunState::save() {
+  const std::string path = folder_.checkpoint_file(step_);
+  if (context_.server) save_servers(path);
+  save_checkpoint(control(), path, checkpoint_info(), trained_of(context_, rank_));
+  checkpoint_ = std::filesystem::path(path).filename().string();
+  checkpoint_step_ = step_;
+  if (!first_rank_) return;
+  folder_.keep_checkpoints(config_.keep_checkpoints);
+  tell(&report::Observer::checkpointed, path);
+}
+
+// A run that was stopped is not tested: it goes on.
+bool RunState::wants_last_test() const {
+  return step_ >= context_.length.steps && (!test_ || test_->step != step_);
+}
+
+bool RunState::wants_last_checkpoint() const {
+  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_;
+}
+
+TrainEnd RunState::conclude() {
+  if (switches()) return {};
+  // Who was late for a sync point may lack what the others have done there.
+  std::array<std::int32_t, 2> wanted{wants_last_test() ? 1 : 0, wants_last_checkpoint() ? 1 : 0};
+  control().all_reduce(buffer_of(std::span(wanted)), ReduceOp::max).or_throw();
+  if (wanted[0] > 0) test();
+  if (wanted[1] > 0) save();
+  TrainEnd result{summarise(), step_ < context_.length.steps, first_rank_};
+  if (first_rank_) {
+    write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+    write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
+    report::write_report(folder_.path());
+  }
+  return result;
+}
+
+report::Summary RunState::summarise() {
+  report::Summary summary;
+  summary.facts = context_.facts;
+  summary.finished = step_ >= context_.length.steps;
+  summary.step = step_;
+  summary.test = test_;
+  summary.final_loss = last_loss_;
+  const CheckpointInfo info = checkpoint_info();
+  summary.seconds = info.totals.seconds;
+  summary.train_seconds = info.totals.train_seconds;
+  summary.comm_s = info.totals.comm_s;
+  summary.samples = info.totals.samples;
+  summary.bytes_sent = info.totals.bytes_sent;
+  summary.peak_memory_bytes = sum_over_ranks(peak_memory());
+  summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
+  // The weights to use: with statistics that all ranks share.
+  context_.replica->average_buffers();
+  summary.weights_sha256 = weights_sha256(*context_.model);
+  summary.checkpoint = checkpoint_;
+  summary.consensus_distance = context_.replica->stats().consensus_distance;
+  summary.switched_after = context_.switched_after;
+  summary.lost = lost_;
+  summary.parts = context_.choices.parts;
+  if (context_.server && first_rank_) {
+    summary.server = context_.server->report();
+    write_atomically(folder_.server_file(), summary.server + "\n");
+  }
+  return summary;
+}
+
+std::uint64_t RunState::sum_over_ranks(std::uint64_t value, ReduceOp op) {
+  auto sum = static_cast<std::int64_t>(value);
+  control().all_reduce(buffer_of(std::span(&sum, 1)), op).or_throw();
+  return static_cast<std::uint64_t>(sum);
+}
+
+}  // namespace asup::train

@@ -1,0 +1,122 @@
+// The books of a run, whichever way its workers stay in step: what it works on, its folder, who is
+// told, tests, checkpoints and the end. Used from the thread that trains.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/base/clock.h"
+#include "asup/net/job.h"
+#include "asup/report/observer.h"
+#include "asup/report/run_folder.h"
+#include "asup/train/state/train_end.h"
+#include "asup/train/state/training_context.h"
+#include "asup/train/step_hooks.h"
+
+namespace asup::train {
+
+class RunState {
+ public:
+  // Collective. `display` is told on rank 0 alone.
+  RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks);
+
+  const TrainConfig& config() const { return context_.config; }  // as it counts in this phase
+  const report::RunFolder& folder() const { return folder_; }
+  TrainingContext& context() { return context_; }
+  Communicator& control() { return *context_.control; }
+  // It keeps the folder, and tells people what happens: rank 0, or the first of those who are left.
+  bool is_first_rank() const { return first_rank_; }
+
+  StepHooks& hooks() { return hooks_; }
+
+  std::int64_t step() const { return step_; }  // done
+  double share_done(std::int64_t step) const {
+    return static_cast<double>(step) / static_cast<double>(context_.length.steps);
+  }
+  void set_step(std::int64_t step) { step_ = step; }
+  // Where workers go at their own pace: what each has done, for checkpoints; empty elsewhere.
+  const std::vector<std::int64_t>& samples_by_worker() const { return samples_by_worker_; }
+  void set_samples_by_worker(std::vector<std::int64_t> samples) {
+    samples_by_worker_ = std::move(samples);
+  }
+  std::int64_t last_step() const { return last_step_of(config()); }  // of this call and phase
+  std::int64_t epoch() const;  // of the last step, counted from 1
+  bool ends_epoch() const { return step_ % context_.length.steps_per_epoch == 0; }
+  bool due(const Every& every) const { return due(every, step_ - 1); }
+  // In one of the steps after this one.
+  bool due(const Every& every, std::int64_t after) const;
+  double seconds() const { return totals_.seconds + seconds_since(began_); }
+  Totals& totals() { return totals_; }  // what has been trained is added by whoever trains
+
+  // Makes the folder, unless an earlier generation of this run has `begun` to write it, and tells
+  // that the run begins.
+  void begin(bool begun);
+  // Whether this worker could keep the run's folder: it is on a file system that it can see.
+  bool sees_folder() const;
+  // This worker writes the run's folder from now on, instead of one that is lost.
+  void keep_folder();
+  // The others go on without these workers.
+  void lose(const std::vector<int>& ranks);
+  template <typename... Parameters, typename... Args>
+  void tell(void (report::Observer::*event)(Parameters...), const Args&... args) {
+    for (report::Observer* observer : observers_) (observer->*event)(args...);
+  }
+  // A row of metrics.
+  void log(report::StepRecord record);
+  double last_loss() const { return last_loss_; }  // in the last row
+
+  // Collective, as is what follows. All that was trained has been logged.
+  void test();
+  void save();
+  // At the end: whether a test and a checkpoint are wanted and not done.
+  bool wants_last_test() const;
+  bool wants_last_checkpoint() const;
+  // They, and then the summary and the report; may be done again where somebody was lost in it.
+  TrainEnd conclude();
+
+  // Whether the run is to go on by another way from here: then a loop returns, and conclude() does
+  // nothing yet.
+  bool switches() const;
+  // Goes on by the other way. Collective. needs: switches(), and a settled replica
+  void switch_strategy(Job& job);
+
+ private:
+  void save_servers(const std::string& path);
+  void forget_own_counts();
+  void require_all_workers();
+  report::Summary summarise();
+  std::int64_t last_step_of(const TrainConfig& config) const;
+  std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
+  CheckpointInfo checkpoint_info();
+
+  // Constant after construction.
+  const TrainConfig config_;  // of the whole run
+  const int rank_;
+  const report::RunFolder folder_;
+  report::Observer& display_;
+  StepHooks& hooks_;
+
+  TrainingContext context_;
+  const std::optional<std::int64_t> switch_step_;  // constant too
+
+  std::vector<report::Observer*> observers_;
+  std::unique_ptr<report::Observer> metrics_;
+
+  bool first_rank_;
+  std::int64_t step_ = 0;
+  std::deque<report::StepRecord> logged_;  // the last rows
+  std::vector<std::int64_t> lost_;
+  std::vector<std::int64_t> samples_by_worker_;
+  Stall stall_;
+  double last_loss_ = 0;                    // in the last row
+  std::optional<report::EvalRecord> test_;  // the last one
+  std::string checkpoint_;                  // the last one's name
+  std::int64_t checkpoint_step_ = -1;
+  Totals totals_;  // of earlier calls; train_seconds, comm_s and samples of this one too
+  const Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace asup::train

@@ -1,0 +1,336 @@
+#include "asup/train/state/training_context.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/base/thread.h"
+#include "asup/collective/text_exchange.h"
+#include "asup/collective/tuning/cache.h"
+#include "asup/data/random.h"
+#include "asup/net/transport/mesh.h"
+#include "asup/report/run_folder.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/train/distribute.h"
+#include "asup/train/settings.h"
+#include "asup/train/state/inputs.h"
+#include "asup/train/state/make_optimizer.h"
+#include "asup/train/state/rounds.h"
+#include "asup/train/state/transfer_optimizer_state.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What the launcher or the user said, else the rank's share of the host's cores.
+std::int64_t usual_threads(const Job& job) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return torch::get_num_threads();
+  const auto workers = job.roster().workers();
+  const auto& host = workers[static_cast<std::size_t>(job.rank())].host;
+  const auto here = std::count_if(workers.begin(), workers.end(),
+                                  [&](const net::Member& member) { return member.host == host; });
+  return std::max<std::int64_t>(1, usable_cores() / here);
+}
+
+std::string hosts_of(const Job& job) {
+  std::set<std::string> names;
+  for (const auto& member : job.roster().workers()) names.insert(member.hostname);
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string links_in_words(Job& job) {
+  if (job.mesh().shares_memory()) return "shared memory";
+  return job.roster().one_host() ? "TCP on this host" : "TCP";
+}
+
+// Other launchers than asup train could give each rank flags of its own.
+void check_same_settings(Communicator& control, const TrainConfig& config) {
+  std::vector<sync::AgreedValue> facts;
+  for (const auto& setting : settings()) {
+    if (setting.scope == Scope::call) continue;
+    facts.push_back({fmt::format("setting {}", setting.name), text_of(config, setting)});
+  }
+  sync::check_agreed(control, facts);
+}
+
+// Rank 0 reads the checkpoint, and all ranks learn its header.
+struct Resumed {
+  CheckpointFile file;  // on rank 0
+  std::optional<CheckpointInfo> info;
+};
+
+Resumed read_checkpoint(Communicator& control, const TrainConfig& config, std::int64_t steps) {
+  Resumed resumed;
+  if (config.resume.empty()) return resumed;
+  std::string complaint;
+  if (control.rank() == 0) {
+    try {
+      resumed.file = read_newest_checkpoint(config.resume);
+      check_can_resume(info_of(resumed.file, config.resume), config, steps);
+    } catch (const BadInput& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(control, complaint);
+  CheckpointFile header;
+  header.header = Json::parse(broadcast_text(control, resumed.file.header.dump()));
+  resumed.info = info_of(header, config.resume);
+  return resumed;
+}
+
+// How the convolution path was found, for the log.
+struct PathChoice {
+  std::string name;
+  std::string note;
+};
+
+PathChoice measure_path(const TrainingContext& context, const TrainConfig& config) {
+  const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
+  const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  const auto choice = models::measure_convolution_path(*context.model, context.train->get(indices));
+  return {std::string(models::name_of(choice.path)), choice.times.empty() ? "" : choice.describe()};
+}
+
+// The configuration's, the checkpoint's, the remembered, or the fastest: as rank 0 has it.
+PathChoice choose_path(const TrainingContext& context, const TrainConfig& config,
+                       const std::string& key) {
+  if (config.conv_path != "auto") {
+    return {config.conv_path, fmt::format("convolution path: {} (as set)", config.conv_path)};
+  }
+  if (context.resumed) {
+    const auto& name = context.resumed->choices.convolution_path;
+    return {name, fmt::format("convolution path: {} (as before)", name)};
+  }
+  const auto cache = ConvolutionCache::of_user();
+  const bool first = context.control->rank() == 0;
+  const auto known =
+      broadcast_text(*context.control, first ? cache.find(key).value_or("") : std::string());
+  if (!known.empty()) return {known, fmt::format("convolution path: {} (as last time)", known)};
+  // All ranks measure at once, as they will work at once.
+  PathChoice choice = measure_path(context, config);
+  choice.name = broadcast_text(*context.control, choice.name);
+  if (first && !choice.note.empty()) cache.remember(key, choice.name);
+  return choice;
+}
+
+std::int64_t count_parameters(const models::Model& model) {
+  std::int64_t count = 0;
+  for (const auto& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {
+  report::RunFacts facts;
+  facts.folder = config.out;
+  facts.model = config.model;
+  facts.data = config.data;
+  facts.optimizer = config.optimizer;
+  facts.sync = config.sync;
+  if (has_phases(config)) facts.then = config.then;
+  facts.servers = job.servers();
+  for (const Phase phase : {Phase::first, Phase::second})
+    if (const Strategy way = strategy_of(of_phase(config, phase)); way.needs_servers())
+      facts.pace = way.pace;
+  facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
+  facts.convolution_path = context.choices.convolution_path;
+  facts.workers = config.workers;
+  facts.threads = context.choices.threads;
+  facts.batch = config.batch;
+  facts.parameters = count_parameters(*context.model);
+  facts.train_samples = static_cast<std::int64_t>(context.train->size());
+  facts.test_samples = static_cast<std::int64_t>(context.test->size());
+  facts.steps = context.length.steps;
+  facts.steps_per_epoch = context.length.steps_per_epoch;
+  facts.first_step = context.resumed ? context.resumed->step : 0;
+  return facts;
+}
+
+void set_threads(TrainingContext& context, const Job& job, const TrainConfig& config) {
+  const bool as_before = config.threads == 0 && context.resumed;
+  context.choices.threads = as_before            ? context.resumed->choices.threads
+                            : config.threads > 0 ? config.threads
+                                                 : usual_threads(job);
+  torch::set_num_threads(static_cast<int>(context.choices.threads));
+}
+
+// Chooses algorithms as the run did before, else by what is found now.
+void make_gradients(TrainingContext& context, Job& job, const TrainConfig& config) {
+  const Strategy strategy = strategy_of(config);
+  // With servers, there was nothing to choose.
+  const bool chose = context.resumed && context.resumed->ranks == config.workers &&
+                     !Strategy{.sync = context.resumed->config_of_phase().sync}.needs_servers();
+  std::string& known = context.choices.rates;  // for the way before
+  if (known.empty() && chose) known = context.resumed->choices.rates;
+  std::optional<collective::Rates> rates;
+  if (!known.empty())
+    rates = collective::tuning::rates_from(known);
+  else if (!chose)
+    rates = find_rates(job, *context.control, strategy);
+  if (rates) known = collective::tuning::to_text(*rates);
+  context.gradients = make_communicator(job, strategy, rates);
+}
+
+// What servers have left beside the checkpoint to resume from, as rank 0 sees it; "": nothing.
+std::string shards_of_checkpoint(const TrainingContext& context) {
+  std::string path;
+  if (context.control->rank() == 0) {
+    path = report::RunFolder(context.config.resume).checkpoint_file(context.resumed->step);
+    path = report::RunFolder::has_shards(path) ? std::filesystem::absolute(path).string() : "";
+  }
+  return broadcast_text(*context.control, path);
+}
+
+void make_replica_of_servers(TrainingContext& context, Job& job, std::int64_t step,
+                             const std::string& saved) {
+  ServerReplicaOptions options = server_options(strategy_of(context.config));
+  options.work = work_of(context.config, context.length, *context.batches, step);
+  options.resume = saved;
+  auto replica =
+      make_server_replica(job, *context.control, *context.model, *context.optimizer, options);
+  context.server = replica.get();
+  context.replica = std::move(replica);
+}
+
+void make_trained_parts(TrainingContext& context, Job& job) {
+  const TrainConfig& config = context.config;
+  const auto seed = static_cast<std::uint64_t>(config.seed);
+  torch::manual_seed(seed);
+  context.model = make_model(config, *context.train);
+  context.optimizer = make_optimizer(config, *context.model);
+  // Dropout is each rank's own.
+  torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
+  // What another way of staying in step has observed is of no use to this one.
+  if (context.resumed && context.resumed->config_of_phase().sync == config.sync)
+    context.choices.observed = context.resumed->choices.observed;
+  if (context.resumed && config.balance && context.resumed->ranks == config.workers)
+    context.choices.parts = context.resumed->choices.parts;
+}
+
+// Whether a run that is resumed has changed its way.
+void find_phase(TrainingContext& context, const TrainConfig& config) {
+  const auto at = switch_step(config, context.length);
+  if (!context.resumed || !has_phases(config)) return;
+  const CheckpointInfo& info = *context.resumed;
+  const bool as_before = info.config.sync == config.sync && info.config.then == config.then;
+  const bool had_switched = as_before && info.switched_after;
+  require(!had_switched || info.config.at == config.at,
+          "at = {}: the run has changed to sync = {} after step {} already. Leave at out.",
+          config.at, config.then, had_switched ? *info.switched_after : 0);
+  const bool stalled = as_before && info.stall.stalled();
+  if (!had_switched && (at ? info.step < *at : !stalled)) return;
+  context.phase = Phase::second;
+  context.switched_after = had_switched ? *info.switched_after : at.value_or(info.step);
+}
+
+// Of the phases to come.
+void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from) {
+  for (const Phase phase : {from, Phase::second})
+    check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
+}
+
+// Servers begin with what they left beside the checkpoint; where it is of another way, they are
+// handed the state of its optimizer, unless workers keep theirs.
+void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
+  const std::string shards = shards_of_checkpoint(context);
+  const bool is_handed = shards.empty() && context.config.merge == "none";
+  const std::string handover = report::RunFolder(context.config.resume).handover();
+  std::string saved = shards;
+  if (is_handed) {
+    restore_checkpoint(*context.control, file,
+                       {*context.model,
+                        *context.optimizer,
+                        sync::buffers_of(*context.model),
+                        /*own_optimizer=*/false,
+                        job.rank(),
+                        {}});
+    saved = hand_to_servers(context, handover);
+  } else {
+    restore_parameters(*context.control, file, *context.model);
+  }
+  make_replica_of_phase(context, job, context.resumed->step, saved);
+  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  if (is_handed) has_been_handed(context, handover);
+}
+
+void resume_without_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
+  make_replica_of_phase(context, job, context.resumed->step);
+  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  const TrainConfig before = context.resumed->config_of_phase();
+  const std::string shards = shards_of_checkpoint(context);
+  if (!shards.empty() && before.merge == "none")
+    take_from_servers(context, before, shards, /*saves=*/false);
+}
+
+// The replica, and what the checkpoint has for it.
+void begin(TrainingContext& context, Job& job, const CheckpointFile& file) {
+  if (!context.resumed)
+    make_replica_of_phase(context, job, 0);
+  else if (strategy_of(context.config).needs_servers())
+    resume_with_servers(context, job, file);
+  else
+    resume_without_servers(context, job, file);
+}
+
+}  // namespace
+
+void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
+                           const std::string& saved) {
+  const Strategy strategy = strategy_of(context.config);
+  if (strategy.needs_servers()) return make_replica_of_servers(context, job, step, saved);
+  if (!context.gradients) make_gradients(context, job, context.config);
+  context.replica = make_replica(job, *context.gradients, *context.model, *context.optimizer,
+                                 strategy, context.choices.observed, {context.length.steps, step});
+}
+
+Trained trained_of(const TrainingContext& context, int rank) {
+  return {*context.model,
+          *context.optimizer,
+          context.server ? context.server->unshared() : sync::buffers_of(*context.model),
+          context.replica->keeps_own_optimizer(),
+          rank,
+          context.replica->state()};
+}
+
+TrainingContext make_context(Job& job, const TrainConfig& whole) {
+  TrainingContext context;
+  context.train = open_data(whole, data::Split::train);
+  context.test = open_data(whole, data::Split::test);
+  context.control = make_communicator(job, strategy_of(of_phase(whole, Phase::first)));
+  context.batches = make_batches(whole, *context.train, job.rank());
+  context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
+
+  check_same_settings(*context.control, whole);
+  const Resumed resumed = read_checkpoint(*context.control, whole, context.length.steps);
+  context.resumed = resumed.info;
+  find_phase(context, whole);
+  check_roles_of_phases(job, whole, context.phase);
+  context.config = of_phase(whole, context.phase, context.length);
+  const TrainConfig& config = context.config;
+  if (context.phase == Phase::second) context.control = make_communicator(job, strategy_of(config));
+  set_threads(context, job, config);
+  make_trained_parts(context, job);
+  begin(context, job, resumed.file);
+
+  const auto shape = fmt::format("{}", fmt::join(context.train->input_shape(), "x"));
+  const PathChoice path = choose_path(
+      context, config,
+      convolution_key(config, hosts_of(job), TORCH_VERSION, shape, context.choices.threads));
+  context.choices.convolution_path = path.name;
+  context.path = models::convolution_path_from(path.name);
+  context.facts = facts_of(context, job, whole);
+  context.facts.conv_note = path.note;
+  return context;
+}
+
+}  // namespace asup::train

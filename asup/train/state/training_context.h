@@ -1,0 +1,56 @@
+// Everything that a run works on, made ready for the first step. Used from the thread that trains.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "asup/collective/communicator.h"
+#include "asup/data/dataset.h"
+#include "asup/data/sharding.h"
+#include "asup/models/convolution_path.h"
+#include "asup/models/model.h"
+#include "asup/net/job.h"
+#include "asup/report/records.h"
+#include "asup/sync/replica.h"
+#include "asup/sync/server/server_replica.h"
+#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/train/config.h"
+#include "asup/train/phases.h"
+#include "asup/train/schedule.h"
+#include "asup/train/tuned_choices.h"
+
+namespace asup::train {
+
+struct TrainingContext {
+  TrainConfig config;                       // as it counts in the phase that the run is in
+  std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
+  std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
+  std::unique_ptr<data::Dataset> train, test;
+  std::unique_ptr<data::ShardedBatches> batches;
+  std::shared_ptr<models::Model> model;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
+  ServerReplica* server = nullptr;   // the same, where there are servers
+  models::ConvolutionPath path = models::ConvolutionPath::onednn;
+  TunedChoices choices;
+  RunLength length;
+  report::RunFacts facts;
+  std::optional<CheckpointInfo> resumed;
+  Phase phase = Phase::first;
+  std::optional<std::int64_t> switched_after;  // the step after which the second began
+};
+
+// What of it a checkpoint holds; `rank` is this one's in the job.
+Trained trained_of(const TrainingContext& context, int rank);
+
+// What of a context comes anew with each phase, after `step` steps: the replica, and the gradients'
+// communicator where it wants one and there is none. `saved`: see ServerReplicaOptions::resume.
+// Collective.
+void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
+                           const std::string& saved = "");
+
+// Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
+// BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.
+TrainingContext make_context(Job& job, const TrainConfig& config);
+
+}  // namespace asup::train

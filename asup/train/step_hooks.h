@@ -1,0 +1,19 @@
+// What an experiment has done around a worker's computation, such as making it slow on purpose
+// (bench/injected_slowness.h). Called on the thread that trains.
+#pragma once
+
+#include <cstddef>
+
+namespace asup::train {
+
+class StepHooks {
+ public:
+  virtual ~StepHooks() = default;
+
+  // Before forward and after backward of so many samples; `progress` is the share of the run that
+  // is done.
+  virtual void before_batch(std::size_t /*samples*/, double /*progress*/) {}
+  virtual void after_batch(std::size_t /*samples*/) {}
+};
+
+}  // namespace asup::train

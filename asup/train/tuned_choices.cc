@@ -1,0 +1,86 @@
+#include "asup/train/tuned_choices.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "asup/base/files.h"
+#include "asup/base/log.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "model name" on x86-64; "CPU implementer" and "CPU part" on aarch64.
+std::string processor() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string name;
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    const bool tells = line.starts_with("model name") || line.starts_with("CPU implementer") ||
+                       line.starts_with("CPU part");
+    const auto colon = line.find(": ");
+    if (tells && colon != std::string::npos) name += line.substr(colon + 1);
+  }
+  return name.empty() ? " unknown processor" : name;
+}
+
+}  // namespace
+
+Json to_json(const TunedChoices& choices) {
+  Json json{{"convolution_path", choices.convolution_path},
+            {"threads", choices.threads},
+            {"observed", choices.observed},
+            {"rates", choices.rates}};
+  if (!choices.parts.empty()) json["parts"] = choices.parts;
+  return json;
+}
+
+TunedChoices choices_from(const Json& json) {
+  TunedChoices choices;
+  json.at("convolution_path").get_to(choices.convolution_path);
+  json.at("threads").get_to(choices.threads);
+  json.at("observed").get_to(choices.observed);
+  choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
+  if (json.contains("parts")) json.at("parts").get_to(choices.parts);
+  return choices;
+}
+
+Json ConvolutionCache::read() const {
+  std::ifstream in(file());
+  Json known = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return known.is_object() ? known : Json::object();
+}
+
+std::optional<std::string> ConvolutionCache::find(const std::string& key) const {
+  if (folder_.empty()) return std::nullopt;
+  const Json known = read();
+  const auto found = known.find(key);
+  if (found == known.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+void ConvolutionCache::remember(const std::string& key, const std::string& path) const {
+  if (folder_.empty()) return;
+  try {
+    Json known = read();
+    known[key] = path;
+    std::filesystem::create_directories(folder_);
+    write_atomically(file(), known.dump(1) + "\n");
+  } catch (const std::exception& error) {
+    log().info("the convolution path is not remembered: {}", error.what());
+  }
+}
+
+std::string convolution_key(const TrainConfig& config, const std::string& hosts,
+                            const std::string& torch_version, const std::string& input_shape,
+                            std::int64_t threads) {
+  return fmt::format(
+      "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
+      "{} threads, {} workers",
+      config.model, processor(), hosts, torch_version, config.width, config.depth, config.stem,
+      input_shape, config.batch / config.workers / config.accumulate, threads, config.workers);
+}
+
+}  // namespace asup::train

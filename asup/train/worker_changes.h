@@ -1,0 +1,17 @@
+// Whether and how far the number of a run's workers may change. Pure; safe from any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "asup/train/config.h"
+
+namespace asup::train {
+
+// Whether workers may join, and others go on without lost ones: there are checkpoints, and nothing
+// that is set speaks of each worker.
+bool can_change_workers(const TrainConfig& config);
+
+// So many have something to do in each step.
+std::int64_t most_workers(const TrainConfig& config);
+
+}  // namespace asup::train

@@ -1,0 +1,80 @@
+#include "asup/gossip/graph.h"
+
+#include <gmock/gmock.h>
+
+#include "asup/base/error.h"
+
+namespace asup::gossip {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string refusal(const std::string& text, int ranks) {
+  try {
+    graph_of(text, ranks);
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Graph, RingHasNeighbours) {
+  EXPECT_THAT(Graph::ring(5).partners(0), ElementsAre(1, 4));
+  EXPECT_THAT(Graph::ring(5).partners(3), ElementsAre(2, 4));
+  EXPECT_THAT(Graph::ring(2).partners(1), ElementsAre(0));
+  EXPECT_THAT(Graph::ring(1).partners(0), IsEmpty());
+}
+
+TEST(Graph, ExponentialHasPowersOfTwo) {
+  EXPECT_THAT(Graph::exponential(16).partners(0), ElementsAre(1, 2, 4, 8, 12, 14, 15));
+  EXPECT_THAT(Graph::exponential(5).partners(1), ElementsAre(0, 2, 3, 4));
+}
+
+TEST(Graph, EveryNamedOneIsConnectedAndUndirected) {
+  for (const char* name : {"ring", "random", "exponential"})
+    for (const int ranks : {2, 3, 4, 7, 8, 33}) {
+      const Graph graph = graph_of(name, ranks);
+      EXPECT_TRUE(graph.connected()) << name << " of " << ranks;
+      for (int a = 0; a < ranks; ++a) {
+        EXPECT_FALSE(graph.joined(a, a));
+        for (int b = 0; b < ranks; ++b) EXPECT_EQ(graph.joined(a, b), graph.joined(b, a));
+      }
+    }
+}
+
+TEST(Graph, WhoIsLeftStaysConnected) {
+  Graph ring = Graph::ring(5);
+  ring.remove(0);
+  EXPECT_THAT(ring.partners(0), IsEmpty());
+  EXPECT_THAT(ring.partners(1), ElementsAre(2, 4));
+  ring.remove(2);
+  EXPECT_THAT(ring.partners(1), ElementsAre(3, 4));
+  Graph star = graph_of("0-1,0-2,0-3", 4);
+  star.remove(0);
+  EXPECT_THAT(star.partners(1), ElementsAre(2, 3));
+}
+
+TEST(Graph, IsReadFromEdges) {
+  const Graph path = graph_of("0-1,2-1", 3);
+  EXPECT_THAT(path.partners(1), ElementsAre(0, 2));
+  EXPECT_THAT(path.partners(2), ElementsAre(1));
+}
+
+TEST(Graph, RefusesWhatCannotWork) {
+  EXPECT_THAT(refusal("0-1,2-3", 4), HasSubstr("'0-1,2-3' is not connected: nothing reaches rank "
+                                               "2, 3 from rank 0"));
+  EXPECT_THAT(refusal("0-1", 3), HasSubstr("not connected"));
+  EXPECT_THAT(refusal("", 3), HasSubstr("not connected"));
+  EXPECT_THAT(refusal("ring", 1), HasSubstr("use two workers or more"));
+  EXPECT_THAT(refusal("star", 3), HasSubstr("'star' is no edge; use ring, random, exponential"));
+  EXPECT_THAT(refusal("0-3", 3), HasSubstr("there is no rank 3 in '0-3': ranks are 0 to 2"));
+  EXPECT_THAT(refusal("0-1,1+2", 3), HasSubstr("'1+2' is no edge"));
+  EXPECT_THAT(refusal("0-0", 2), HasSubstr("'0-0' is no edge between two ranks"));
+  EXPECT_THAT(refusal("0-1x", 2), HasSubstr("'0-1x' is no edge between two ranks"));
+  EXPECT_THAT(refusal("0-99999999999", 2), HasSubstr("is no edge"));
+}
+
+}  // namespace
+}  // namespace asup::gossip

@@ -1,0 +1,46 @@
+#include "asup/ps/command.h"
+
+#include <gtest/gtest.h>
+
+namespace asup::ps {
+namespace {
+
+Command sample_order() {
+  Command order;
+  order.version = 7;
+  order.lr = 0.125;
+  order.parts = {{0, 0, 3, 0.25}, {2, 0, 4, 0.75}};
+  order.dropped = {{1, 0, 9, 0}};
+  order.released = {0, 2};
+  order.save_as = "runs/a/step_7";
+  return order;
+}
+
+TEST(Orders, AreReadAsTheyWereWritten) {
+  const Command order = sample_order();
+  EXPECT_EQ(read_command(head_of_command(order), payload_of(order)), order);
+  EXPECT_EQ(read_command(head_of_command({}), {}), Command{});
+}
+
+TEST(Orders, OfAnotherLengthThanTheirHeadSaysAreNone) {
+  const Command order = sample_order();
+  auto payload = payload_of(order);
+  payload.pop_back();
+  EXPECT_FALSE(read_command(head_of_command(order), payload));
+  CommandHead huge = head_of_command(order);
+  huge.parts = huge.dropped = 0xffffffff;
+  EXPECT_FALSE(read_command(huge, payload));
+}
+
+TEST(Messages, HaveAKindAndALength) {
+  const auto head = head_of(Piece{5, {10, 20}, {}});
+  EXPECT_EQ(kind_of(head), Kind::piece);
+  ASSERT_TRUE(read<Piece>(head));
+  EXPECT_EQ(read<Piece>(head)->range, (Range{10, 20}));
+  EXPECT_FALSE(read<Commit>(head));
+  EXPECT_FALSE(read<Piece>(net::ConstBytes(head).first(head.size() - 1)));
+  EXPECT_FALSE(kind_of({}));
+}
+
+}  // namespace
+}  // namespace asup::ps

@@ -1,0 +1,50 @@
+// A job's first members as workers, the others as servers, on threads of the test or as processes.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "asup/ps/client.h"
+#include "asup/ps/server.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+
+namespace asup::ps::testing {
+
+struct Cast {
+  int workers = 2;
+  int servers = 1;
+  net::LinkKind links = net::LinkKind::inproc;
+};
+
+// A setup for one tensor a number, of so many elements each, updated by plain SGD.
+inline ServerSetup setup_of(const std::vector<std::uint64_t>& tensors, pace::Options pace = {}) {
+  ServerSetup setup;
+  for (const std::uint64_t elements : tensors) {
+    const std::uint64_t begin = setup.layout.elements;
+    setup.layout.tensors.push_back(
+        {fmt::format("tensor{}", setup.layout.tensors.size()), {begin, begin + elements}});
+    setup.layout.elements += elements;
+  }
+  setup.pace = pace;
+  return setup;
+}
+
+// What a member of the cast does: a worker `work(rank, group)`, a server serves until they are
+// gone.
+inline std::function<void(Job&)> play(
+    const std::function<void(int rank, net::MemberGroup group)>& work) {
+  return [work](Job& job) {
+    const net::MemberGroup group = net::workers_and_servers(job);
+    if (!job.is_server()) return work(job.rank(), group);
+    Server(group, {.threads = 2, .patience = Seconds(20)}).run();
+  };
+}
+
+inline void run_threads(const Cast& cast,
+                        const std::function<void(int rank, net::MemberGroup group)>& work) {
+  asup::testing::run_ranks(cast.workers + cast.servers, cast.links, play(work), cast.servers);
+}
+
+}  // namespace asup::ps::testing

@@ -1,0 +1,36 @@
+#include "asup/report/format.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace asup::report {
+namespace {
+
+TEST(Words, NumbersAsPeopleReadThem) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(60000), "60,000");
+  EXPECT_EQ(grouped(-1234567), "-1,234,567");
+  EXPECT_EQ(grouped(-123), "-123");
+  EXPECT_EQ(percent(0.9123, 2), "91.23 %");
+  EXPECT_EQ(clock_time(65.4), "1:05");
+  EXPECT_EQ(clock_time(59.9), "1:00");
+  EXPECT_EQ(clock_time(3723), "1:02:03");
+  EXPECT_EQ(clock_time(std::numeric_limits<double>::infinity()), "–:––");
+  EXPECT_EQ(byte_size(999), "999 B");
+  EXPECT_EQ(byte_size(12'345'678), "12.3 MB");
+  EXPECT_EQ(byte_size(999'950'000), "1.0 GB");
+  EXPECT_EQ(counted(1, "worker"), "1 worker");
+  EXPECT_EQ(counted(2, "worker"), "2 workers");
+}
+
+TEST(Words, EscapeSequencesTakeNoColumns) {
+  EXPECT_EQ(visible_width(""), 0);
+  EXPECT_EQ(visible_width("━━ ab"), 5);
+  EXPECT_EQ(visible_width("\x1b[1;32mok\x1b[0m!"), 3);
+  EXPECT_EQ(visible_width("\x1b["), 0);
+}
+
+}  // namespace
+}  // namespace asup::report

@@ -1,0 +1,96 @@
+#include "asup/report/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace asup::report {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+namespace fs = std::filesystem;
+
+TEST(RunFolder, AnEarlierRunMovesAside) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("deep/run"));
+  EXPECT_FALSE(folder.create());
+  for (const auto* name : {"first", "second", "third"}) {
+    std::ofstream(folder.config_file()) << name;
+    EXPECT_TRUE(folder.create());
+    EXPECT_TRUE(fs::is_empty(folder.checkpoints()));
+    std::string kept;
+    std::ifstream(folder.path() + ".previous/config.toml") >> kept;
+    EXPECT_EQ(kept, name);
+  }
+}
+
+TEST(RunFolder, SomethingElseIsLeftAlone) {
+  const TemporaryFolder place;
+  const auto thesis = place.write("thesis.txt", "years of work");
+  EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).create(); }),
+              HasSubstr("holds something that is not a run of asup"));
+  EXPECT_THAT(message_of<BadInput>([&] { RunFolder(thesis + "/run").create(); }),
+              HasSubstr("is a file"));
+  EXPECT_TRUE(fs::exists(thesis));
+
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  std::ofstream(folder.config_file()) << "a run";
+  fs::create_directory(place.file("run.previous"));
+  place.write("run.previous/thesis.txt", "more");
+  EXPECT_THAT(message_of<BadInput>([&] { folder.create(); }), HasSubstr("would be moved to"));
+  EXPECT_TRUE(fs::exists(place.file("run.previous/thesis.txt")));
+}
+
+TEST(RunFolder, KeepsTheLastCheckpoints) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  EXPECT_THAT(folder.list_checkpoints(), ElementsAre());
+  folder.create();
+  for (const int step : {900, 1000, 20}) std::ofstream(folder.checkpoint_file(step)) << step;
+  place.write("run/checkpoints/.step-00001100.asup.tmp", "half of one");
+  EXPECT_THAT(folder.list_checkpoints(),
+              ElementsAre(folder.checkpoint_file(20), folder.checkpoint_file(900),
+                          folder.checkpoint_file(1000)));
+  folder.keep_checkpoints(2);
+  EXPECT_THAT(folder.list_checkpoints(),
+              ElementsAre(folder.checkpoint_file(900), folder.checkpoint_file(1000)));
+}
+
+TEST(RunFolder, ServersFilesGoWithTheirCheckpoint) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  for (const int step : {10, 20}) {
+    std::ofstream(folder.checkpoint_file(step)) << step;
+    for (const char* shard : {".shard-0-of-2", ".shard-1-of-2"})
+      std::ofstream(folder.checkpoint_file(step) + shard) << step;
+  }
+  EXPECT_THAT(folder.list_checkpoints(),
+              ElementsAre(folder.checkpoint_file(10), folder.checkpoint_file(20)));
+  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(10)));
+  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(1)));
+  folder.keep_checkpoints(1);
+  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(10)));
+  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(20)));
+}
+
+TEST(RunFolder, OnlyARunIsARun) {
+  const TemporaryFolder place;
+  EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).check_is_run(); }),
+              HasSubstr("is not a run folder"));
+}
+
+TEST(RunFolder, DefaultNameHasModelDataAndTime) {
+  EXPECT_THAT(default_run_folder("cnn", "/data/my images/"),
+              MatchesRegex("runs/cnn-my-images-[0-9]{8}-[0-9]{6}"));
+}
+
+}  // namespace
+}  // namespace asup::report

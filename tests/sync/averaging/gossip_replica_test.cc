@@ -1,0 +1,199 @@
+// What synchronous gossip promises beyond the conformance suite.
+#include "asup/sync/averaging/gossip_replica.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <set>
+
+#include "asup/base/error.h"
+#include "asup/sync/averaging/consensus_estimator.h"
+#include "tests/sync/training.h"
+
+namespace asup {
+namespace {
+
+using net::LinkKind;
+using testing::fill;
+using ::testing::HasSubstr;
+using testing::loss_of;
+using testing::Mlp;
+using testing::part;
+using testing::train_ranks;
+
+torch::optim::SGD sgd(torch::nn::Module& module) {
+  return torch::optim::SGD(module.parameters(), torch::optim::SGDOptions(0.05));
+}
+
+constexpr GossipGraph kGraphs[] = {GossipGraph::ring, GossipGraph::exponential};
+
+// What one sends to another, that one hears; and nobody is alone.
+TEST(GossipGraph, SendsMeetReceivesAndReachEverybody) {
+  for (const GossipGraph graph : kGraphs)
+    for (int ranks = 2; ranks <= 17; ++ranks) {
+      std::set<int> reached{0};
+      for (std::uint64_t round = 0; round < 16; ++round) {
+        std::set<std::pair<int, int>> sent, heard;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const GossipRound mine = gossip_round(graph, rank, ranks, round);
+          EXPECT_EQ(mine.to.size(), mine.from.size());
+          EXPECT_EQ(mine.to.size(), gossip_round(graph, 0, ranks, 0).to.size());
+          for (const int to : mine.to) sent.insert({rank, to});
+          for (const int from : mine.from) heard.insert({from, rank});
+          EXPECT_THAT(mine.to, ::testing::Not(::testing::Contains(rank)));
+        }
+        EXPECT_EQ(sent, heard);
+        const std::set<int> before = reached;
+        for (const auto& [from, to] : sent)
+          if (before.contains(from)) reached.insert(to);
+      }
+      EXPECT_EQ(reached.size(), static_cast<std::size_t>(ranks));
+    }
+  EXPECT_TRUE(gossip_round(GossipGraph::ring, 0, 1, 0).to.empty());
+}
+
+TEST(GossipGraph, RingsOfTwoHaveOneNeighbour) {
+  EXPECT_THAT(gossip_round(GossipGraph::ring, 0, 2, 0).to, ::testing::ElementsAre(1));
+  EXPECT_THAT(gossip_round(GossipGraph::ring, 0, 5, 0).from, ::testing::ElementsAre(1, 4));
+}
+
+// A model's parameters in one row of doubles.
+torch::Tensor row_of(const torch::nn::Module& module) {
+  std::vector<torch::Tensor> rows;
+  for (const auto& parameter : module.parameters())
+    rows.push_back(parameter.detach().flatten().to(torch::kFloat64));
+  return torch::cat(rows);
+}
+
+// Ranks begin with models of their own, and never step: what they have after each round, by rank.
+std::vector<std::vector<torch::Tensor>> gossiped(GossipGraph graph, int ranks, int rounds,
+                                                 LinkKind links) {
+  std::vector<std::vector<torch::Tensor>> models(
+      static_cast<std::size_t>(rounds) + 1,
+      std::vector<torch::Tensor>(static_cast<std::size_t>(ranks)));
+  train_ranks(ranks, links, [&](Communicator& communicator) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_gossip_replica(communicator, model, optimizer, {.graph = graph});
+    fill(model, 10 + 100 * communicator.rank());
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    models[0][rank] = row_of(model);
+    for (int round = 1; round <= rounds; ++round) {
+      optimizer.zero_grad();
+      replica->step();
+      models[static_cast<std::size_t>(round)][rank] = row_of(model);
+    }
+  });
+  return models;
+}
+
+torch::Tensor mean_of(const std::vector<torch::Tensor>& rows) { return torch::stack(rows).mean(0); }
+
+double apart(const std::vector<torch::Tensor>& rows) {
+  return (torch::stack(rows) - mean_of(rows)).norm().item<double>();
+}
+
+TEST(GossipReplica, KeepsTheMeanAndBringsModelsTogether) {
+  for (const GossipGraph graph : kGraphs)
+    for (const int ranks : {2, 3, 5}) {
+      const auto models = gossiped(graph, ranks, 30, LinkKind::inproc);
+      const auto mean = mean_of(models[0]);
+      for (const auto& round : models)
+        EXPECT_LT((mean_of(round) - mean).norm().item<double>(), 1e-6 * mean.norm().item<double>());
+      EXPECT_LT(apart(models[30]), 1e-3 * apart(models[0])) << ranks << " ranks";
+    }
+}
+
+TEST(GossipReplica, OnARingOfFourAThirdIsOnesOwn) {
+  const auto models = gossiped(GossipGraph::ring, 4, 1, LinkKind::shm);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const auto expected =
+        (models[0][(rank + 3) % 4] + models[0][rank] + models[0][(rank + 1) % 4]) / 3;
+    EXPECT_TRUE(torch::allclose(models[1][rank], expected, 1e-6, 1e-7));
+  }
+}
+
+// One peer a round, 2^m ranks: after m rounds all have the mean.
+TEST(GossipReplica, OnTheExponentialGraphFourAgreeAfterTwoRounds) {
+  const auto models = gossiped(GossipGraph::exponential, 4, 2, LinkKind::tcp);
+  EXPECT_GT(apart(models[1]), 0.1);
+  EXPECT_LT(apart(models[2]), 1e-6 * apart(models[0]));
+}
+
+TEST(GossipReplica, EverySecondStepIsOnesOwn) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_gossip_replica(communicator, model, optimizer, {.every = 2});
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      loss_of(model, part(Mlp::batch(step), communicator.rank(), 2)).backward();
+      replica->step();
+      EXPECT_EQ(replica->stats().merges, static_cast<std::uint64_t>(step + 1) / 2);
+    }
+    EXPECT_TRUE(replica->keeps_own_optimizer());
+  });
+}
+
+TEST(GossipReplica, TheDistanceIsFound) {
+  const auto models = gossiped(GossipGraph::ring, 4, 0, LinkKind::inproc);
+  const double expected =
+      apart(models[0]) / std::sqrt(4) / mean_of(models[0]).norm().item<double>();
+  train_ranks(4, LinkKind::inproc, [&](Communicator& communicator) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_gossip_replica(communicator, model, optimizer, {.every = 100});
+    fill(model, 10 + 100 * communicator.rank());
+    optimizer.zero_grad();
+    replica->step();
+    EXPECT_FALSE(replica->stats().consensus_distance);
+    replica->synchronize();
+    EXPECT_NEAR(*replica->stats().consensus_distance, expected, 1e-5 * expected);
+    // Between two settles, too, without anybody having seen the mean.
+    const auto gossip = make_gossip_replica(communicator, model, optimizer);
+    for (int step = 0; step < 20; ++step) {
+      fill(model, 10 + 100 * communicator.rank());
+      gossip->step();
+    }
+    EXPECT_NEAR(*gossip->stats().consensus_distance, expected, 1e-5 * expected);
+  });
+}
+
+TEST(ConsensusEstimator, LooksAtAFewElementsOfALargeModel) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    sync::ConsensusEstimator gauge(communicator, 1'000'000);
+    EXPECT_FALSE(gauge.collect());
+    const auto common = testing::numbers({1'000'000}, 1);
+    const auto own = testing::numbers({1'000'000}, 2) * (communicator.rank() == 0 ? 0.01 : -0.01);
+    const auto before = communicator.bytes_moved();
+    gauge.start(common + own);
+    const auto drift = gauge.collect();
+    ASSERT_TRUE(drift);
+    EXPECT_NEAR(std::sqrt(drift->squared / drift->mean_squared), 0.01, 0.001);
+    EXPECT_LT(communicator.bytes_moved() - before, 200'000u);
+  });
+}
+
+TEST(GossipReplica, ALostNeighbourIsNamed) {
+  std::barrier all_stepped(3);  // what one of them finds out would end a step that others are in
+  train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = make_gossip_replica(communicator, model, optimizer);
+    optimizer.zero_grad();
+    replica->step();
+    all_stepped.arrive_and_wait();
+    if (communicator.rank() == 1) return;  // leaves the job
+    try {
+      replica->step();
+      ADD_FAILURE() << "rank " << communicator.rank() << " went on without rank 1";
+    } catch (const JobFailed& failure) {
+      EXPECT_THAT(failure.what(), HasSubstr("exchanging models after step 2"));
+      EXPECT_THAT(failure.what(), HasSubstr("rank 1"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace asup

@@ -1,0 +1,160 @@
+// Workers that train by themselves and exchange parameters, against the equations in plain torch.
+#include "asup/sync/server/merge_replica.h"
+
+#include <gmock/gmock.h>
+
+#include "asup/base/error.h"
+#include "tests/sync/server_training.h"
+
+namespace asup::testing {
+namespace {
+
+using net::LinkKind;
+
+constexpr int kRounds = 5;
+constexpr int kEvery = 3;
+
+struct Case {
+  Merge merge;
+  int workers;
+  ps::pace::Kind pace;
+  LinkKind links;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  return fmt::format("{}_{}_of_{}_over_{}", info.param.merge == Merge::easgd ? "easgd" : "mean",
+                     ps::pace::name_of(info.param.pace), info.param.workers,
+                     asup::testing::name_of(info.param.links));
+}
+
+torch::optim::Adam adam(torch::nn::Module& module) {
+  return torch::optim::Adam(module.parameters(), torch::optim::AdamOptions(0.01));
+}
+
+Batch batch_of(int worker, int step) {
+  return Mlp::batch(static_cast<std::uint64_t>(100 * worker + step));
+}
+
+void train_alone(Mlp& model, torch::optim::Optimizer& optimizer, int worker, int step) {
+  optimizer.zero_grad();
+  loss_of(model, batch_of(worker, step)).backward();
+  optimizer.step();
+}
+
+// Each worker's parameters after the last exchange.
+std::vector<std::vector<torch::Tensor>> expected(const Case& one, double elasticity) {
+  torch::NoGradGuard no_grad;
+  const bool is_easgd = one.merge == Merge::easgd;
+  std::vector<Mlp> models(static_cast<std::size_t>(one.workers));
+  std::vector<torch::optim::Adam> optimizers;
+  for (Mlp& model : models) {
+    fill(model, 7);
+    optimizers.push_back(adam(model));
+  }
+  std::vector<torch::Tensor> center = snapshot(models[0]);
+  const double rate = is_easgd ? elasticity / one.workers : 1.0 / one.workers;
+  for (int round = 0; round < kRounds; ++round) {
+    {
+      const torch::AutoGradMode with_grad(true);
+      for (int worker = 0; worker < one.workers; ++worker)
+        for (int step = 0; step < kEvery; ++step)
+          train_alone(models[static_cast<std::size_t>(worker)],
+                      optimizers[static_cast<std::size_t>(worker)], worker, kEvery * round + step);
+    }
+    for (std::size_t i = 0; i < center.size(); ++i) {
+      torch::Tensor moved = torch::zeros_like(center[i]);
+      for (Mlp& model : models) moved += rate * (model.parameters()[i] - center[i]);
+      center[i] += moved;
+      for (Mlp& model : models) {
+        torch::Tensor own = model.parameters()[i];
+        own += (is_easgd ? rate : 1) * (center[i] - own);
+      }
+    }
+  }
+  std::vector<std::vector<torch::Tensor>> all;
+  for (Mlp& model : models) all.push_back(snapshot(model));
+  return all;
+}
+
+class Merging : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Merging, FollowsTheEquations) {
+  const Case& one = GetParam();
+  const auto reference = expected(one, 0.8);
+  ServerReplicaOptions options;
+  options.merge = one.merge;
+  options.every = kEvery;
+  options.elasticity = 0.8;
+  options.pace.kind = one.pace;
+  train_with_servers(one.workers, 2, one.links, [&](const ServerStage& stage) {
+    Mlp model;
+    fill(model, 7);
+    auto optimizer = adam(model);
+    const auto replica = stage.make(model, optimizer, options);
+    for (int step = 0; step < kRounds * kEvery; ++step) {
+      optimizer.zero_grad();
+      loss_of(model, batch_of(stage.rank, step)).backward();
+      EXPECT_EQ(replica->step(), StepResult::applied);
+    }
+    EXPECT_LT(distance(snapshot(model), reference[static_cast<std::size_t>(stage.rank)]), 1e-6);
+    EXPECT_EQ(replica->stats().steps, static_cast<std::uint64_t>(kRounds * kEvery));
+    EXPECT_EQ(replica->release().version, static_cast<std::uint64_t>(kRounds));
+    if (one.merge == Merge::mean) replica->check_equal();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Merging,
+    ::testing::Values(Case{Merge::easgd, 2, ps::pace::Kind::bsp, LinkKind::shm},
+                      Case{Merge::easgd, 3, ps::pace::Kind::bsp, LinkKind::tcp},
+                      Case{Merge::easgd, 1, ps::pace::Kind::asp, LinkKind::shm},
+                      Case{Merge::mean, 2, ps::pace::Kind::bsp, LinkKind::shm},
+                      Case{Merge::mean, 3, ps::pace::Kind::bsp, LinkKind::tcp}),
+    name_of);
+
+// Between exchanges it has its own parameters, at a sync point the servers', and then its own
+// again.
+TEST(MergingByLeases, AtAFenceAllHaveTheCenter) {
+  ServerReplicaOptions options;
+  options.merge = Merge::easgd;
+  options.pace.kind = ps::pace::Kind::asp;
+  options.work = ps::pace::Workload{
+      .steps = 6, .batch = 8, .steps_per_epoch = 6, .last_batch = 0, .sync_points = {3, 6}};
+  using Next = ps::Release::Next;
+  train_with_servers(2, 1, LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    auto optimizer = adam(model);
+    const auto replica = stage.make(model, optimizer, options);
+    const auto own = [&] {
+      std::vector<torch::Tensor> tensors;
+      for (const auto& [name, tensor] : replica->unshared()) tensors.push_back(tensor.clone());
+      return tensors;
+    };
+    int step = 0;
+    const auto work = [&] {
+      while (replica->release().next == Next::lease)
+        for (const bool is_last : {false, true}) {
+          optimizer.zero_grad();
+          loss_of(model, batch_of(stage.rank, step++)).backward();
+          is_last ? void(replica->step()) : replica->step_alone();
+        }
+    };
+    replica->arrive();
+    work();
+    ASSERT_EQ(replica->release().next, Next::sync_point);
+    replica->check_equal();
+    EXPECT_GT(distance(snapshot(model), own()), 1e-4);
+    const auto before = own();
+    stage.workers.barrier().or_throw();
+    replica->arrive({0, 1});
+    if (replica->release().next == Next::lease) {
+      EXPECT_EQ(distance(snapshot(model), before), 0);
+    }
+    work();
+    replica->check_equal();
+    stage.workers.barrier().or_throw();
+  });
+}
+
+}  // namespace
+}  // namespace asup::testing

@@ -1,0 +1,202 @@
+#include "asup/sync/server/rule_of.h"
+
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "asup/kernels/update.h"
+#include "asup/optim/asup_momentum.h"
+#include "asup/optim/lars.h"
+#include "tests/sync/training.h"
+
+namespace asup::sync {
+namespace {
+
+using kernels::Rule;
+using testing::Mlp;
+using torch::optim::AdamOptions;
+using torch::optim::AdamWOptions;
+using torch::optim::RMSpropOptions;
+using torch::optim::SGDOptions;
+
+// A model's parameters and their state, updated by the kernels alone.
+class ByKernels {
+ public:
+  ByKernels(const Rule& rule, torch::nn::Module& module) : rule_(rule), module_(module) {
+    for (const auto& parameter : module.parameters()) {
+      std::vector<torch::Tensor> slots;
+      for (std::size_t i = 0; i < kernels::state_slots(rule); ++i)
+        slots.push_back(torch::zeros_like(parameter.detach()));
+      state_.push_back(std::move(slots));
+    }
+  }
+
+  void step(double lr) {
+    ++updates_;
+    const auto parameters = module_.parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      float* slots[kernels::kMostStateSlots] = {};
+      for (std::size_t s = 0; s < state_[i].size(); ++s) slots[s] = state_[i][s].data_ptr<float>();
+      const kernels::GradientSource source{parameters[i].grad().data_ptr<float>()};
+      kernels::update(rule_, {.lr = lr, .updates = updates_}, parameters[i].data_ptr<float>(),
+                      slots, {&source, 1}, {}, static_cast<std::size_t>(parameters[i].numel()));
+    }
+  }
+
+ private:
+  const Rule rule_;
+  torch::nn::Module& module_;
+  std::uint64_t updates_ = 0;
+  std::vector<std::vector<torch::Tensor>> state_;
+};
+
+void backward(Mlp& model, std::uint64_t step) {
+  model.zero_grad();
+  testing::loss_of(model, Mlp::batch(step)).backward();
+}
+
+// Two models, each following its own gradients, 100 steps at a rate that changes.
+template <typename Optimizer, typename Options>
+void expect_same_training(Options options, Rule::Kind kind) {
+  Mlp by_torch, by_kernels;
+  Optimizer optimizer(by_torch.parameters(), options);
+  const Rule rule = rule_of(optimizer);
+  EXPECT_EQ(rule.kind, kind);
+  ByKernels kernels(rule, by_kernels);
+  const double first = options.lr();
+  for (std::uint64_t step = 1; step <= 100; ++step) {
+    optimizer.param_groups()[0].options().set_lr(first / (1 + 0.01 * static_cast<double>(step)));
+    backward(by_torch, step);
+    backward(by_kernels, step);
+    optimizer.step();
+    kernels.step(learning_rate_of(optimizer));
+  }
+  EXPECT_GT(testing::distance(testing::snapshot(by_torch), testing::snapshot(Mlp())), 0.01);
+  EXPECT_LT(testing::distance(testing::snapshot(by_kernels), testing::snapshot(by_torch)), 1e-6);
+}
+
+TEST(RuleOf, Sgd) {
+  expect_same_training<torch::optim::SGD>(SGDOptions(0.1), Rule::Kind::sgd);
+  expect_same_training<torch::optim::SGD>(SGDOptions(0.1).weight_decay(0.01), Rule::Kind::sgd);
+}
+
+TEST(RuleOf, Momentum) {
+  expect_same_training<torch::optim::SGD>(SGDOptions(0.05).momentum(0.9), Rule::Kind::momentum);
+  expect_same_training<torch::optim::SGD>(
+      SGDOptions(0.05).momentum(0.8).dampening(0.5).weight_decay(0.01), Rule::Kind::momentum);
+}
+
+TEST(RuleOf, Nesterov) {
+  expect_same_training<torch::optim::SGD>(
+      SGDOptions(0.05).momentum(0.9).nesterov(true).weight_decay(0.01), Rule::Kind::nesterov);
+}
+
+TEST(RuleOf, RmsProp) {
+  expect_same_training<torch::optim::RMSprop>(RMSpropOptions(0.001), Rule::Kind::rmsprop);
+  expect_same_training<torch::optim::RMSprop>(
+      RMSpropOptions(0.001).momentum(0.9).weight_decay(0.01), Rule::Kind::rmsprop);
+  expect_same_training<torch::optim::RMSprop>(RMSpropOptions(0.001).centered(true).alpha(0.9),
+                                              Rule::Kind::rmsprop);
+  expect_same_training<torch::optim::RMSprop>(RMSpropOptions(0.001).centered(true).momentum(0.5),
+                                              Rule::Kind::rmsprop);
+}
+
+TEST(RuleOf, Adam) {
+  expect_same_training<torch::optim::Adam>(AdamOptions(0.001), Rule::Kind::adam);
+  expect_same_training<torch::optim::Adam>(
+      AdamOptions(0.001).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.01), Rule::Kind::adam);
+  expect_same_training<torch::optim::Adam>(AdamOptions(0.001).amsgrad(true), Rule::Kind::adam);
+}
+
+TEST(RuleOf, AdamW) {
+  expect_same_training<torch::optim::AdamW>(AdamWOptions(0.001).weight_decay(0.1),
+                                            Rule::Kind::adamw);
+  expect_same_training<torch::optim::AdamW>(AdamWOptions(0.001).amsgrad(true), Rule::Kind::adamw);
+}
+
+TEST(RuleOf, OwnOptimizers) {
+  const Mlp model;
+  EXPECT_EQ(rule_of(optim::Lars(model.parameters(),
+                                optim::LarsOptions(1).momentum(0.8).weight_decay(0.1).trust(0.01))),
+            (Rule{.kind = Rule::Kind::lars, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.01}));
+  EXPECT_EQ(
+      rule_of(optim::AsupMomentum(model.parameters(), optim::AsupOptions(1).alpha(0.9).eps(0.1))),
+      (Rule{.kind = Rule::Kind::asup, .momentum = 0.9, .alpha = 0.9, .eps = 0.1}));
+}
+
+TEST(RuleOf, NesterovWithoutMomentumIsPlain) {
+  torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1));
+  static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).nesterov(true).dampening(0.5);
+  EXPECT_EQ(rule_of(optimizer), Rule{});
+}
+
+template <typename Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "no refusal";
+}
+
+TEST(RuleOf, RefusesOptimizersWithoutARule) {
+  const torch::optim::Adagrad adagrad(Mlp().parameters());
+  EXPECT_EQ(refusal([&] { rule_of(adagrad); }),
+            "parameter servers have no update rule for torch::optim::Adagrad: use SGD, RMSprop, "
+            "Adam or AdamW of torch::optim, or Lars or AsupMomentum of asup::optim; or train by "
+            "all-reduce (sync = allreduce), which runs any optimizer");
+  const torch::optim::LBFGS lbfgs(Mlp().parameters());
+  EXPECT_NE(refusal([&] { rule_of(lbfgs); }).find("torch::optim::LBFGS"), std::string::npos);
+}
+
+// Its step may be anything.
+struct OwnSgd : torch::optim::SGD {
+  using SGD::SGD;
+};
+
+TEST(RuleOf, RefusesDerivedOptimizers) {
+  const OwnSgd optimizer(Mlp().parameters(), SGDOptions(0.1));
+  EXPECT_NE(refusal([&] { rule_of(optimizer); }).find("OwnSgd"), std::string::npos);
+}
+
+TEST(RuleOf, RefusesOptionsThatNoRuleHas) {
+  torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1).momentum(0.9).nesterov(true));
+  static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).dampening(0.5);
+  EXPECT_EQ(refusal([&] { rule_of(optimizer); }),
+            "update rule nesterov: it has no dampening, which is 0.5");
+}
+
+std::vector<torch::optim::OptimizerParamGroup> two_groups(const SGDOptions& a,
+                                                          const SGDOptions& b) {
+  const auto parameters = Mlp().parameters();
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::vector{parameters[0]}, std::make_unique<SGDOptions>(a));
+  groups.emplace_back(std::vector{parameters[1]}, std::make_unique<SGDOptions>(b));
+  return groups;
+}
+
+TEST(RuleOf, GroupsMayBeSeveralIfTheyAreAlike) {
+  const auto alike = SGDOptions(0.1).momentum(0.9);
+  const torch::optim::SGD optimizer(two_groups(alike, alike), SGDOptions(0.5));
+  EXPECT_EQ(rule_of(optimizer), (Rule{.kind = Rule::Kind::momentum, .momentum = 0.9}));
+  EXPECT_EQ(learning_rate_of(optimizer), 0.1);
+}
+
+TEST(RuleOf, RefusesGroupsThatDiffer) {
+  const torch::optim::SGD decays(
+      two_groups(SGDOptions(0.1).weight_decay(0.1), SGDOptions(0.1).weight_decay(0.2)),
+      SGDOptions(0.5));
+  EXPECT_EQ(refusal([&] { rule_of(decays); }),
+            "parameter servers apply one update rule to all parameters; the optimizer's group 0 "
+            "has sgd weight_decay=0.1, and group 1 has sgd weight_decay=0.2. Give all groups the "
+            "same options, or train by all-reduce (sync = allreduce)");
+  const torch::optim::SGD rates(two_groups(SGDOptions(0.1), SGDOptions(0.2)), SGDOptions(0.5));
+  EXPECT_EQ(rule_of(rates), Rule{});
+  EXPECT_EQ(refusal([&] { learning_rate_of(rates); }),
+            "parameter servers use one learning rate for all parameters; the optimizer's group 0 "
+            "has 0.1, and group 1 has 0.2. Give all groups the same, or train by all-reduce (sync "
+            "= allreduce)");
+}
+
+}  // namespace
+}  // namespace asup::sync

@@ -1,0 +1,234 @@
+#include "asup/train/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "asup/base/error.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/collective/text_exchange.h"
+#include "asup/report/run_folder.h"
+#include "asup/train/checkpoint/tensor_pack.h"
+#include "tests/support/ranks.h"
+#include "tests/support/temporary_folder.h"
+
+namespace asup::train {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::run_ranks;
+using asup::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Net : torch::nn::Module {
+  explicit Net(int width = 4) {
+    linear = register_module("linear", torch::nn::Linear(3, width));
+    norm = register_module("norm", torch::nn::BatchNorm1d(width));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return norm->forward(linear->forward(x)); }
+  torch::nn::Linear linear{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+void train_a_little(Net& net, torch::optim::Optimizer& optimizer) {
+  for (int i = 0; i < 3; ++i) {
+    optimizer.zero_grad();
+    net.forward(torch::randn({5, 3})).square().sum().backward();
+    optimizer.step();
+  }
+}
+
+TEST(TensorPack, ComesBackBitForBit) {
+  const std::vector<sync::NamedTensor> tensors{
+      {"a", torch::randn({2, 3})},
+      {"b", torch::randn({4, 3}).t()},  // not row by row in memory
+      {"c", torch::tensor(7)},
+      {"d", torch::empty({0, 2})},
+      {"e", torch::randn({3}, torch::kBFloat16)}};
+  std::vector<sync::NamedTensor> copies;
+  for (const auto& named : tensors) copies.push_back({named.name, torch::zeros_like(named.tensor)});
+  unpack_tensors(pack_tensors(tensors), copies);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_TRUE(torch::equal(tensors[i].tensor, copies[i].tensor)) << tensors[i].name;
+  }
+}
+
+TEST(TensorPack, AnotherModelIsNamed) {
+  const auto pack = pack_tensors(sync::parameters_of(Net(4)));
+  const auto refusal = [&](const std::vector<sync::NamedTensor>& tensors) {
+    return message_of<BadInput>([&] { unpack_tensors(pack, tensors); });
+  };
+  EXPECT_EQ(refusal(sync::parameters_of(Net(5))),
+            "it holds linear.weight [4,3] Float, where the model has linear.weight [5,3] Float");
+  auto fewer = sync::parameters_of(Net(4));
+  fewer.pop_back();
+  EXPECT_EQ(refusal(fewer), "it holds 4 tensors, and the model has 3");
+}
+
+TEST(TensorPack, HashesNamesShapesAndBits) {
+  torch::manual_seed(1);
+  Net net;
+  const auto hash = weights_sha256(net);
+  EXPECT_EQ(hash.size(), 64u);
+  EXPECT_EQ(weights_sha256(net), hash);
+  torch::NoGradGuard no_grad;
+  net.norm->running_mean.add_(1);  // buffers count
+  EXPECT_NE(weights_sha256(net), hash);
+}
+
+TEST(StringsExchange, TextsOfAnyLength) {
+  run_ranks(3, net::LinkKind::inproc, [](Job& job) {
+    const auto communicator = make_communicator(job);
+    const std::string own(static_cast<std::size_t>(job.rank()) * 1000,
+                          static_cast<char>('a' + job.rank()));
+    EXPECT_EQ(broadcast_text(*communicator, job.rank() == 0 ? "from rank 0" : "other"),
+              "from rank 0");
+    EXPECT_EQ(broadcast_text(*communicator, ""), "");
+    EXPECT_THAT(gather_texts(*communicator, own),
+                ElementsAre("", std::string(1000, 'b'), std::string(2000, 'c')));
+  });
+}
+
+Trained as_trained(Net& net, torch::optim::Optimizer& optimizer, Job& job) {
+  return {net, optimizer, sync::buffers_of(net), false, job.rank()};
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointInfo info(int ranks) {
+    CheckpointInfo info;
+    info.step = 12;
+    info.ranks = ranks;
+    info.config.workers = ranks;
+    info.config.lr = 0.125;
+    info.choices = {"native", 3, "order 1 0", {7, 5}, "the rates"};
+    info.totals.samples = 99;
+    return info;
+  }
+  TemporaryFolder folder_;
+  const std::string path_ = folder_.file("step.asup");
+};
+
+TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
+  torch::manual_seed(3);
+  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net;
+    torch::optim::Adam optimizer(net.parameters(), 0.01);
+    train_a_little(net, optimizer);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    const auto random = torch::randn({4});
+    train_a_little(net, optimizer);
+    const auto expected = weights_sha256(net);
+
+    Net other;
+    torch::optim::Adam others(other.parameters(), 0.01);
+    const CheckpointFile file = read_checkpoint_file(path_);
+    restore_checkpoint(*communicator, file, as_trained(other, others, job));
+    EXPECT_TRUE(torch::equal(torch::randn({4}), random));
+    train_a_little(other, others);
+    EXPECT_EQ(weights_sha256(other), expected);
+  });
+}
+
+TEST_F(CheckpointTest, EachRankGetsItsOwnStatistics) {
+  run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net, other;
+    torch::optim::SGD optimizer(net.parameters(), 0.1), others(other.parameters(), 0.1);
+    net.norm->running_mean.fill_(job.rank() + 1);
+    save_checkpoint(*communicator, path_, info(3), as_trained(net, optimizer, job));
+    CheckpointFile file;
+    if (job.rank() == 0) file = read_checkpoint_file(path_);
+    restore_checkpoint(*communicator, file, as_trained(other, others, job));
+    EXPECT_EQ(other.norm->running_mean[0].item<float>(), static_cast<float>(job.rank() + 1));
+  });
+}
+
+// A rank trains a parameter for itself, and is gone when the checkpoint is made.
+TEST_F(CheckpointTest, OwnParametersAndTheirMomentaComeBackToTheirRank) {
+  run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    const auto left = communicator->split(job.rank() == 1 ? -1 : 0, job.rank());
+    Net net, other;
+    const auto sgd = torch::optim::SGDOptions(0.1).momentum(0.5);
+    torch::optim::SGD optimizer(net.parameters(), sgd), others(other.parameters(), sgd);
+    Trained trained = as_trained(net, optimizer, job), restored = as_trained(other, others, job);
+    for (Trained* one : {&trained, &restored}) {
+      one->own.push_back({"linear.bias", sync::parameters_of(one->module).back().tensor});
+      one->own_optimizer = true;
+    }
+    train_a_little(net, optimizer);
+    {
+      torch::NoGradGuard no_grad;
+      trained.own.back().tensor.fill_(job.rank() + 5);
+    }
+    if (left) save_checkpoint(*left, path_, info(3), trained);
+    CheckpointFile file;
+    if (job.rank() == 0) file = read_checkpoint_file(path_);
+    restore_checkpoint(*communicator, file, restored);
+    const float expected = static_cast<float>(job.rank() == 1 ? 5 : job.rank() + 5);
+    EXPECT_EQ(restored.own.back().tensor.flatten()[0].item<float>(), expected);
+    EXPECT_EQ(others.state().size(), optimizer.state().size());
+  });
+}
+
+// The options in force are the run's, not those of the time.
+TEST_F(CheckpointTest, KeepsTheOptimizersOptions) {
+  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    torch::optim::SGD other(net.parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
+    restore_checkpoint(*communicator, read_checkpoint_file(path_), as_trained(net, other, job));
+    const auto& options =
+        static_cast<const torch::optim::SGDOptions&>(other.param_groups()[0].options());
+    EXPECT_EQ(options.lr(), 0.2);
+    EXPECT_EQ(options.momentum(), 0.9);
+  });
+}
+
+TEST_F(CheckpointTest, AllRanksSayWhyItCannotBeWritten) {
+  const auto path = folder_.file("none/step.asup");
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    EXPECT_THAT(message_of<JobFailed>([&] {
+                  save_checkpoint(*communicator, path, info(2), as_trained(net, optimizer, job));
+                }),
+                HasSubstr(path + ": cannot be written (No such file or directory)"));
+  });
+}
+
+TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
+  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+  });
+  const CheckpointInfo back = info_of(read_checkpoint_file(path_), path_);
+  EXPECT_EQ(back.step, 12);
+  EXPECT_EQ(back.config.lr, 0.125);
+  EXPECT_EQ(back.choices.observed, "order 1 0");
+  EXPECT_EQ(back.choices.rates, "the rates");
+  EXPECT_EQ(back.totals.samples, 99);
+
+  TrainConfig config = back.config;
+  EXPECT_NO_THROW(check_can_resume(back, config, 12));
+  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 11); }),
+            "resume: the run has done 12 steps, which is more than the 11 asked for.");
+  config.lr = 1;  // may change
+  EXPECT_NO_THROW(check_can_resume(back, config, 12));
+  config.batch = 7;
+  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 12); }),
+            "resume: the run has batch = 128, which cannot become 7. Leave it as it was.");
+  config.batch = 128;
+  config.workers = 2;
+  EXPECT_NO_THROW(check_can_resume(back, config, 12));
+}
+
+}  // namespace
+}  // namespace asup::train
