@@ -14,11 +14,12 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/bench/sizes.h"
+#include "asup/distribute/distribute.h"
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
 #include "asup/ps/serve.h"
+#include "asup/sync/server/parameter_server.h"
 #include "asup/sync/server/rule_of.h"
-#include "asup/train/distribute.h"
 
 namespace asup::bench {
 namespace {
@@ -118,11 +119,11 @@ void warm_up() {
 }
 
 Strategy strategy_of(const Case& one) {
-  Strategy strategy{.sync = "server", .pace = "asp"};
-  strategy.merge = one.merge;
-  if (one.merge != "none") strategy.every = "1";
-  strategy.compensation = one.compensation;
-  return strategy;
+  ParameterServer options{.pace = Asp{}, .compensation = one.compensation};
+  for (const auto& [name, merge] : names_of(Merge{}))
+    if (name == one.merge) options.merge = merge;
+  if (options.merge != Merge::none) options.every = 1;
+  return options;
 }
 
 json row_of(const Case& one, const MemoryBench& bench, const std::string& role, double bytes,
@@ -145,7 +146,7 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
   if (job.is_server()) return ps::serve(job);
   torch::set_num_threads(1);
   warm_up();
-  const auto control = train::make_communicator(job, Strategy{});
+  const auto control = make_communicator(job, Strategy{});
   const auto measure = [&] {
     malloc_trim(0);  // what was freed is no need
     control->barrier().or_throw();

@@ -16,26 +16,29 @@
 #include "asup/cli/failure_note.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/stop_signals.h"
+#include "asup/cli/train_help.h"
 #include "asup/cli/usage.h"
+#include "asup/config/given.h"
+#include "asup/distribute/ways.h"
 #include "asup/launch/job_place.h"
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
 #include "asup/net/membership/join_options.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
-#include "asup/train/config_draft.h"
 #include "asup/train/loop/trainer.h"
 #include "asup/train/phases.h"
+#include "asup/train/resolve.h"
+#include "asup/train/settings.h"
 #include "asup/train/state/check_inputs.h"
-#include "asup/train/strategy.h"
 #include "asup/train/worker_changes.h"
 
 namespace asup::cli {
 namespace {
 
+using config::Given;
 using report::RunFolder;
 using report::Terminal;
-using train::ConfigDraft;
 using train::TrainConfig;
 
 constexpr const char* kFooter = R"(
@@ -55,45 +58,53 @@ struct TrainFlags {
   std::string config_file;
   bool list = false;
   bool worker = false;
-  std::vector<std::pair<const train::Setting*, CLI::Option*>> settings;
+  std::vector<std::pair<const config::Setting*, CLI::Option*>> settings;
 };
 
-CLI::Option* add_setting(CLI::App& app, const train::Setting& setting) {
+CLI::Option* add_setting(CLI::App& app, const config::Setting& setting) {
   const auto name = fmt::format("--{}", setting.name);
   const std::string help(setting.help);
   if (setting.is_flag())
     return app.add_flag(fmt::format("{0},!--no-{1}", name, setting.name), help);
-  const auto usual = train::text_of(TrainConfig{}, setting);
   // The values are taken from the results, so that files and flags are checked by the same code.
   return app
       .add_option(
           name, [](const CLI::results_t&) { return true; }, help)
-      ->type_name(setting.type_name())
-      ->default_str(usual);
+      ->type_name(setting.form());
 }
 
-void set_flags(ConfigDraft& draft, const TrainFlags& flags) {
-  for (const auto& [setting, option] : flags.settings) {
-    if (option->count() > 0) draft.set_flag(*setting, option->results().back());
-  }
+void say_flags(Given& given, const TrainFlags& flags) {
+  given.begin_source();
+  for (const auto& [setting, option] : flags.settings)
+    if (option->count() > 0)
+      given.say(setting->name, option->results().back(), fmt::format("--{}", setting->name));
+}
+
+// The settings of a run that is there, to be continued.
+void read_run(Given& given, const std::string& folder) {
+  RunFolder(folder).check_is_run();
+  given.read_toml(RunFolder(folder).config_file());
+  require(given.has(train::kFormatKey),
+          "{}: is a run of an earlier version of asup, which this one cannot continue. Continue it "
+          "with that version, or begin a new run",
+          folder);
 }
 
 // Defaults, then the resumed run, then the file, then flags.
-ConfigDraft read_settings(const TrainFlags& flags) {
-  ConfigDraft first;
-  if (!flags.config_file.empty()) first.read_toml(flags.config_file);
-  set_flags(first, flags);
-  const std::string resumed = first.config().resume;
-  require(!resumed.empty() || !first.given("resume"),
+Given read_settings(const TrainFlags& flags) {
+  Given said;
+  if (!flags.config_file.empty()) said.read_toml(flags.config_file);
+  say_flags(said, flags);
+  const auto* resume = said.find("resume");
+  if (!resume || flags.worker) return said;
+  const std::string folder = config::text_of(resume->value);
+  require(!folder.empty(),
           "--resume: names no folder; give the folder of the run to continue, or leave it out");
-  if (resumed.empty() || flags.worker) return first;
-
-  ConfigDraft draft;
-  RunFolder(resumed).check_is_run();
-  draft.read_toml(RunFolder(resumed).config_file());
-  if (!flags.config_file.empty()) draft.read_toml(flags.config_file);
-  set_flags(draft, flags);
-  return draft;
+  Given given;
+  read_run(given, folder);
+  if (!flags.config_file.empty()) given.read_toml(flags.config_file);
+  say_flags(given, flags);
+  return given;
 }
 
 void fill_in_folder(TrainConfig& config) {
@@ -163,7 +174,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   options.servers = static_cast<int>(config.servers);
   options.server_program = options.program;
   const auto survives_loss = [&](train::Phase phase) {
-    return train::strategy_of(train::of_phase(config, phase)).survives_loss();
+    return train::of_phase(config, phase).strategy.capabilities().survives_loss;
   };
   // Where the way changes, those who are left begin a next generation.
   const bool by_itself = config.on_loss == "auto" && survives_loss(train::Phase::first) &&
@@ -211,10 +222,10 @@ void check_folder(const TrainConfig& config) {
 }
 
 // The launcher counts, and what was said must agree with it.
-void settle_roles(TrainConfig& config, const ConfigDraft& draft, const net::JoinOptions& identity) {
+void settle_roles(TrainConfig& config, const Given& given, const net::JoinOptions& identity) {
   const net::Roles roles = identity.roles();
   const auto settle = [&](const char* name, std::int64_t& said, int started) {
-    require(!draft.given(name) || said == started, "{} = {}, but {} started {}: leave {} out", name,
+    require(!given.has(name) || said == started, "{} = {}, but {} started {}: leave {} out", name,
             said, identity.launcher, roles.describe(), name);
     said = started;
   };
@@ -227,16 +238,16 @@ int run_train(const TrainFlags& flags) {
     std::fputs(train::list_inputs().c_str(), stdout);
     return 0;
   }
-  const ConfigDraft draft = read_settings(flags);
-  TrainConfig config = draft.config();
+  const Given given = read_settings(flags);
+  TrainConfig config = train::config_from(given);
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job
-  if (inside) settle_roles(config, draft, identity);
+  if (inside) settle_roles(config, given, identity);
   require(
-      !train::needs_servers(config) || config.servers > 0 || !(inside || draft.given("servers")),
+      !train::needs_servers(config) || config.servers > 0 || !(inside || given.has("servers")),
       "sync = {} keeps the parameters on servers, and there are none: {}",
-      Strategy{.sync = config.sync}.needs_servers() ? config.sync : config.then,
+      (config.strategy.capabilities().needs_servers ? config.strategy : config.then.value()).name(),
       inside ? "start the job with asup run --servers N, or under other launchers with "
                "ASUP_SERVERS=N, which makes servers of the last N processes"
              : "leave servers out for one, or say how many");
@@ -258,12 +269,19 @@ Command add_train_command(CLI::App& app) {
   set_usage(*command, "Usage: asup train [--config job.toml] [flags]");
   command->footer(kFooter);
   auto flags = std::make_shared<TrainFlags>();
+  add_train_help(*command);
   command->add_option("--config", flags->config_file, "TOML file with some of the keys below");
   command->add_flag("--list", flags->list, "Print the models and data sets there are, and exit");
   command->add_flag("--worker", flags->worker)->group("");  // we started it: flags say everything
   for (const auto& setting : train::settings()) {
     CLI::Option* option = add_setting(*command, setting);
     option->group(std::string(setting.group))->take_last();
+    flags->settings.emplace_back(&setting, option);
+  }
+  for (const std::string& name : names_of_way_settings()) {
+    const config::Setting& setting = *train::find_setting(name);
+    CLI::Option* option = add_setting(*command, setting);
+    option->group("")->take_last();  // `--help WAY` shows it
     flags->settings.emplace_back(&setting, option);
   }
   return {command, [flags] { return run_train(*flags); }};

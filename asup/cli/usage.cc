@@ -58,6 +58,8 @@ std::string wrapped(const std::string& text, std::size_t width, std::size_t inde
   return result + line;
 }
 
+constexpr std::size_t kColumn = 30, kWidth = 100;
+
 // Help in 100 columns, without the parser's notes on ranges and choices, which the texts give.
 class Formatter : public CLI::Formatter {
  public:
@@ -78,9 +80,7 @@ class Formatter : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool positional) const override {
     std::string name = "  " + make_option_name(option, positional) + make_option_opts(option);
     if (const auto note = name.find("{false}"); note != name.npos) name.erase(note, 7);
-    const std::string text = wrapped(make_option_desc(option), kWidth - kColumn, kColumn);
-    if (name.size() + 1 > kColumn) return name + "\n" + std::string(kColumn, ' ') + text + "\n";
-    return name + std::string(kColumn - name.size(), ' ') + text + "\n";
+    return help_row(name.substr(2), make_option_desc(option));
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return "";
@@ -91,12 +91,18 @@ class Formatter : public CLI::Formatter {
   }
 
  private:
-  static constexpr std::size_t kColumn = 30, kWidth = 100;
   const CLI::App& command_;
   const std::string line_;
 };
 
 }  // namespace
+
+std::string help_row(const std::string& name, const std::string& text) {
+  const std::string first = "  " + name;
+  const std::string lines = wrapped(text, kWidth - kColumn, kColumn);
+  if (first.size() + 1 > kColumn) return first + "\n" + std::string(kColumn, ' ') + lines + "\n";
+  return first + std::string(kColumn - first.size(), ' ') + lines + "\n";
+}
 
 void set_usage(CLI::App& command, std::string line) {
   command.formatter(std::make_shared<Formatter>(command, std::move(line)));

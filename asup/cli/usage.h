@@ -17,6 +17,9 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error);
 // "asup run: message" on standard error, after everything that was written before.
 void print_last_line(const std::string& command, const std::string& message);
 
+// "  name       text" in 100 columns, the text in lines of their own where it is long.
+std::string help_row(const std::string& name, const std::string& text);
+
 // Makes `line` the first of the command's help, in place of the parser's own "Usage: …".
 void set_usage(CLI::App& command, std::string line);
 

@@ -14,11 +14,6 @@
 
 namespace asup {
 
-class ServerReplica;
-namespace sync {
-class LocalUpdateReplica;
-}
-
 enum class StepResult {
   applied,
   skipped  // on all ranks alike: no parameter changed
@@ -80,12 +75,6 @@ class Replica {
   virtual bool keeps_own_optimizer() const = 0;
 
   virtual ReplicaStats stats() const = 0;
-
-  // Where servers keep the parameters, what more there is to do with them (server_replica.h); else
-  // null. It lives as long as this.
-  virtual ServerReplica* servers() { return nullptr; }
-  // The same where workers step on their own: how they go on when one is lost (local_updates.h).
-  virtual sync::LocalUpdateReplica* local_updates() { return nullptr; }
 };
 
 class NoSync {

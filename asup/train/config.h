@@ -1,11 +1,15 @@
 // Everything that can be said about a training run. Values only; safe from any thread.
 //
 // settings.h describes each member once: as a flag of `asup train`, as a TOML key, and with its
-// range. What a 0 or an empty text stands for is said there too, and resolved by resolve().
+// range; the settings of a strategy are in the file of its way. What a 0 or an empty text stands
+// for is said there too, and resolved by resolve().
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "asup/distribute/strategy.h"
 
 namespace asup::train {
 
@@ -15,6 +19,11 @@ struct Every {
   Kind kind = Kind::epoch;
   std::int64_t steps = 0;  // for Kind::steps
 
+  static constexpr std::string_view kForm = "N|epoch|never";
+  static constexpr std::string_view kWanted =
+      "'epoch', 'never' or a number of steps (allowed: 1 … 1000000000)";
+  static std::optional<Every> from_text(std::string_view text);
+  std::string to_text() const;
   bool operator==(const Every&) const = default;
 };
 
@@ -61,36 +70,11 @@ struct TrainConfig {
   std::int64_t servers = 0;
   std::string hosts;
   std::int64_t threads = 0;
-  std::string sync = "allreduce";
-  std::string then = "none";
-  std::string at = "80%";
-  std::string pace = "auto";
-  std::int64_t staleness = 0;
-  std::int64_t backup = 0;
-  std::string merge = "none";
-  double elasticity = 0;
-  double compensation = 0;
-  bool stale_lr = false;
-  std::string non_finite = "skip";
-  bool freeze_pace = false;
-  std::string local_parameters;
-  std::string evaluate_with = "average";
-  std::string every = "usual";
-  std::string local_after = "0";
-  std::string merge_state = "average";
-  std::string graph = "ring";
-  double outer_lr = 0.7;
-  double outer_momentum = 0.9;
-  std::int64_t outer_overlap = 0;
-  std::int64_t fragments = 1;
-  std::string exchange_dtype = "f32";
-  double jitter_ms = 0;
-  double round_seconds = 0;
-  std::string merge_deadline = "usual";
+  Strategy strategy{};             // that the run begins with
+  std::optional<Strategy> then{};  // that it changes to
+  std::string at = "80%";          // when: a step, a share of the run, or stall
   std::string on_loss = "auto";
   bool balance = false;
-  std::string buffers = "local";
-  double bucket_mb = 25;
   std::string algorithm = "auto";
   std::string links = "auto";
   std::string interface;

@@ -1,5 +1,5 @@
-// A run that changes its way of staying in step: `sync` at first, `then` from the moment `at` on.
-// Pure; safe from any thread.
+// A run that changes its strategy: `strategy` at first, `then` from the moment `at` on. Pure; safe
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ namespace asup::train {
 
 enum class Phase : std::uint8_t { first, second };
 
-inline bool has_phases(const TrainConfig& config) { return config.then != "none"; }
+inline bool has_phases(const TrainConfig& config) { return config.then.has_value(); }
+// The loss says when it changes.
+bool changes_at_stall(const TrainConfig& config);
 
-// What counts in a phase: `sync` is its way, and settings that the other way alone has are as if
-// nobody had said them. A setting that both have counts in both.
+// What counts in a phase: `strategy` is its own.
 TrainConfig of_phase(const TrainConfig& config, Phase phase);
 
 // The step after which the second phase begins; nothing where the loss says so, and where there is
@@ -28,7 +29,7 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase, const RunLength& le
 // Whether any phase keeps parameters on servers.
 bool needs_servers(const TrainConfig& config);
 
-// Throws BadInput for phases that cannot be, whatever the length of the run.
+// Throws BadInput for phases that cannot be, whatever the length of the run. needs: has_phases()
 void check_phases(const TrainConfig& config);
 
 }  // namespace asup::train

@@ -1,93 +1,79 @@
+#include "asup/train/resolve.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "asup/base/error.h"
-#include "asup/gossip/graph.h"
-#include "asup/train/config_draft.h"
 #include "asup/train/phases.h"
-#include "asup/train/strategy.h"
+#include "asup/train/settings.h"
 #include "asup/train/worker_changes.h"
 
 namespace asup::train {
 namespace {
 
-// Throws unless `name` is as in TrainConfig{}: it would have no effect, which nobody wants unsaid.
 void unused(const TrainConfig& config, std::string_view name, std::string_view because) {
-  const Setting* setting = find_setting(name);
-  check(setting != nullptr, "no setting {}", name);
-  const std::string value = text_of(config, *setting);
-  require(value == text_of(TrainConfig{}, *setting), "{} = {} has no effect: {}. Leave it out.",
-          name, value, because);
+  config::require_usual(settings(), config, name, because);
 }
 
-void check_balance(const TrainConfig& config, const Strategy& strategy) {
-  require(!strategy.needs_servers() || strategy.pace == "bsp",
-          "balance has no effect: through servers at pace {}, a fast worker leases more samples "
-          "anyway. Leave it out.",
-          strategy.pace);
-  require(!strategy.needs_servers(),
-          "balance is for sync = allreduce: through servers at pace bsp, leases are even. Say sync "
-          "= asup, where a fast worker leases more, or leave balance out.");
-  require(config.sync == "allreduce",
-          "balance is for sync = allreduce, where workers meet in every step, not for {}. Leave it "
-          "out.",
-          config.sync);
+void check_balance(const TrainConfig& config) {
+  const Capabilities capabilities = config.strategy.capabilities();
+  require(!capabilities.leases_samples,
+          "balance has no effect: through servers, a fast worker leases more samples at every pace "
+          "but bsp. Leave it out.");
+  require(capabilities.lockstep && capabilities.exchanges == Exchange::gradients,
+          "balance is for ways that exchange gradients in lockstep, such as sync = allreduce, not "
+          "for {}. Leave it out.",
+          config.strategy.name());
   require(config.workers > 1,
           "balance divides batches among workers by their speed, and there is one worker. Raise "
           "workers, or leave balance out.");
 }
 
-void check_remainder(const TrainConfig& config, bool at_own_pace) {
-  if (at_own_pace)
-    unused(config, "remainder",
-           "workers that go at their own pace go through their own samples, all of them");
-}
-
-// The one way that `config` has.
-void settle_way(TrainConfig& config) {
-  const Strategy strategy = strategy_of(config);
-  require(config.sync != "gossip" || config.workers > 1,
-          "sync = gossip averages models among neighbours, and one worker has none. Raise workers, "
-          "or leave sync out.");
-  if (config.sync == "adpsgd") gossip::graph_of(config.graph, static_cast<int>(config.workers));
-  if (config.balance) check_balance(config, strategy);
-  require(config.on_loss != "continue" || strategy.survives_loss() ||
+// One of the run's strategies, as if it were the only one.
+void check_strategy(const TrainConfig& config, const Strategy& strategy) {
+  strategy.check();
+  strategy.check_workers(static_cast<int>(config.workers));
+  require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
           "checkpoint-every, or leave on-loss out.");
-  config.pace = strategy.pace;
-  config.staleness = strategy.staleness;
-  config.every = strategy.every;
-  config.elasticity = strategy.elasticity;
 }
 
-void settle_sync(TrainConfig& config) {
-  if (has_phases(config)) check_phases(config);
-  const bool servers = needs_servers(config);
-  if (!servers) unused(config, "servers", fmt::format("sync = {} has none", config.sync));
-  if (servers && config.servers == 0) config.servers = 1;
-  require(config.backup == 0 || config.backup < config.workers,
-          "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
-          config.backup, config.workers);
-  if (!has_phases(config)) {
+// Each setting is of use to one of the strategies at least.
+void check_strategies(const TrainConfig& config, std::span<const Strategy> strategies) {
+  const auto any = [&](auto has) {
+    return std::any_of(strategies.begin(), strategies.end(),
+                       [&](const Strategy& each) { return has(each.capabilities()); });
+  };
+  const auto free_running = [](const Capabilities& c) { return !c.lockstep && !c.leases_samples; };
+  if (!any([](const Capabilities& c) { return c.needs_servers; }))
+    unused(config, "servers", fmt::format("sync = {} has none", config.strategy.name()));
+  if (!any([](const Capabilities& c) { return !c.needs_servers; }))
+    unused(config, "algorithm", "with servers there are no collectives to choose for");
+  if (!any([&](const Capabilities& c) { return !free_running(c); }))
+    unused(config, "remainder",
+           "workers that go at their own pace go through their own samples, all of them");
+  for (const Strategy& strategy : strategies) check_strategy(config, strategy);
+  if (config.balance) check_balance(config);
+}
+
+void settle_strategies(TrainConfig& config) {
+  std::vector<Strategy> strategies{config.strategy};
+  if (has_phases(config)) {
+    check_phases(config);
+    strategies.push_back(*config.then);
+    require(config.on_loss != "continue" || can_change_workers(config),
+            "on-loss = continue changes to then = {} without the lost workers, from a checkpoint "
+            "and by a graph for any number of them. Set checkpoint-every, and a graph with a name, "
+            "or leave on-loss out.",
+            config.then->name());
+  } else {
     unused(config, "at", "then names no other way");
-    settle_way(config);
-    return check_remainder(config, strategy_of(config).has_own_pace());
   }
-  require(config.on_loss != "continue" || can_change_workers(config),
-          "on-loss = continue changes to then = {} without the lost workers, from a checkpoint and "
-          "by a graph for any number of them. Set checkpoint-every, and a graph with a name, or "
-          "leave on-loss out.",
-          config.then);
-  // What is left open differs between the ways, and is filled in when each begins.
-  bool at_own_pace = true;
-  for (const Phase phase : {Phase::first, Phase::second}) {
-    TrainConfig alone = of_phase(config, phase);
-    settle_way(alone);
-    at_own_pace = at_own_pace && strategy_of(alone).has_own_pace();
-  }
-  check_remainder(config, at_own_pace);
+  check_strategies(config, strategies);
+  if (needs_servers(config) && config.servers == 0) config.servers = 1;
 }
 
 void check_portions(const TrainConfig& config) {
@@ -172,7 +158,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 }
 
 TrainConfig resolve(TrainConfig config) {
-  settle_sync(config);
+  settle_strategies(config);
   check_portions(config);
   check_optimizer(config);
   check_schedule(config);

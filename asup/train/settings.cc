@@ -1,247 +1,176 @@
 #include "asup/train/settings.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
+#include <set>
 
 #include "asup/base/error.h"
 #include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
+#include "asup/distribute/ways.h"
 
 namespace asup::train {
 namespace {
 
-using C = TrainConfig;
+using config::Given;
+using config::Setting;
 
-template <typename... Ts>
-struct Overload : Ts... {
-  using Ts::operator()...;
-};
-
-std::string quoted(const Value& value) {
-  return std::visit(Overload{[](const std::string& text) { return fmt::format("'{}'", text); },
-                             [](const auto& other) { return fmt::format("{}", other); }},
-                    value);
+void check_names(const Given& given) {
+  const std::vector<std::string> names = setting_names();
+  for (const auto& [name, said] : given.all())
+    require(find_setting(name) != nullptr, "{}: there is no such setting{}", said.back().where,
+            did_you_mean(name, names));
 }
 
-void check_range(const Setting& setting, double value, std::string_view shown,
-                 std::string_view where) {
-  require(setting.range.holds(value), "{}: {} is out of range (allowed: {})", where, shown,
-          setting.range.describe());
-}
-
-void check_choice(const Setting& setting, const std::string& text, std::string_view where) {
-  const auto number = setting.takes_numbers() ? number_in<std::int64_t>(text) : std::nullopt;
-  if (number) return check_range(setting, static_cast<double>(*number), text, where);
-  const auto& choices = setting.choices;
-  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
-  const std::vector<std::string> known(choices.begin(), choices.end());
-  throw BadInput(fmt::format("{}: '{}' is {}none of {}{}", where, text,
-                             setting.takes_numbers() ? "no whole number and " : "",
-                             fmt::join(known, ", "), did_you_mean(text, known)));
-}
-
-[[noreturn]] void wrong_type(const Value& value, std::string_view wanted, std::string_view where) {
-  throw BadInput(fmt::format("{}: {} is not {}", where, quoted(value), wanted));
-}
-
-std::string whole_number_in(const Setting& setting) {
-  return fmt::format("a whole number (allowed: {})", setting.range.describe());
-}
-
-Every every_from(const Setting& setting, const Value& value, std::string_view where) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    if (*text == "epoch") return {Every::Kind::epoch};
-    if (*text == "never") return {Every::Kind::never};
+// What an earlier source said of another way, or of another pace.
+void forget_what_was_changed(Given& given) {
+  const TrainConfig usual;
+  if (const int source = given.changed_by("sync", usual.strategy.name())) {
+    std::vector<std::string> names = names_of_way_settings();
+    names.insert(names.end(), {"then", "at", "balance"});
+    given.forget(names, source);
   }
-  const auto* steps = std::get_if<std::int64_t>(&value);
-  if (!steps) {
-    wrong_type(value,
-               fmt::format("'epoch', 'never' or a number of steps (allowed: {})",
-                           setting.range.describe()),
-               where);
+  if (const auto* then = given.find("then"); then && config::text_of(then->value) == "none")
+    given.forget(std::vector<std::string>{"at"}, then->source);
+  for (const WaySetting& each : settings_of_ways()) {
+    const int source = each.choice.empty() ? 0 : given.changed_by(each.choice, "");
+    if (source > 0) given.forget(std::vector{std::string(each.setting->name)}, source);
   }
-  check_range(setting, static_cast<double>(*steps), quoted(value), where);
-  return {Every::Kind::steps, *steps};
 }
 
-std::optional<bool> truth_in(const std::string& text) {
-  if (text == "true") return true;
-  if (text == "false") return false;
-  return std::nullopt;
+// Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
+void choose_length(Given& given) {
+  const auto *epochs = given.find("epochs"), *steps = given.find("steps");
+  const auto is_zero = [](const Given::Saying* said) {
+    return config::text_of(said->value) == "0";
+  };
+  if (!epochs || !steps || is_zero(epochs) || is_zero(steps)) return;
+  require(epochs->source != steps->source,
+          "{}: epochs and steps are two ways to say how long the run is: give one of them",
+          steps->where);
+  const bool earlier_epochs = epochs->source < steps->source;
+  const int later = std::max(epochs->source, steps->source);
+  given.forget(std::vector<std::string>{earlier_epochs ? "epochs" : "steps"}, later);
 }
 
-// The value that `text` stands for where a T is wanted, or the text itself, which assign() refuses.
-template <typename T>
-Value value_in(const std::string& text, std::optional<T> parsed) {
-  return parsed ? Value(*parsed) : Value(text);
+// Servers that an earlier source wanted for another way.
+void forget_servers(Given& given, const TrainConfig& config) {
+  const bool needed = config.strategy.capabilities().needs_servers ||
+                      (config.then && config.then->capabilities().needs_servers);
+  if (needed) return;
+  const int source = std::max(given.changed_by("sync", TrainConfig().strategy.name()),
+                              given.changed_by("then", "none"));
+  given.forget(std::vector<std::string>{"servers"}, source);
 }
 
-Value parse(const Setting& setting, const std::string& text) {
-  return std::visit(
-      Overload{[&](std::string C::*) { return Value(text); },
-               [&](std::int64_t C::*) { return value_in(text, number_in<std::int64_t>(text)); },
-               [&](double C::*) { return value_in(text, number_in<double>(text)); },
-               [&](bool C::*) { return value_in(text, truth_in(text)); },
-               [&](Every C::*) { return value_in(text, number_in<std::int64_t>(text)); }},
-      setting.field);
+Strategy strategy_from(const Way& way, const Given& given, const TrainConfig& config) {
+  Strategy strategy = Strategy::from(way, given);
+  strategy.algorithm = config.algorithm;
+  strategy.timeout = Seconds(config.timeout);
+  return strategy;
 }
 
-std::string text_of(const Every& every) {
-  switch (every.kind) {
-    case Every::Kind::never:
-      return "never";
-    case Every::Kind::epoch:
-      return "epoch";
-    case Every::Kind::steps:
-      return fmt::format("{}", every.steps);
-  }
-  return "";
+void add_values(std::vector<SettingValue>& values, const config::Section& section,
+                std::string_view group) {
+  for (const Setting& setting : section.settings)
+    values.push_back({&setting, setting.group.empty() ? group : setting.group,
+                      setting.field.text(section.options), setting.field.toml(section.options)});
 }
 
-std::string toml_string(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string toml_number(double value) {
-  const std::string text = fmt::format("{}", value);
-  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+// Names that are there with different values.
+std::set<std::string_view> ambiguous(const std::vector<SettingValue>& values) {
+  std::set<std::string_view> names;
+  for (const auto& a : values)
+    for (const auto& b : values)
+      if (a.setting->name == b.setting->name && a.text != b.text) names.insert(a.setting->name);
+  return names;
 }
 
 }  // namespace
 
-bool Range::holds(double value) const {
-  if (!std::isfinite(value)) return false;
-  return (above ? value > least : value >= least) && (below ? value < most : value <= most);
+std::optional<Every> Every::from_text(std::string_view text) {
+  if (text == "epoch") return Every{Kind::epoch};
+  if (text == "never") return Every{Kind::never};
+  const auto steps = number_in<std::int64_t>(text);
+  if (!steps || *steps < 1 || *steps > 1'000'000'000) return std::nullopt;
+  return Every{Kind::steps, *steps};
 }
 
-std::string Range::describe() const {
-  if (!above && !below) return fmt::format("{} … {}", least, most);
-  return fmt::format("{} {}, {} {}", above ? "above" : "from", least, below ? "below" : "up to",
-                     most);
-}
-
-std::string Setting::type_name() const {
-  return std::visit(Overload{[&](std::string C::*) {
-                               return choices.empty() ? std::string("TEXT")
-                                      : takes_numbers()
-                                          ? fmt::format("N|{}", fmt::join(choices, "|"))
-                                          : fmt::format("{}", fmt::join(choices, "|"));
-                             },
-                             [](std::int64_t C::*) { return std::string("N"); },
-                             [](double C::*) { return std::string("X"); },
-                             [](bool C::*) { return std::string(); },
-                             [](Every C::*) { return std::string("N|epoch|never"); }},
-                    field);
+std::string Every::to_text() const {
+  if (kind == Kind::steps) return fmt::format("{}", steps);
+  return kind == Kind::epoch ? "epoch" : "never";
 }
 
 const Setting* find_setting(std::string_view name) {
-  for (const auto& row : settings()) {
-    if (row.name == name) return &row;
-  }
+  if (const Setting* own = config::find(settings(), name)) return own;
+  for (const WaySetting& each : settings_of_ways())
+    if (each.setting->name == name) return each.setting;
   return nullptr;
 }
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const auto& row : settings()) names.emplace_back(row.name);
+  for (const Setting& row : settings()) names.emplace_back(row.name);
+  for (std::string& name : names_of_way_settings()) names.push_back(std::move(name));
   return names;
 }
 
-void assign(TrainConfig& config, const Setting& setting, const Value& value,
-            std::string_view where) {
-  std::visit(
-      Overload{[&](std::string C::*member) {
-                 const auto* number = std::get_if<std::int64_t>(&value);
-                 const auto* text = std::get_if<std::string>(&value);
-                 if (!text && !(number && setting.takes_numbers()))
-                   wrong_type(value, "a text", where);
-                 const std::string chosen = text ? *text : fmt::format("{}", *number);
-                 check_choice(setting, chosen, where);
-                 config.*member = chosen;
-               },
-               [&](std::int64_t C::*member) {
-                 const auto* number = std::get_if<std::int64_t>(&value);
-                 if (!number) wrong_type(value, whole_number_in(setting), where);
-                 check_range(setting, static_cast<double>(*number), quoted(value), where);
-                 config.*member = *number;
-               },
-               [&](double C::*member) {
-                 const auto* whole = std::get_if<std::int64_t>(&value);
-                 const auto* real = std::get_if<double>(&value);
-                 if (!whole && !real) {
-                   wrong_type(value,
-                              fmt::format("a number (allowed: {})", setting.range.describe()),
-                              where);
-                 }
-                 const double number = whole ? static_cast<double>(*whole) : *real;
-                 check_range(setting, number, quoted(value), where);
-                 config.*member = number;
-               },
-               [&](bool C::*member) {
-                 const auto* truth = std::get_if<bool>(&value);
-                 if (!truth) wrong_type(value, "true or false", where);
-                 config.*member = *truth;
-               },
-               [&](Every C::*member) { config.*member = every_from(setting, value, where); }},
-      setting.field);
+TrainConfig config_from(Given given) {
+  given.forget(std::vector{std::string(kFormatKey)}, given.sources() + 1);
+  check_names(given);
+  forget_what_was_changed(given);
+  choose_length(given);
+  TrainConfig config;
+  given.fill({settings(), &config});
+  forget_servers(given, config);
+  config = {};
+  given.fill({settings(), &config});
+  config.strategy = strategy_from(config.strategy.way(), given, config);
+  std::vector<Strategy> strategies{config.strategy};
+  if (config.then) {
+    config.then = strategy_from(config.then->way(), given, config);
+    strategies.push_back(*config.then);
+  }
+  require_used(given, strategies);
+  return config;
 }
 
-void assign_text(TrainConfig& config, const Setting& setting, const std::string& text,
-                 std::string_view where) {
-  assign(config, setting, parse(setting, text), where);
-}
-
-std::string text_of(const TrainConfig& config, const Setting& setting) {
-  return std::visit(Overload{[&](std::string C::*member) { return config.*member; },
-                             [&](Every C::*member) { return text_of(config.*member); },
-                             [&](auto member) { return fmt::format("{}", config.*member); }},
-                    setting.field);
-}
-
-std::string toml_of(const TrainConfig& config, const Setting& setting) {
-  return std::visit(
-      Overload{[&](std::string C::*member) { return toml_string(config.*member); },
-               [&](double C::*member) { return toml_number(config.*member); },
-               [&](Every C::*member) {
-                 const std::string text = text_of(config.*member);
-                 return (config.*member).kind == Every::Kind::steps ? text : toml_string(text);
-               },
-               [&](auto member) { return fmt::format("{}", config.*member); }},
-      setting.field);
+std::vector<SettingValue> values_of(const TrainConfig& given) {
+  TrainConfig config = given;
+  std::vector<SettingValue> values, of_strategies;
+  add_values(values, {settings(), &config}, "");
+  for (const config::Section& section : config.strategy.sections())
+    add_values(of_strategies, section, config.strategy.way().name);
+  if (config.then)
+    for (const config::Section& section : config.then->sections())
+      add_values(of_strategies, section, config.then->way().name);
+  std::set<std::string_view> left_out = ambiguous(of_strategies);
+  for (auto& value : of_strategies)
+    if (left_out.insert(value.setting->name).second) values.push_back(std::move(value));
+  return values;
 }
 
 std::vector<std::string> to_flags(const TrainConfig& config) {
   const TrainConfig usual;
   std::vector<std::string> flags;
-  for (const auto& row : settings()) {
-    const std::string text = text_of(config, row);
-    if (text != text_of(usual, row)) flags.push_back(fmt::format("--{}={}", row.name, text));
+  for (const SettingValue& value : values_of(config)) {
+    const Setting* own = config::find(settings(), value.setting->name);
+    if (own && value.text == own->field.text(&usual)) continue;
+    flags.push_back(fmt::format("--{}={}", value.setting->name, value.text));
   }
   return flags;
 }
 
 std::string to_toml(const TrainConfig& config) {
-  std::string out =
-      "# The settings of this run. RunState it again with: asup train --config FILE\n";
+  std::string out = "# The settings of this run. Run it again with: asup train --config FILE\n";
+  out += fmt::format("{} = {}  # of this file\n", kFormatKey, kFormat);
   std::string_view group;
-  for (const auto& row : settings()) {
-    if (row.scope == Scope::call) continue;
-    if (row.group != group) out += fmt::format("\n# {}\n", row.group);
-    group = row.group;
-    out += fmt::format("{} = {}  # {}\n", row.name, toml_of(config, row), row.help);
+  for (const SettingValue& value : values_of(config)) {
+    if (value.setting->scope == config::Scope::call) continue;
+    if (value.group != group) out += fmt::format("\n# {}\n", value.group);
+    group = value.group;
+    out += fmt::format("{} = {}  # {}\n", value.setting->name, value.toml, value.setting->help);
   }
   return out;
 }

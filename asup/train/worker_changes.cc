@@ -3,8 +3,9 @@
 namespace asup::train {
 
 bool can_change_workers(const TrainConfig& config) {
-  const bool edges = config.graph.find('-') != config.graph.npos;  // between given workers
-  return config.checkpoint_every.kind != Every::Kind::never && !edges;
+  const bool names_workers = config.strategy.capabilities().names_workers ||
+                             (config.then && config.then->capabilities().names_workers);
+  return config.checkpoint_every.kind != Every::Kind::never && !names_workers;
 }
 
 std::int64_t most_workers(const TrainConfig& config) { return config.batch / config.accumulate; }

@@ -5,96 +5,135 @@
 
 #include <set>
 
-#include "asup/base/error.h"
-#include "tests/support/temporary_folder.h"
+#include "asup/asup.h"
+#include "asup/distribute/ways.h"
+#include "tests/train/said.h"
 
 namespace asup::train {
 namespace {
 
 using asup::testing::message_of;
-using ::testing::AllOf;
+using asup::testing::TemporaryFolder;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::given;
 using ::testing::HasSubstr;
-
-std::string refusal(std::string_view name, const std::string& text) {
-  TrainConfig config;
-  return message_of<BadInput>(
-      [&] { assign_text(config, *find_setting(name), text, fmt::format("--{}", name)); });
-}
+using ::testing::Not;
+using testing::said;
 
 TEST(Settings, EveryRowHasItsOwnNameAndHelp) {
   std::set<std::string_view> names;
   for (const auto& setting : settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
     EXPECT_FALSE(setting.help.empty()) << setting.name;
+    EXPECT_FALSE(setting.group.empty()) << setting.name;
   }
+  for (const std::string& name : names_of_way_settings())
+    EXPECT_FALSE(names.contains(name)) << name << " is of the run and of a way";
 }
 
-// A row's usual value must be one that it allows, or config.toml could not be read again.
 TEST(Settings, UsualValuesAreAllowed) {
-  const TrainConfig usual;
   for (const auto& setting : settings()) {
     TrainConfig config;
-    EXPECT_NO_THROW(assign_text(config, setting, text_of(usual, setting), setting.name))
-        << setting.name;
-    EXPECT_EQ(text_of(config, setting), text_of(usual, setting)) << setting.name;
+    const std::string usual = setting.field.text(&config);
+    EXPECT_NO_THROW(setting.field.assign(setting, &config, usual, setting.name)) << setting.name;
+    EXPECT_EQ(setting.field.text(&config), usual) << setting.name;
   }
 }
 
-TEST(Settings, TextsBecomeValues) {
-  TrainConfig config;
-  assign_text(config, *find_setting("lr"), "1e-3", "");
-  assign_text(config, *find_setting("batch"), "96", "");
-  assign_text(config, *find_setting("nesterov"), "true", "");
-  assign_text(config, *find_setting("optimizer"), "adamw", "");
-  assign_text(config, *find_setting("checkpoint-every"), "50", "");
-  assign_text(config, *find_setting("eval-every"), "never", "");
-  EXPECT_EQ(config.lr, 1e-3);
-  EXPECT_EQ(config.batch, 96);
-  EXPECT_TRUE(config.nesterov);
-  EXPECT_EQ(config.optimizer, "adamw");
-  EXPECT_EQ(config.checkpoint_every, (Every{Every::Kind::steps, 50}));
-  EXPECT_EQ(config.eval_every.kind, Every::Kind::never);
+TEST(Settings, AnUnknownNameIsRefusedWithTheNearest) {
+  EXPECT_EQ(message_of<BadInput>([] {
+              said({{"wokers", "2"}});
+            }),
+            "--wokers: there is no such setting; did you mean 'workers'?");
+  EXPECT_THAT(message_of<BadInput>([] { said({{"outer-rl", "2"}}); }), HasSubstr("'outer-lr'"));
 }
 
-TEST(Settings, RefusalsSayNameValueAndWhatIsAllowed) {
-  EXPECT_EQ(refusal("batch", "0"), "--batch: 0 is out of range (allowed: 1 … 1000000000)");
-  EXPECT_EQ(refusal("batch", "ten"),
-            "--batch: 'ten' is not a whole number (allowed: 1 … 1000000000)");
-  EXPECT_EQ(refusal("batch", "1.5"),
-            "--batch: '1.5' is not a whole number (allowed: 1 … 1000000000)");
-  EXPECT_EQ(refusal("batch", ""), "--batch: '' is not a whole number (allowed: 1 … 1000000000)");
-  EXPECT_EQ(refusal("momentum", "1"), "--momentum: 1 is out of range (allowed: from 0, below 1)");
-  EXPECT_THAT(refusal("lr", "nan"), HasSubstr("out of range"));
-  EXPECT_THAT(refusal("lr", "-1"), HasSubstr("-1 is out of range (allowed: 0 … 1000)"));
-  EXPECT_EQ(refusal("nesterov", "maybe"), "--nesterov: 'maybe' is not true or false");
-  EXPECT_EQ(
-      refusal("optimizer", "sdg"),
-      "--optimizer: 'sdg' is none of sgd, adam, adamw, rmsprop, lars, asup; did you mean 'sgd'?");
-  EXPECT_THAT(refusal("eval-every", "often"),
-              HasSubstr("'often' is not 'epoch', 'never' or a number of steps"));
-  EXPECT_THAT(refusal("eval-every", "0"), HasSubstr("0 is out of range"));
+TEST(Settings, GoToTheStrategyThatWasChosen) {
+  const TrainConfig config =
+      said({{"sync", "server"}, {"pace", "ssp"}, {"staleness", "3"}, {"timeout", "9"}});
+  EXPECT_EQ(std::get<Ssp>(config.strategy.as<ParameterServer>()->pace.row).staleness, 3);
+  EXPECT_EQ(config.strategy.timeout.count(), 9);
+  EXPECT_FALSE(config.then);
+  const TrainConfig two = said({{"sync", "local"},
+                                {"then", "diloco"},
+                                {"every", "4"},
+                                {"merge-state", "keep"},
+                                {"outer-lr", "0.5"}});
+  EXPECT_EQ(two.strategy.as<LocalSgd>()->every.steps, 4);
+  EXPECT_EQ(two.strategy.as<LocalSgd>()->merge_state, MergeState::keep);
+  EXPECT_EQ(two.then->as<DiLoCo>()->every, 4);
+  EXPECT_EQ(two.then->as<DiLoCo>()->outer_lr, 0.5);
 }
 
-TEST(Settings, FlagsHoldWhatIsNotUsual) {
-  TrainConfig config;
-  config.lr = 0.1;
-  config.nesterov = true;
-  config.eval_every = {Every::Kind::steps, 7};
-  config.out = "a folder";
-  EXPECT_THAT(to_flags(config),
-              ElementsAre("--lr=0.1", "--nesterov=true", "--out=a folder", "--eval-every=7"));
+TEST(Settings, EpochsAndStepsExcludeEachOther) {
+  EXPECT_THAT(message_of<BadInput>([] {
+                said({{"epochs", "2"}, {"steps", "100"}});
+              }),
+              HasSubstr("give one of them"));
+  config::Given sources = given({{"epochs", "2"}});
+  sources.begin_source();
+  sources.say("steps", "100", "--steps");
+  EXPECT_EQ(config_from(sources).epochs, 0);
+  EXPECT_EQ(config_from(sources).steps, 100);
 }
 
-TEST(Settings, TomlHoldsTheRunButNotTheCall) {
-  TrainConfig config;
-  config.out = "somewhere";
-  config.data = "a \"quoted\" \\ path";
+// Files say everything; who then changes the way by a flag starts with that way's usual settings.
+TEST(Settings, AChangedChoiceForgetsWhatWasSaidOfTheOneBefore) {
+  config::Given sources =
+      given({{"sync", "diloco"}, {"every", "50"}, {"outer-lr", "0.5"}, {"balance", "false"}});
+  sources.begin_source();
+  sources.say("sync", "local", "--sync");
+  EXPECT_EQ(config_from(sources).strategy.as<LocalSgd>()->every.steps, 8);
+  config::Given paces =
+      given({{"sync", "server"}, {"servers", "2"}, {"pace", "ssp"}, {"staleness", "3"}});
+  paces.begin_source();
+  paces.say("pace", "asp", "--pace");
+  EXPECT_EQ(config_from(paces).servers, 2);
+  paces.begin_source();
+  paces.say("sync", "gossip", "--sync");
+  EXPECT_EQ(config_from(paces).servers, 0);
+}
+
+TEST(Settings, FlagsSayTheSameAgain) {
+  const TrainConfig config = said({{"lr", "0.1"},
+                                   {"nesterov", "true"},
+                                   {"eval-every", "7"},
+                                   {"out", "a folder"},
+                                   {"sync", "diloco"},
+                                   {"fragments", "3"}});
+  const std::vector<std::string> flags = to_flags(config);
+  for (const char* flag : {"--lr=0.1", "--nesterov=true", "--eval-every=7", "--out=a folder",
+                           "--sync=diloco", "--fragments=3", "--outer-lr=0.7"})
+    EXPECT_THAT(flags, Contains(flag));
+  config::Given again;
+  for (const std::string& flag : flags)
+    again.say(flag.substr(2, flag.find('=') - 2), flag.substr(flag.find('=') + 1), flag);
+  EXPECT_EQ(to_flags(config_from(again)), flags);
+}
+
+TEST(Settings, WhatWasNotSaidOfTwoStrategiesStaysUnsaid) {
+  const TrainConfig config = said({{"sync", "local"}, {"then", "diloco"}});
+  for (const std::string& flag : to_flags(config)) EXPECT_THAT(flag, Not(HasSubstr("--every=")));
+}
+
+TEST(Settings, TomlHoldsTheRunButNotTheCallAndReadsTheSame) {
+  const TemporaryFolder folder;
+  const TrainConfig config = said({{"out", "somewhere"},
+                                   {"data", "a \"quoted\" \\ path"},
+                                   {"lr", "0.30000000000000004"},
+                                   {"eval-every", "3"},
+                                   {"sync", "local"},
+                                   {"every", "auto"}});
   const std::string toml = to_toml(config);
   EXPECT_THAT(toml, HasSubstr("\ndata = \"a \\\"quoted\\\" \\\\ path\"  # "));
-  EXPECT_THAT(toml, HasSubstr("\nbucket-mb = 25.0  # "));
-  EXPECT_THAT(toml, HasSubstr("\neval-every = \"epoch\"  # "));
-  EXPECT_THAT(toml, ::testing::Not(HasSubstr("\nout = ")));
+  EXPECT_THAT(toml, HasSubstr("\neval-every = 3  # "));
+  EXPECT_THAT(toml, HasSubstr("\n# local\n"));
+  EXPECT_THAT(toml, HasSubstr("\nevery = \"auto\"  # "));
+  EXPECT_THAT(toml, Not(HasSubstr("\nout = ")));
+  config::Given read;
+  read.read_toml(folder.write("config.toml", toml));
+  EXPECT_EQ(to_toml(config_from(read)), toml);
 }
 
 }  // namespace

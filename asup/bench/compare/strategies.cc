@@ -4,6 +4,8 @@
 #include <array>
 #include <sstream>
 
+#include "asup/distribute/ways.h"
+
 namespace asup::bench {
 namespace {
 
@@ -29,8 +31,10 @@ std::vector<std::string> words_of(const std::string& text) {
 bool Way::has_servers(const std::string& flags_of_all) const {
   const std::vector<std::string> all = words_of(flags_of_all + " " + flags);
   const std::array ways{value_of(all, "--sync"), value_of(all, "--then")};
-  return std::any_of(ways.begin(), ways.end(),
-                     [](const std::string& way) { return way == "server" || way == "asup"; });
+  return std::any_of(ways.begin(), ways.end(), [](const std::string& name) {
+    const asup::Way* way = find_way(name);
+    return way && way->capabilities(way->usual()).needs_servers;
+  });
 }
 
 std::vector<Way> known_ways() {

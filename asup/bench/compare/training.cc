@@ -11,7 +11,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/suggest.h"
-#include "asup/train/config_draft.h"
+#include "asup/train/resolve.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/check_inputs.h"
 
@@ -65,14 +65,14 @@ Words train_flags(const Training& training, const TrainingRun& run) {
 constexpr std::array kOwnFlags{"out", "resume", "workers", "servers", "hosts", "stop-at"};
 
 // As the command line is read, word by word.
-train::ConfigDraft draft_of(const Words& words, const std::string& where) {
-  train::ConfigDraft draft;
+config::Given said_by(const Words& words, const std::string& where) {
+  config::Given given;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const std::size_t equals = word.find('=');
     require(word.starts_with("--"), "{}: '{}' is no flag of asup train", where, word);
     std::string name = word.substr(2, equals == word.npos ? equals : equals - 2);
-    const train::Setting* setting = train::find_setting(name);
+    const config::Setting* setting = train::find_setting(name);
     std::string value = "true";
     if (!setting && name.starts_with("no-")) {
       setting = train::find_setting(name.substr(3));
@@ -86,9 +86,9 @@ train::ConfigDraft draft_of(const Words& words, const std::string& where) {
       require(i + 1 < words.size(), "{}: --{} wants a value", where, name);
       value = words[++i];
     }
-    draft.set_flag(*setting, value);
+    given.say(setting->name, value, fmt::format("--{}", setting->name));
   }
-  return draft;
+  return given;
 }
 
 // The last line, which says who failed, and the one before it, which often says why.
@@ -122,10 +122,10 @@ void check_run(const Training& training, const TrainingRun& run) {
   const std::string where = fmt::format("the way {}", run.way.name);
   Words said = words_of(training.flags);
   append(said, run.way.words());
-  const train::ConfigDraft way = draft_of(said, where);
+  const config::Given way = said_by(said, where);
   for (const char* name : kOwnFlags)
-    require(!way.given(name), "{}: --{} is for the benchmark to say", where, name);
-  train::TrainConfig config = draft_of(train_flags(training, run), where).config();
+    require(!way.has(name), "{}: --{} is for the benchmark to say", where, name);
+  train::TrainConfig config = train::config_from(said_by(train_flags(training, run), where));
   config.workers = training.workers;
   config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
   try {

@@ -17,6 +17,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
+#include "asup/config/value.h"
 #include "asup/sync/replica.h"
 
 namespace asup {
@@ -27,6 +28,12 @@ enum class MergeState {
   keep,     // each worker keeps its own
   reset     // as before the first step
 };
+
+constexpr auto names_of(MergeState) {
+  using enum MergeState;
+  return std::to_array<config::Named<MergeState>>(
+      {{"average", average}, {"keep", keep}, {"reset", reset}});
+}
 
 struct LocalOptions {
   std::int64_t every = 8;  // steps; 0: models are merged by synchronize() alone

@@ -111,4 +111,12 @@ ReplicaStats LocalUpdateReplica::stats() const {
       merges_, consensus_distance_};
 }
 
+MadeReplica as_made(std::unique_ptr<Replica> replica) {
+  MadeReplica made;
+  made.local = dynamic_cast<LocalUpdateReplica*>(replica.get());
+  check(made.local != nullptr, "a way that exchanges models made another replica");
+  made.replica = std::move(replica);
+  return made;
+}
+
 }  // namespace asup::sync

@@ -26,6 +26,7 @@
 #include "asup/sync/model/flat_model.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/replica.h"
+#include "asup/sync/way.h"
 
 namespace asup::sync {
 
@@ -40,7 +41,6 @@ class LocalUpdateReplica : public Replica {
   std::string observed() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
   ReplicaStats stats() const override;
-  LocalUpdateReplica* local_updates() final { return this; }
 
   // step() without an exchange, whether one is due or not.
   void step_alone();
@@ -118,5 +118,8 @@ class LocalUpdateReplica : public Replica {
   double wait_seconds_ = 0, exchange_seconds_ = 0;
   std::optional<double> consensus_distance_;
 };
+
+// As a way's factory returns it. needs: a LocalUpdateReplica
+MadeReplica as_made(std::unique_ptr<Replica> replica);
 
 }  // namespace asup::sync

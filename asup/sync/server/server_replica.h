@@ -77,8 +77,6 @@ struct ServerReplicaOptions {
 
 class ServerReplica : public Replica {
  public:
-  ServerReplica* servers() override { return this; }
-
   // With a merge: a step that is followed by others before the exchange. A lease is as many of them
   // as the caller likes, and the last is a step().
   virtual void step_alone() = 0;

@@ -17,22 +17,17 @@ using Json = nlohmann::ordered_json;
 
 Json config_json(const TrainConfig& config) {
   Json out;
-  for (const auto& setting : settings()) {
-    if (setting.scope != Scope::call) out[std::string(setting.name)] = text_of(config, setting);
-  }
+  for (const SettingValue& value : values_of(config))
+    if (value.setting->scope != config::Scope::call)
+      out[std::string(value.setting->name)] = value.text;
   return out;
 }
 
-// A setting that a later version added is as usual in an earlier version's checkpoint.
-TrainConfig config_from(const Json& json) {
-  TrainConfig config;
-  for (const auto& setting : settings()) {
-    const auto found = json.find(std::string(setting.name));
-    if (found != json.end()) {
-      assign_text(config, setting, found->get<std::string>(), setting.name);
-    }
-  }
-  return config;
+// Throws BadInput for a setting that this version does not have.
+TrainConfig config_in(const Json& json) {
+  config::Given given;
+  for (const auto& [name, text] : json.items()) given.say(name, text.get<std::string>(), name);
+  return config_from(std::move(given));
 }
 
 Json header_of(const CheckpointInfo& info) {
@@ -127,7 +122,7 @@ CheckpointInfo info_of(const CheckpointFile& file, const std::string& path) try 
   CheckpointInfo info;
   file.header.at("step").get_to(info.step);
   file.header.at("ranks").get_to(info.ranks);
-  info.config = config_from(file.header.at("config"));
+  info.config = config_in(file.header.at("config"));
   info.choices = choices_from(file.header.at("choices"));
   info.totals = totals_from(file.header.at("totals"));
   if (file.header.contains("switched_after"))
@@ -137,6 +132,9 @@ CheckpointInfo info_of(const CheckpointFile& file, const std::string& path) try 
     file.header.at("samples_by_worker").get_to(info.samples_by_worker);
   return info;
 } catch (const nlohmann::json::exception& error) {
+  throw BadInput(
+      fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
+} catch (const BadInput& error) {
   throw BadInput(
       fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
 }
@@ -156,12 +154,13 @@ CheckpointFile read_newest_checkpoint(const std::string& run_folder) {
 }
 
 void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps) {
-  for (const auto& setting : settings()) {
-    if (setting.scope != Scope::fixed) continue;
-    const std::string was = text_of(info.config, setting);
-    const std::string is = text_of(config, setting);
-    require(was == is, "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
-            setting.name, was, is);
+  const std::vector<SettingValue> before = values_of(info.config);
+  for (const SettingValue& now : values_of(config)) {
+    if (now.setting->scope != config::Scope::fixed) continue;
+    for (const SettingValue& was : before)
+      require(was.setting->name != now.setting->name || was.text == now.text,
+              "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
+              now.setting->name, was.text, now.text);
   }
   require(info.step <= steps,
           "resume: the run has done {} steps, which is more than the {} asked for.", info.step,

@@ -10,6 +10,7 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/data/own_part.h"
+#include "asup/distribute/strategy.h"
 #include "asup/gossip/gossip_progress.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/train/loop/meetings.h"
@@ -18,8 +19,6 @@
 #include "asup/train/loop/sample_count.h"
 #include "asup/train/loop/sync_point_tally.h"
 #include "asup/train/loop/train_step.h"
-#include "asup/train/own_steps_strategy.h"
-#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -28,9 +27,8 @@ namespace {
 // takes: all must have seen the same losses.
 Seconds patience_for(RunState& run) {
   const TrainConfig& config = run.config();
-  const bool loss_decides =
-      run.context().phase == Phase::first && has_phases(config) && config.at == "stall";
-  return loss_decides ? Seconds(0) : patience_of(strategy_of(config));
+  const bool loss_decides = run.context().phase == Phase::first && changes_at_stall(config);
+  return loss_decides ? Seconds(0) : config.strategy.capabilities().merge_deadline;
 }
 
 using Place = Meetings::Place;
@@ -117,7 +115,7 @@ OwnPaceLoop::OwnPaceLoop(RunState& run, Job& job, const std::function<bool()>& s
       workers_(run, job.rank()),
       progress_(net::workers_of(job)),
       meetings_(run, job, patience_for(run)),
-      clock_(Seconds(run.config().round_seconds)),
+      clock_(run.config().strategy.capabilities().round),
       tally_(run.config().log_every),
       shown_(run.step()),
       logged_(run.step()),
@@ -144,7 +142,7 @@ void OwnPaceLoop::share_batch() {
 }
 
 OwnPaceLoop::~OwnPaceLoop() {
-  if (auto* replica = context_.replica->local_updates()) replica->ask_before_taking({});
+  if (auto* replica = context_.local) replica->ask_before_taking({});
 }
 
 std::int64_t OwnPaceLoop::total() const {
@@ -161,7 +159,7 @@ void OwnPaceLoop::train() {
       },
       [&] { progress_.call_round(meeting_ + 1); });
   ++meeting_;
-  if (auto* replica = context_.replica->local_updates())
+  if (auto* replica = context_.local)
     replica->ask_before_taking([&] { meetings_.agree(Place::merged); });
   tally_.begin(run_.step(), run_.seconds());
   shown_at_ = run_.seconds();

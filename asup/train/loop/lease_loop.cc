@@ -126,7 +126,7 @@ double LeaseLoop::train_on(const LeasedSamples::Part& part) {
   const double lr = learning_rate(run_.config(), context_.length, part.step);
   const double loss =
       train_step_.gradients(batch, 1 / static_cast<double>(count), lr, run_.share_done(part.step));
-  check(std::isfinite(loss) || run_.config().non_finite != "apply",
+  check(std::isfinite(loss) || run_.config().strategy.capabilities().skips_non_finite,
         "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
         "or a warm-up may help.",
         loss, part.step + 1, lr);

@@ -11,7 +11,8 @@ LeasedSamples::Part LeasedSamples::part_at(const ps::Release& lease, std::uint64
   const auto workers = static_cast<std::uint64_t>(config_.workers);
   const std::uint64_t in_step = at % batch;
   std::uint64_t count = std::min(batch - in_step, lease.end - at);
-  if (config_.merge != "none") count = std::min(count, (batch + workers - 1) / workers);
+  if (config_.strategy.capabilities().lease_steps > 1)
+    count = std::min(count, (batch + workers - 1) / workers);
   const std::int64_t first = rounds_.steps_after(static_cast<std::int64_t>(lease.step));
   return {first + static_cast<std::int64_t>(at / batch), {in_step, in_step + count}};
 }

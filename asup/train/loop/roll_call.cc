@@ -56,7 +56,7 @@ bool RollCall::regroup() {
   std::vector<Word> words;
   try {
     words = hear_all();
-    if (auto* replica = run_.context().replica->local_updates()) replica->regroup();
+    if (auto* replica = run_.context().local) replica->regroup();
   } catch (const JobFailed&) {
     return regroup();  // another one was lost meanwhile
   }

@@ -10,13 +10,13 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/data/prefetch.h"
+#include "asup/distribute/strategy.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/train/loop/balance.h"
 #include "asup/train/loop/roll_call.h"
 #include "asup/train/loop/step_metrics.h"
 #include "asup/train/loop/train_step.h"
 #include "asup/train/state/inputs.h"
-#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -73,7 +73,7 @@ StepLoop::StepLoop(RunState& run, Job& job, const std::function<bool()>& stop_as
       train_step_(*context_.model, *context_.optimizer, *context_.replica, context_.path,
                   run.config(), run.hooks()),
       began_(run.step()),
-      own_steps_(strategy_of(run.config()).has_own_steps()),
+      own_steps_(run.config().strategy.capabilities().exchanges == Exchange::models),
       step_metrics_(run.control()),
       held_(run.step()) {
   if (own_steps_) workers_.emplace(run, job.rank());
@@ -125,7 +125,7 @@ void StepLoop::catch_up(std::int64_t step) {
     const auto epoch = static_cast<std::uint64_t>(run_.step() / per_epoch);
     const auto place = static_cast<std::size_t>(run_.step() % per_epoch);
     compute(context_.train->get(context_.batches->indices(epoch, place), epoch));
-    context_.replica->local_updates()->step_alone();
+    context_.local->step_alone();
     step_metrics_.took(seconds_since(start), run_.seconds(), {});
     run_.totals().train_seconds += seconds_since(start);
   }

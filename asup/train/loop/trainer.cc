@@ -4,12 +4,12 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/distribute/strategy.h"
 #include "asup/train/loop/free_running_loop.h"
 #include "asup/train/loop/lease_loop.h"
 #include "asup/train/loop/step_loop.h"
 #include "asup/train/state/generation.h"
 #include "asup/train/state/run_state.h"
-#include "asup/train/strategy.h"
 #include "asup/train/worker_changes.h"
 
 namespace asup::train {
@@ -17,7 +17,8 @@ namespace {
 
 TrainEnd train_phase(RunState& run, Job& job, const std::function<bool()>& stop_asked) {
   if (run.context().server) return train_by_leases(run, job, stop_asked);
-  if (strategy_of(run.config()).has_own_pace()) return train_at_own_pace(run, job, stop_asked);
+  if (!run.config().strategy.capabilities().lockstep)
+    return train_at_own_pace(run, job, stop_asked);
   return train_in_step(run, job, stop_asked);
 }
 

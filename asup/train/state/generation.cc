@@ -18,16 +18,14 @@ std::string to_text(const TrainConfig& config) {
 }
 
 TrainConfig from_text(const std::string& text) {
-  TrainConfig config;
+  config::Given given;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::string flag = text.substr(begin, text.find(kEnd, begin) - begin);
     begin += flag.size() + 1;
     const std::string name = flag.substr(2, flag.find('=') - 2);
-    const Setting* setting = find_setting(name);
-    check(setting != nullptr, "the job's settings have {}, which this asup does not know", flag);
-    assign_text(config, *setting, flag.substr(flag.find('=') + 1), name);
+    given.say(name, flag.substr(flag.find('=') + 1), "the job's " + name);
   }
-  return config;
+  return config_from(std::move(given));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "asup/train/state/inputs.h"
 
 #include "asup/base/error.h"
-#include "asup/sync/model/sharing.h"
 #include "asup/train/checkpoint/checkpoint.h"
-#include "asup/train/config_draft.h"
+#include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/check_inputs.h"
 #include "asup/train/state/make_optimizer.h"
@@ -67,9 +66,7 @@ void check_inputs(const TrainConfig& config) {
   const auto dataset = open_data(config, data::Split::train);
   open_data(config, data::Split::test);
   const auto model = make_model(config, *dataset);
-  if (!config.local_parameters.empty())
-    sync::share(sync::TrainedModel(*model, *make_optimizer(config, *model)),
-                sync::split_names(config.local_parameters));
+  config.strategy.check_model(*model, *make_optimizer(config, *model));
   const auto batches = make_batches(config, *dataset, 0);
   if (config.resume.empty()) return;
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
-#include "asup/train/own_steps_strategy.h"
-#include "asup/train/strategy.h"
+#include "asup/distribute/strategy.h"
 
 namespace asup::train {
 
 namespace {
 
 std::int64_t steps_of_round(const TrainConfig& config) {
-  return config.merge == "none" ? 1 : steps_between_exchanges(strategy_of(config));
+  return config.strategy.capabilities().lease_steps;
 }
 
 }  // namespace

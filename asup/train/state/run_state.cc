@@ -7,6 +7,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
+#include "asup/distribute/strategy.h"
 #include "asup/report/metrics_file.h"
 #include "asup/report/report.h"
 #include "asup/sync/model/agreement.h"
@@ -14,7 +15,6 @@
 #include "asup/train/settings.h"
 #include "asup/train/state/evaluate.h"
 #include "asup/train/state/switch_strategy.h"
-#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -123,7 +123,7 @@ void RunState::require_all_workers() {
   if (wants_last_checkpoint()) save();
   throw PeerLost(
       fmt::format("{} of {} workers are left after step {}, where the run changes to sync = {}",
-                  control().size(), config_.workers, step_, config_.then));
+                  control().size(), config_.workers, step_, config_.then->name()));
 }
 
 void RunState::switch_strategy(Job& job) {
@@ -132,12 +132,13 @@ void RunState::switch_strategy(Job& job) {
       sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
   train::switch_strategy(context_, job, config_, step_);
   forget_own_counts();
-  tell(&report::Observer::switched_strategy, step_, config().sync);
+  tell(&report::Observer::switched_strategy, step_, config().strategy.name());
 }
 
 // In step, they would become wrong.
 void RunState::forget_own_counts() {
-  if (!strategy_of(config()).has_own_pace()) samples_by_worker_.clear();
+  const Capabilities now = config().strategy.capabilities();
+  if (now.lockstep || now.leases_samples) samples_by_worker_.clear();
 }
 
 bool RunState::due(const Every& every, std::int64_t after) const {
@@ -149,7 +150,7 @@ bool RunState::due(const Every& every, std::int64_t after) const {
 void RunState::log(report::StepRecord record) {
   last_loss_ = record.loss;
   if (has_phases(config_)) {
-    record.sync = config().sync;
+    record.sync = config().strategy.name();
     stall_.add(record.step, context_.length.steps, record.loss, record.samples);
   }
   logged_.push_back(record);

@@ -1,11 +1,11 @@
 #include "asup/train/state/switch_strategy.h"
 
+#include "asup/distribute/distribute.h"
+#include "asup/distribute/strategy.h"
 #include "asup/report/run_folder.h"
 #include "asup/sync/model/optimizer_state.h"
 #include "asup/train/checkpoint/tensor_pack.h"
-#include "asup/train/distribute.h"
 #include "asup/train/state/transfer_optimizer_state.h"
-#include "asup/train/strategy.h"
 
 namespace asup::train {
 namespace {
@@ -13,6 +13,7 @@ namespace {
 void take_replica_down(TrainingContext& context) {
   context.optimizer->zero_grad();  // gradients may lie in memory of the replica
   context.server = nullptr;
+  context.local = nullptr;
   context.replica.reset();
   context.gradients.reset();
   context.choices.observed.clear();
@@ -38,8 +39,8 @@ void switch_strategy(TrainingContext& context, Job& job, const TrainConfig& conf
   context.switched_after = step;
   context.config = of_phase(config, context.phase, context.length);
   // Workers at their own pace meet by another kind.
-  context.control = make_communicator(job, strategy_of(context.config));
-  if (strategy_of(context.config).needs_servers()) {
+  context.control = make_communicator(job, context.config.strategy);
+  if (context.config.strategy.capabilities().needs_servers) {
     if (had_own) average_state();
     make_replica_of_phase(context, job, step, hand_to_servers(context, handover));
     has_been_handed(context, handover);

@@ -14,10 +14,10 @@
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
+#include "asup/distribute/distribute.h"
 #include "asup/net/transport/mesh.h"
 #include "asup/report/run_folder.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/train/distribute.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
@@ -52,12 +52,11 @@ std::string links_in_words(Job& job) {
 
 // Other launchers than asup train could give each rank flags of its own.
 void check_same_settings(Communicator& control, const TrainConfig& config) {
-  std::vector<sync::AgreedValue> facts;
-  for (const auto& setting : settings()) {
-    if (setting.scope == Scope::call) continue;
-    facts.push_back({fmt::format("setting {}", setting.name), text_of(config, setting)});
-  }
-  sync::check_agreed(control, facts);
+  std::vector<sync::AgreedValue> values;
+  for (const SettingValue& value : values_of(config))
+    if (value.setting->scope != config::Scope::call)
+      values.push_back({fmt::format("setting {}", value.setting->name), value.text});
+  sync::check_agreed(control, values);
 }
 
 // Rank 0 reads the checkpoint, and all ranks learn its header.
@@ -136,12 +135,12 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.model = config.model;
   facts.data = config.data;
   facts.optimizer = config.optimizer;
-  facts.sync = config.sync;
-  if (has_phases(config)) facts.then = config.then;
+  facts.sync = config.strategy.name();
+  if (has_phases(config)) facts.then = config.then->name();
   facts.servers = job.servers();
   for (const Phase phase : {Phase::first, Phase::second})
-    if (const Strategy way = strategy_of(of_phase(config, phase)); way.needs_servers())
-      facts.pace = way.pace;
+    if (const auto pace = of_phase(config, phase).strategy.capabilities().pace; !pace.empty())
+      facts.pace = pace;
   facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
   facts.convolution_path = context.choices.convolution_path;
   facts.workers = config.workers;
@@ -166,10 +165,10 @@ void set_threads(TrainingContext& context, const Job& job, const TrainConfig& co
 
 // Chooses algorithms as the run did before, else by what is found now.
 void make_gradients(TrainingContext& context, Job& job, const TrainConfig& config) {
-  const Strategy strategy = strategy_of(config);
+  const Strategy& strategy = config.strategy;
   // With servers, there was nothing to choose.
   const bool chose = context.resumed && context.resumed->ranks == config.workers &&
-                     !Strategy{.sync = context.resumed->config_of_phase().sync}.needs_servers();
+                     !context.resumed->config_of_phase().strategy.capabilities().needs_servers;
   std::string& known = context.choices.rates;  // for the way before
   if (known.empty() && chose) known = context.resumed->choices.rates;
   std::optional<collective::Rates> rates;
@@ -191,17 +190,6 @@ std::string shards_of_checkpoint(const TrainingContext& context) {
   return broadcast_text(*context.control, path);
 }
 
-void make_replica_of_servers(TrainingContext& context, Job& job, std::int64_t step,
-                             const std::string& saved) {
-  ServerReplicaOptions options = server_options(strategy_of(context.config));
-  options.work = work_of(context.config, context.length, *context.batches, step);
-  options.resume = saved;
-  auto replica =
-      make_server_replica(job, *context.control, *context.model, *context.optimizer, options);
-  context.server = replica.get();
-  context.replica = std::move(replica);
-}
-
 void make_trained_parts(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
@@ -211,7 +199,8 @@ void make_trained_parts(TrainingContext& context, Job& job) {
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
   // What another way of staying in step has observed is of no use to this one.
-  if (context.resumed && context.resumed->config_of_phase().sync == config.sync)
+  if (context.resumed &&
+      context.resumed->config_of_phase().strategy.name() == config.strategy.name())
     context.choices.observed = context.resumed->choices.observed;
   if (context.resumed && config.balance && context.resumed->ranks == config.workers)
     context.choices.parts = context.resumed->choices.parts;
@@ -222,11 +211,12 @@ void find_phase(TrainingContext& context, const TrainConfig& config) {
   const auto at = switch_step(config, context.length);
   if (!context.resumed || !has_phases(config)) return;
   const CheckpointInfo& info = *context.resumed;
-  const bool as_before = info.config.sync == config.sync && info.config.then == config.then;
+  const bool as_before = info.config.strategy.name() == config.strategy.name() &&
+                         has_phases(info.config) && info.config.then->name() == config.then->name();
   const bool had_switched = as_before && info.switched_after;
   require(!had_switched || info.config.at == config.at,
           "at = {}: the run has changed to sync = {} after step {} already. Leave at out.",
-          config.at, config.then, had_switched ? *info.switched_after : 0);
+          config.at, config.then->name(), had_switched ? *info.switched_after : 0);
   const bool stalled = as_before && info.stall.stalled();
   if (!had_switched && (at ? info.step < *at : !stalled)) return;
   context.phase = Phase::second;
@@ -236,14 +226,15 @@ void find_phase(TrainingContext& context, const TrainConfig& config) {
 // Of the phases to come.
 void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from) {
   for (const Phase phase : {from, Phase::second})
-    check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
+    check_roles(job, of_phase(config, phase).strategy, needs_servers(config));
 }
 
 // Servers begin with what they left beside the checkpoint; where it is of another way, they are
 // handed the state of its optimizer, unless workers keep theirs.
 void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   const std::string shards = shards_of_checkpoint(context);
-  const bool is_handed = shards.empty() && context.config.merge == "none";
+  const bool is_handed =
+      shards.empty() && !context.config.strategy.capabilities().keeps_own_parameters;
   const std::string handover = report::RunFolder(context.config.resume).handover();
   std::string saved = shards;
   if (is_handed) {
@@ -268,7 +259,7 @@ void resume_without_servers(TrainingContext& context, Job& job, const Checkpoint
   restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
   const TrainConfig before = context.resumed->config_of_phase();
   const std::string shards = shards_of_checkpoint(context);
-  if (!shards.empty() && before.merge == "none")
+  if (!shards.empty() && !before.strategy.capabilities().keeps_own_parameters)
     take_from_servers(context, before, shards, /*saves=*/false);
 }
 
@@ -276,7 +267,7 @@ void resume_without_servers(TrainingContext& context, Job& job, const Checkpoint
 void begin(TrainingContext& context, Job& job, const CheckpointFile& file) {
   if (!context.resumed)
     make_replica_of_phase(context, job, 0);
-  else if (strategy_of(context.config).needs_servers())
+  else if (context.config.strategy.capabilities().needs_servers)
     resume_with_servers(context, job, file);
   else
     resume_without_servers(context, job, file);
@@ -286,11 +277,26 @@ void begin(TrainingContext& context, Job& job, const CheckpointFile& file) {
 
 void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
                            const std::string& saved) {
-  const Strategy strategy = strategy_of(context.config);
-  if (strategy.needs_servers()) return make_replica_of_servers(context, job, step, saved);
-  if (!context.gradients) make_gradients(context, job, context.config);
-  context.replica = make_replica(job, *context.gradients, *context.model, *context.optimizer,
-                                 strategy, context.choices.observed, {context.length.steps, step});
+  const Strategy& strategy = context.config.strategy;
+  const Capabilities capabilities = strategy.capabilities();
+  if (!capabilities.needs_servers && !context.gradients)
+    make_gradients(context, job, context.config);
+  std::optional<ps::pace::Workload> work;
+  if (capabilities.leases_samples)
+    work = work_of(context.config, context.length, *context.batches, step);
+  MadeReplica made = strategy.make(
+      {.job = job,
+       .communicator = capabilities.needs_servers ? *context.control : *context.gradients,
+       .model = *context.model,
+       .optimizer = *context.optimizer,
+       .timeout = strategy.timeout,
+       .observed = context.choices.observed,
+       .progress = {context.length.steps, step},
+       .work = work ? &*work : nullptr,
+       .resume = saved});
+  context.replica = std::move(made.replica);
+  context.server = made.server;
+  context.local = made.local;
 }
 
 Trained trained_of(const TrainingContext& context, int rank) {
@@ -306,7 +312,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   TrainingContext context;
   context.train = open_data(whole, data::Split::train);
   context.test = open_data(whole, data::Split::test);
-  context.control = make_communicator(job, strategy_of(of_phase(whole, Phase::first)));
+  context.control = make_communicator(job, of_phase(whole, Phase::first).strategy);
   context.batches = make_batches(whole, *context.train, job.rank());
   context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 
@@ -317,7 +323,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   check_roles_of_phases(job, whole, context.phase);
   context.config = of_phase(whole, context.phase, context.length);
   const TrainConfig& config = context.config;
-  if (context.phase == Phase::second) context.control = make_communicator(job, strategy_of(config));
+  if (context.phase == Phase::second) context.control = make_communicator(job, config.strategy);
   set_threads(context, job, config);
   make_trained_parts(context, job);
   begin(context, job, resumed.file);

@@ -11,6 +11,7 @@
 #include "asup/models/model.h"
 #include "asup/net/job.h"
 #include "asup/report/records.h"
+#include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/server/server_replica.h"
 #include "asup/train/checkpoint/checkpoint.h"
@@ -31,6 +32,7 @@ struct TrainingContext {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
   ServerReplica* server = nullptr;   // the same, where there are servers
+  sync::LocalUpdateReplica* local = nullptr;  // the same, where models are exchanged
   models::ConvolutionPath path = models::ConvolutionPath::onednn;
   TunedChoices choices;
   RunLength length;

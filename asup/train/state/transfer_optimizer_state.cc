@@ -6,14 +6,17 @@
 #include "asup/base/log.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/report/run_folder.h"
+#include "asup/sync/server/parameter_server.h"
 #include "asup/sync/server/server_state.h"
-#include "asup/train/distribute.h"
 
 namespace asup::train {
 namespace {
 
 sync::ServerState state_of(const TrainingContext& context, const TrainConfig& config) {
-  return {*context.model, *context.optimizer, server_options(strategy_of(config))};
+  const Strategy& strategy = config.strategy;
+  const auto* adaptive = strategy.as<Asup>();
+  const auto& options = adaptive ? adaptive->server : *strategy.as<ParameterServer>();
+  return {*context.model, *context.optimizer, server_options(options, strategy.timeout)};
 }
 
 // Whether rank 0 did it; else it says why not.

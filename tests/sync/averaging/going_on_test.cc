@@ -19,13 +19,13 @@ namespace {
 using Make = std::function<std::unique_ptr<Replica>(Communicator&, torch::nn::Module&,
                                                     torch::optim::Optimizer&)>;
 
-struct Way {
+struct Case {
   std::string name;
   Make make;
 };
 
 // Models are exchanged after every second step.
-std::vector<Way> ways() {
+std::vector<Case> ways() {
   const auto local = [](MergeState state, bool adaptive) {
     return [=](auto& communicator, auto& module, auto& optimizer) {
       return make_local_replica(communicator, module, optimizer,
@@ -51,20 +51,20 @@ std::vector<Way> ways() {
           {"exponential", gossip(GossipGraph::exponential)}};
 }
 
-void step(Replica& replica, torch::optim::Optimizer& optimizer, Mlp& model, int rank, int number,
-          bool alone = false) {
+void step(sync::LocalUpdateReplica& replica, torch::optim::Optimizer& optimizer, Mlp& model,
+          int rank, int number, bool alone = false) {
   optimizer.zero_grad();
   const auto loss = loss_of(model, part(Mlp::batch(static_cast<std::uint64_t>(number)), rank, 4));
   loss.backward();
   replica.describe_batch(6, loss.item<double>() * 6);
-  alone ? replica.local_updates()->step_alone() : void(replica.step());
+  alone ? replica.step_alone() : void(replica.step());
 }
 
 torch::optim::SGD sgd(torch::nn::Module& module) {
   return torch::optim::SGD(module.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
 }
 
-class GoingOn : public ::testing::TestWithParam<Way> {};
+class GoingOn : public ::testing::TestWithParam<Case> {};
 
 // One leaves after three steps; each of the others finds out in a step of its own, and the
 // furthest is waited for.
@@ -76,7 +76,8 @@ TEST_P(GoingOn, WithoutOneThatIsGone) {
       const int rank = communicator.rank();
       Mlp model;
       auto optimizer = sgd(model);
-      const auto replica = GetParam().make(communicator, model, optimizer);
+      const MadeReplica made = sync::as_made(GetParam().make(communicator, model, optimizer));
+      sync::LocalUpdateReplica* replica = made.local;
       all_have_begun.arrive_and_wait();
       int done = 0;
       try {
@@ -90,7 +91,7 @@ TEST_P(GoingOn, WithoutOneThatIsGone) {
       }
       communicator.rebuild().or_throw();
       ASSERT_EQ(communicator.size(), 3);
-      replica->local_updates()->regroup();
+      replica->regroup();
       std::int64_t furthest = done;
       communicator.all_reduce(buffer_of(std::span(&furthest, 1)), ReduceOp::max).or_throw();
       for (; done < furthest; ++done) step(*replica, optimizer, model, rank, done, true);
@@ -121,17 +122,19 @@ TEST(AskBeforeTaking, EachKeepsItsOwnModelUntilAllHaveTheMean) {
     Mlp model;
     torch::optim::Adam optimizer(model.parameters(), 0.01);
     const sync::OptimizerState state(optimizer, model.parameters());
-    const auto replica = make_local_replica(communicator, model, optimizer, {.every = 0});
+    const MadeReplica made =
+        sync::as_made(make_local_replica(communicator, model, optimizer, {.every = 0}));
+    sync::LocalUpdateReplica* replica = made.local;
     for (int i = 0; i <= rank; ++i) step(*replica, optimizer, model, rank, i);
     const auto own = snapshot(model);
     const auto own_moments = moments_of(state);
     const auto own_counts = state.counts();
-    replica->local_updates()->ask_before_taking([] { throw JobFailed("another has not got it"); });
+    replica->ask_before_taking([] { throw JobFailed("another has not got it"); });
     EXPECT_THROW(replica->synchronize(), JobFailed);
     EXPECT_EQ(distance(snapshot(model), own), 0);
     EXPECT_EQ(distance(moments_of(state), own_moments), 0);
     EXPECT_EQ(state.counts(), own_counts);
-    replica->local_updates()->ask_before_taking({});
+    replica->ask_before_taking({});
     replica->synchronize();
     replica->check_equal();
     EXPECT_GT(distance(snapshot(model), own), 0);
@@ -178,7 +181,9 @@ TEST(GoingOnAlike, WhoHasMissedAnOuterStepAdoptsIt) {
     Deaf communicator(real);
     Mlp model;
     auto optimizer = sgd(model);
-    const auto replica = make_diloco_replica(communicator, model, optimizer, {.every = 2});
+    const MadeReplica made =
+        sync::as_made(make_diloco_replica(communicator, model, optimizer, {.every = 2}));
+    sync::LocalUpdateReplica* replica = made.local;
     for (int i = 0; i < 3; ++i) step(*replica, optimizer, model, rank, i);
     if (rank == 1) communicator.hears = 0;
     if (rank == 1) {
@@ -189,7 +194,7 @@ TEST(GoingOnAlike, WhoHasMissedAnOuterStepAdoptsIt) {
     communicator.hears = 1'000'000;
     all_have_ended_their_calls.arrive_and_wait();
     communicator.rebuild(Seconds(0)).or_throw();
-    replica->local_updates()->regroup();
+    replica->regroup();
     replica->check_equal();
     EXPECT_EQ(replica->stats().merges, 2u);
     sync::check_equal_tensors(real, "outer momentum", replica->state());
@@ -210,8 +215,9 @@ TEST(GoingOnAlike, WhoHasMissedAMergeMergesWithThoseWhoHaveNot) {
     Deaf communicator(real);
     Mlp model;
     auto optimizer = sgd(model);
-    const auto replica =
-        make_local_replica(communicator, model, optimizer, {.every = 2, .state = MergeState::keep});
+    const MadeReplica made = sync::as_made(make_local_replica(
+        communicator, model, optimizer, {.every = 2, .state = MergeState::keep}));
+    sync::LocalUpdateReplica* replica = made.local;
     step(*replica, optimizer, model, rank, 0);
     if (rank == 1) communicator.hears = 2;  // but not how far models were apart
     if (rank == 1) {
@@ -223,7 +229,7 @@ TEST(GoingOnAlike, WhoHasMissedAMergeMergesWithThoseWhoHaveNot) {
     const auto before = snapshot(model);
     all_have_ended_their_calls.arrive_and_wait();
     communicator.rebuild(Seconds(0)).or_throw();
-    replica->local_updates()->regroup();
+    replica->regroup();
     replica->synchronize();
     replica->check_equal();
     // The mean of both, of the same number of samples: as far from the one as from the other.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "asup/sync/server/parameter_server.h"
+
 namespace asup::train {
 namespace {
 
@@ -27,14 +29,12 @@ class Numbers : public data::Dataset {
 
 // 100 samples in batches of 12 are 9 steps.
 struct Leases {
-  explicit Leases(const std::string& merge) : config(config_of(merge)) {}
-  static TrainConfig config_of(const std::string& merge) {
+  explicit Leases(Merge merge) : config(config_of(merge)) {}
+  static TrainConfig config_of(Merge merge) {
     TrainConfig config;
     config.batch = 12;
     config.workers = 2;
-    config.merge = merge;
-    config.sync = "server";
-    if (merge != "none") config.every = "3";
+    config.strategy = ParameterServer{.merge = merge, .every = merge == Merge::none ? 4 : 3};
     return config;
   }
 
@@ -54,13 +54,13 @@ ps::Release lease_of(std::uint64_t step, std::uint64_t begin, std::uint64_t end)
 }
 
 TEST(LeasedSamples, ALeaseIsOnePart) {
-  const Leases leases("none");
+  const Leases leases(Merge::none);
   EXPECT_EQ(leases.samples.part_at(lease_of(10, 2, 12), 2), (LeasedSamples::Part{10, {2, 12}}));
 }
 
 // Rounds of 3 steps of 12 samples; a worker's part of a step is 6.
 TEST(LeasedSamples, ALeaseOfARoundIsCutIntoPartsOfSteps) {
-  const Leases leases("mean");
+  const Leases leases(Merge::mean);
   const ps::Release lease = lease_of(4, 10, 28);  // the second epoch's second round
   std::vector<LeasedSamples::Part> parts;
   for (std::uint64_t at = lease.begin; at < lease.end; at += parts.back().samples.size())
@@ -70,7 +70,7 @@ TEST(LeasedSamples, ALeaseOfARoundIsCutIntoPartsOfSteps) {
 }
 
 TEST(LeasedSamples, WhatWasPreparedIsNotReadAgain) {
-  Leases leases("none");
+  Leases leases(Merge::none);
   const ps::Release lease = lease_of(3, 0, 6);
   const auto part = leases.samples.part_at(lease, 0);
   leases.samples.prepare(lease);

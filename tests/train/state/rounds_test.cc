@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "asup/base/error.h"
+#include "asup/sync/server/parameter_server.h"
 #include "tests/support/temporary_folder.h"
 
 namespace asup::train {
@@ -28,9 +29,7 @@ TEST(Rounds, AnEpochEndsWithAShorterOne) {
 TEST(Rounds, TheWorkIsDealtOutInRounds) {
   TrainConfig config;
   config.batch = 12;
-  config.sync = "server";
-  config.merge = "mean";
-  config.every = "2";
+  config.strategy = ParameterServer{.merge = Merge::mean, .every = 2};
   config.epochs = 2;
   config.checkpoint_every = {Every::Kind::never, 0};
   const data::ShardedBatches batches(100, 0, 0, 2, 12, data::Remainder::keep);

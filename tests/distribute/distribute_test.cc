@@ -1,9 +1,7 @@
-#include "asup/train/distribute.h"
+#include "asup/distribute/distribute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <map>
 
 #include "asup/asup.h"
 #include "asup/base/error.h"
@@ -18,67 +16,6 @@ using asup::testing::message_of;
 using asup::testing::run_ranks;
 using asup::testing::TemporaryFolder;
 using ::testing::HasSubstr;
-
-net::Environment environment(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
-TEST(Strategy, VariablesGoOverTheFile) {
-  const TemporaryFolder folder;
-  const auto file = folder.write("strategy.toml", "buffers = \"average\"\nbucket-mb = 4\n");
-  const auto strategy = Strategy::from(
-      environment({{"ASUP_STRATEGY", file}, {"ASUP_BUCKET_MB", "8"}, {"ASUP_TIMEOUT", "30"}}));
-  EXPECT_EQ(strategy.buffers, "average");
-  EXPECT_EQ(strategy.bucket_mb, 8);
-  EXPECT_EQ(strategy.timeout.count(), 30);
-  EXPECT_EQ(Strategy::from(environment({})).bucket_mb, 25);
-}
-
-TEST(Strategy, MistakesAreNamed) {
-  const TemporaryFolder folder;
-  const auto refusal = [](std::map<std::string, std::string> variables) {
-    return message_of<BadInput>([&] { Strategy::from(environment(variables)); });
-  };
-  EXPECT_EQ(refusal({{"ASUP_BUFFERS", "locl"}}),
-            "ASUP_BUFFERS: 'locl' is none of local, broadcast, average; did you mean 'local'?");
-  EXPECT_THAT(refusal({{"ASUP_SYNC", "nothing"}}), HasSubstr("'nothing' is none of"));
-  const auto file = folder.write("strategy.toml", "batch = 4\n");
-  EXPECT_THAT(refusal({{"ASUP_STRATEGY", file}}),
-              HasSubstr("batch is a setting of `asup train`, not of a strategy"));
-}
-
-TEST(Strategy, IsSettled) {
-  const Strategy usual = Strategy{.sync = "server"}.settled();
-  EXPECT_EQ(usual.pace, "bsp");
-  EXPECT_TRUE(usual.survives_loss());
-  const Strategy bounded = Strategy{.sync = "server", .pace = "ssp"}.settled();
-  EXPECT_EQ(bounded.staleness, 4);
-  const Strategy elastic = Strategy{.sync = "server", .merge = "easgd"}.settled();
-  EXPECT_EQ(elastic.every, "4");
-  EXPECT_EQ(elastic.elasticity, 0.9);
-  EXPECT_THAT(message_of<BadInput>([] { Strategy{.sync = "server", .every = "8"}.settled(); }),
-              HasSubstr("every = 8 has no effect: merge is none"));
-  EXPECT_THAT(
-      message_of<BadInput>([] {
-        Strategy{.sync = "server", .pace = "asp", .merge = "mean", .compensation = 1}.settled();
-      }),
-      HasSubstr("compensation = 1 has no effect: merge is mean"));
-  const Strategy adaptive = Strategy{.sync = "asup"}.settled();
-  EXPECT_EQ(adaptive.sync, "server");
-  EXPECT_EQ(adaptive.pace, "adaptive");
-  EXPECT_EQ(adaptive.settled().pace, "adaptive") << "once more changes nothing";
-  EXPECT_FALSE(Strategy{}.settled().needs_servers());
-  EXPECT_FALSE(Strategy{}.settled().survives_loss());
-  EXPECT_THAT(message_of<BadInput>([] { Strategy{.sync = "server", .pace = "fast"}.settled(); }),
-              HasSubstr("pace = 'fast' is none of bsp, ssp, asp, adaptive"));
-  EXPECT_THAT(message_of<BadInput>([] {
-                Strategy::from(environment({{"ASUP_PACE", "asp"}}));
-              }),
-              HasSubstr("pace = asp has no effect"));
-}
 
 torch::nn::Linear row(const torch::Tensor& weight) {
   torch::nn::Linear linear(torch::nn::LinearOptions(3, 1).bias(false));
@@ -115,7 +52,7 @@ TEST(Distribute, TakesReferencesHoldersAndSharedPointers) {
           [&](auto& model, auto& optimizer) { return distribute(job, *model, optimizer); });
     train(fresh(), [&](auto& model, auto& optimizer) {
       auto shared = model.ptr();
-      return distribute(job, shared, optimizer, Strategy{.buffers = "average"});
+      return distribute(job, shared, optimizer, AllReduce{.buffers = BufferSync::average});
     });
   });
 }
@@ -131,7 +68,7 @@ TEST(Distribute, ThroughServers) {
     if (job.is_server()) return ps::serve(job);
     auto model = row(job.rank() == 0 ? first : torch::zeros({1, 3}));
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    const auto replica = distribute(job, model, optimizer, Strategy{.sync = "server"});
+    const auto replica = distribute(job, model, optimizer, ParameterServer{});
     model->forward(data.narrow(0, job.rank() * 4, 4)).square().mean().backward();
     EXPECT_EQ(replica->step(), StepResult::applied);
     EXPECT_TRUE(torch::allclose(model->weight, alone->weight, 1e-6, 1e-7));
@@ -144,11 +81,11 @@ TEST(Distribute, ThroughServers) {
 TEST(Distribute, ProgramsSaveAndReportThroughServers) {
   const TemporaryFolder folder;
   const auto data = torch::arange(24, torch::kFloat32).view({8, 3}) / 24;
-  const auto train = [&](Job& job, const Strategy& strategy, int steps, const auto& then) {
+  const auto train = [&](Job& job, const std::string& resume, int steps, const auto& then) {
     if (job.is_server()) return ps::serve(job);
     auto model = row(torch::tensor({{0.5F, -1.0F, 2.0F}}));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    const auto replica = distribute(job, model, optimizer, strategy);
+    const auto replica = distribute(job, model, optimizer, Strategy(ParameterServer{}), resume);
     ServerReplica* servers = replica->servers();
     ASSERT_NE(servers, nullptr);
     for (int step = 1; step <= steps; ++step) {
@@ -161,7 +98,7 @@ TEST(Distribute, ProgramsSaveAndReportThroughServers) {
   torch::Tensor whole, resumed;
   std::string report;
   const auto first = [&](Job& job) {
-    train(job, {.sync = "server"}, 3, [&](ServerReplica& servers, int step, const auto& weight) {
+    train(job, "", 3, [&](ServerReplica& servers, int step, const auto& weight) {
       if (step == 2) servers.save(folder.file("step-2"));
       if (step == 3) report = servers.report();
       whole = weight.detach().clone();
@@ -170,8 +107,7 @@ TEST(Distribute, ProgramsSaveAndReportThroughServers) {
   run_ranks(3, net::LinkKind::shm, first, 1);
   EXPECT_THAT(report, HasSubstr("\"updates\":3"));
   const auto second = [&](Job& job) {
-    const Strategy strategy{.sync = "server", .resume_servers = folder.file("step-2")};
-    train(job, strategy, 1,
+    train(job, folder.file("step-2"), 1,
           [&](ServerReplica&, int, const auto& weight) { resumed = weight.detach().clone(); });
   };
   run_ranks(3, net::LinkKind::tcp, second, 1);
@@ -182,7 +118,7 @@ TEST(Distribute, WhereWorkersStepOnTheirOwn) {
   run_ranks(2, net::LinkKind::inproc, [](Job& job) {
     auto model = row(torch::zeros({1, 3}));
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    const auto replica = distribute(job, model, optimizer, Strategy{.sync = "local", .every = "2"});
+    const auto replica = distribute(job, model, optimizer, LocalSgd{.every = 2});
     const auto step = [&](float value) {
       torch::NoGradGuard no_grad;
       model->weight.fill_(value);
@@ -209,17 +145,16 @@ TEST(Distribute, RefusesAStrategyThatCannotWork) {
     const auto refusal = [&](const Strategy& strategy) {
       return message_of<BadInput>([&] { distribute(job, model, optimizer, strategy); });
     };
-    EXPECT_THAT(refusal({.sync = "nothing"}), HasSubstr("not available in this version"));
-    EXPECT_THAT(refusal({.sync = "server"}), HasSubstr("start it with asup run --servers 1"));
-    EXPECT_THAT(refusal({.sync = "adpsgd"}), HasSubstr("use two workers or more"));
-    EXPECT_THAT(refusal({.sync = "local", .round_seconds = 1}), HasSubstr("is for asup train"));
-    EXPECT_THAT(refusal({.sync = "gossip"}), HasSubstr("this job has one worker"));
-    EXPECT_THAT(refusal({.sync = "local", .local_after = "30%"}),
+    EXPECT_THAT(refusal(ParameterServer{}), HasSubstr("start it with asup run --servers 1"));
+    EXPECT_THAT(refusal(AdPsgd{}), HasSubstr("takes 2 workers at least, and there is 1"));
+    EXPECT_THAT(refusal(Gossip{}), HasSubstr("takes 2 workers at least, and there is 1"));
+    EXPECT_THAT(refusal(LocalSgd{.rounds = {.round_seconds = 1}}), HasSubstr("is for asup train"));
+    EXPECT_THAT(refusal(LocalSgd{.local_after = {30, true}}),
                 HasSubstr("a share of a run whose length is not known here"));
-    EXPECT_THAT(refusal({.pace = "asp"}), HasSubstr("pace = asp has no effect"));
-    EXPECT_THAT(refusal({.resume_servers = "x"}), HasSubstr("resume_servers = x has no effect"));
-    EXPECT_THAT(refusal({.bucket_mb = 0}), HasSubstr("bucket-mb"));
-    EXPECT_THAT(refusal({.algorithm = "spiral"}), HasSubstr("spiral"));
+    EXPECT_THAT(refusal(DiLoCo{.every = 4, .fragments = 5}), HasSubstr("fragments = 5"));
+    Strategy strategy;
+    strategy.algorithm = "spiral";
+    EXPECT_THAT(refusal(strategy), HasSubstr("spiral"));
   });
 }
 

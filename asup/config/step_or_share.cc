@@ -1,16 +1,18 @@
-#include "asup/train/step_or_share.h"
+#include "asup/config/step_or_share.h"
+
+#include <fmt/format.h>
 
 #include <cmath>
 
 #include "asup/base/numbers.h"
 
-namespace asup::train {
+namespace asup {
 
 std::int64_t StepOrShare::steps(std::int64_t of) const {
   return std::llround(is_share ? number / 100 * static_cast<double>(of) : number);
 }
 
-std::optional<StepOrShare> step_or_share_in(std::string_view text) {
+std::optional<StepOrShare> StepOrShare::from_text(std::string_view text) {
   const bool is_share = text.ends_with('%');
   if (is_share) text.remove_suffix(1);
   const auto number = number_in<double>(text);
@@ -19,4 +21,8 @@ std::optional<StepOrShare> step_or_share_in(std::string_view text) {
   return StepOrShare{*number, is_share};
 }
 
-}  // namespace asup::train
+std::string StepOrShare::to_text() const {
+  return fmt::format("{}{}", number, is_share ? "%" : "");
+}
+
+}  // namespace asup

@@ -1,0 +1,80 @@
+// Turns a single-process libtorch program into a distributed one:
+//
+//   auto job = asup::Job::join();
+//   auto replica = asup::distribute(job, model, optimizer);
+//   … loss.backward(); replica->step();
+//
+// All ranks call it, in the same order as their other calls on the job.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "asup/collective/communicator.h"
+#include "asup/collective/cost/rates.h"
+#include "asup/distribute/strategy.h"
+#include "asup/net/job.h"
+#include "asup/sync/replica.h"
+#include "asup/sync/server/server_replica.h"
+
+namespace asup {
+
+// A replica with a communicator of its own.
+class DistributedReplica final : public Replica {
+ public:
+  DistributedReplica(std::unique_ptr<Communicator> communicator, MadeReplica made)
+      : communicator_(std::move(communicator)), made_(std::move(made)) {}
+
+  StepResult step() override { return made_.replica->step(); }
+  void finish_exchange() override { made_.replica->finish_exchange(); }
+  void set_sync(bool sync) override { made_.replica->set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double loss) override {
+    made_.replica->describe_batch(samples, loss);
+  }
+  void synchronize() override { made_.replica->synchronize(); }
+  void average_buffers() override { made_.replica->average_buffers(); }
+  void check_equal() override { made_.replica->check_equal(); }
+  std::string observed() const override { return made_.replica->observed(); }
+  std::vector<sync::NamedTensor> state() const override { return made_.replica->state(); }
+  bool keeps_own_optimizer() const override { return made_.replica->keeps_own_optimizer(); }
+  ReplicaStats stats() const override { return made_.replica->stats(); }
+
+  // Where servers keep the parameters, what more there is to do with them; else null.
+  ServerReplica* servers() { return made_.server; }
+
+ private:
+  const std::unique_ptr<Communicator> communicator_;
+  const MadeReplica made_;
+};
+
+// Job, model and optimizer must outlive the replica. Without a strategy: the one in the
+// environment. Throws BadInput for a strategy that cannot work.
+std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
+                                               torch::optim::Optimizer& optimizer);
+std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
+                                               torch::optim::Optimizer& optimizer,
+                                               const Strategy& strategy);
+// The servers begin with what ServerReplica::save() left at this path.
+std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
+                                               torch::optim::Optimizer& optimizer,
+                                               const Strategy& strategy, const std::string& resume);
+
+// For what holds a module: torch's module holders and shared pointers.
+template <typename Holder, typename... Rest>
+auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, const Rest&... rest)
+    -> decltype(distribute(job, static_cast<torch::nn::Module&>(*model), optimizer, rest...)) {
+  return distribute(job, static_cast<torch::nn::Module&>(*model), optimizer, rest...);
+}
+
+// The parts of it, for a caller that keeps them apart.
+
+// Throws BadInput where the job has no servers and needs some, or has some and needs none, or has
+// too few workers. `uses_servers`: this strategy, or another one of the same job.
+void check_roles(const Job& job, const Strategy& strategy, bool uses_servers);
+std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates = {});
+// What algorithms are chosen by where the strategy names none; nothing where it does. Collective.
+std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
+                                            const Strategy& strategy);
+
+}  // namespace asup

@@ -1,0 +1,63 @@
+#include "asup/sync/averaging/ad_psgd.h"
+
+#include <algorithm>
+
+#include "asup/gossip/graph.h"
+#include "asup/net/member_group.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+using config::field;
+
+void check_options(const AdPsgd& options) { check_timed_rounds(options.rounds); }
+
+Capabilities capabilities_of(const AdPsgd& options) {
+  Capabilities capabilities{.exchanges = Exchange::models,
+                            .lockstep = false,
+                            .survives_loss = true,
+                            .names_workers = options.graph.find('-') != options.graph.npos,
+                            .least_workers = 2};
+  describe_rounds(options.rounds, capabilities);
+  return capabilities;
+}
+
+void check_workers(const AdPsgd& options, int workers) { gossip::graph_of(options.graph, workers); }
+
+MadeReplica make(const AdPsgd& options, const ReplicaContext& context) {
+  AdPsgdOptions pairs;
+  pairs.every = options.every;
+  pairs.graph = options.graph;
+  pairs.patience = std::min(pairs.patience, context.timeout);
+  return sync::as_made(make_adpsgd_replica(context.communicator, net::workers_of(context.job),
+                                           context.model, context.optimizer, pairs));
+}
+
+}  // namespace
+
+const Way& way_of(const AdPsgd&) {
+  static const Way way(WayOf<AdPsgd>{
+      .name = "adpsgd",
+      .summary =
+          "AD-PSGD: workers go at their own pace, and models are averaged by pairs; nobody waits",
+      .example = "--sync adpsgd --every 8 --graph random",
+      .settings = {{"every", field<&AdPsgd::every>(),
+                    "a worker asks for an exchange so many steps after the last one",
+                    config::kCount},
+                   {"graph", field<&AdPsgd::graph>(),
+                    "who is a partner: both neighbours on a ring, all (random), those 1, 2, 4, … "
+                    "places away "
+                    "(exponential), or edges, 0-1,1-2,2-0"}},
+      .nested = {{"", "", settings_of_timed_rounds()}},
+      .sections = [](AdPsgd& options) -> std::vector<config::Section> {
+        return {{settings_of_timed_rounds(), &options.rounds}};
+      },
+      .capabilities = capabilities_of,
+      .check = check_options,
+      .check_workers = check_workers,
+      .make = make});
+  return way;
+}
+
+}  // namespace asup

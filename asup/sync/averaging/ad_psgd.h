@@ -1,0 +1,18 @@
+// AD-PSGD as a way of training (adpsgd_replica.h): its options, and what follows from them.
+#pragma once
+
+#include "asup/sync/averaging/adpsgd_replica.h"
+#include "asup/sync/averaging/timed_rounds.h"
+#include "asup/sync/way.h"
+
+namespace asup {
+
+struct AdPsgd {
+  std::int64_t every = 1;
+  std::string graph = "ring";  // gossip/graph.h
+  TimedRounds rounds{};        // for asup train
+};
+
+const Way& way_of(const AdPsgd&);
+
+}  // namespace asup

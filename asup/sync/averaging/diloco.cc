@@ -1,0 +1,77 @@
+#include "asup/sync/averaging/diloco.h"
+
+#include "asup/base/error.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+using config::field;
+
+void check_options(const DiLoCo& options) {
+  require(options.fragments <= options.every,
+          "fragments = {} cannot be exchanged one by one in every = {} steps. Lower fragments, or "
+          "raise every.",
+          options.fragments, options.every);
+  require(options.outer_overlap < options.every,
+          "outer-overlap = {} steps do not end before the next exchange, which begins after every "
+          "= {} steps. Lower outer-overlap, or raise every.",
+          options.outer_overlap, options.every);
+}
+
+Capabilities capabilities_of(const DiLoCo&) {
+  return {.exchanges = Exchange::models, .survives_loss = true};
+}
+
+MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
+  return sync::as_made(
+      make_diloco_replica(context.communicator, context.model, context.optimizer,
+                          {.every = options.every,
+                           .outer_lr = options.outer_lr,
+                           .outer_momentum = options.outer_momentum,
+                           .overlap = options.outer_overlap,
+                           .fragments = options.fragments,
+                           .in_bf16 = options.exchange_dtype == ExchangeDtype::bf16,
+                           .jitter = Seconds(options.jitter_ms / 1000)}));
+}
+
+}  // namespace
+
+const Way& way_of(const DiLoCo&) {
+  static const Way way(WayOf<DiLoCo>{
+      .name = "diloco",
+      .summary = "DiLoCo: workers step on their own; an outer optimizer moves the common model by "
+                 "what they have moved, on average",
+      .example = "--sync diloco --every 50 --outer-lr 0.9 --optimizer adamw",
+      .settings = {{"every", field<&DiLoCo::every>(), "steps between two exchanges of the model",
+                    config::kCount},
+                   {"outer-lr",
+                    field<&DiLoCo::outer_lr>(),
+                    "learning rate of the outer optimizer",
+                    {0, 10, true, false}},
+                   {"outer-momentum",
+                    field<&DiLoCo::outer_momentum>(),
+                    "Nesterov's momentum of the outer optimizer",
+                    {0, 1, false, true}},
+                   {"outer-overlap", field<&DiLoCo::outer_overlap>(),
+                    "an exchange takes place beside so many steps; 0: workers wait for it",
+                    config::kCountOrZero},
+                   {"fragments",
+                    field<&DiLoCo::fragments>(),
+                    "the model is exchanged in so many parts, one after the other, evenly between "
+                    "two exchanges of one",
+                    {1, 65536}},
+                   {"exchange-dtype", field<&DiLoCo::exchange_dtype>(),
+                    "what differences of models travel as"},
+                   {"jitter-ms",
+                    field<&DiLoCo::jitter_ms>(),
+                    "an exchange is put off by up to so many milliseconds, at random, so that jobs "
+                    "that share links do not all send at once",
+                    {0, 1e4}}},
+      .capabilities = capabilities_of,
+      .check = check_options,
+      .make = make});
+  return way;
+}
+
+}  // namespace asup

@@ -1,0 +1,29 @@
+// DiLoCo as a way of training (diloco_replica.h): its options, and what follows from them.
+#pragma once
+
+#include "asup/config/value.h"
+#include "asup/sync/averaging/diloco_replica.h"
+#include "asup/sync/way.h"
+
+namespace asup {
+
+// What differences of models travel as.
+enum class ExchangeDtype { f32, bf16 };
+constexpr auto names_of(ExchangeDtype) {
+  using enum ExchangeDtype;
+  return std::to_array<config::Named<ExchangeDtype>>({{"f32", f32}, {"bf16", bf16}});
+}
+
+struct DiLoCo {
+  std::int64_t every = 100;  // H: steps between two exchanges of one fragment
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  std::int64_t outer_overlap = 0;  // an exchange takes so many steps' time; 0: workers wait for it
+  std::int64_t fragments = 1;      // no more than `every`
+  ExchangeDtype exchange_dtype = ExchangeDtype::f32;
+  double jitter_ms = 0;
+};
+
+const Way& way_of(const DiLoCo&);
+
+}  // namespace asup

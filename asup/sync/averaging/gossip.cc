@@ -1,0 +1,45 @@
+#include "asup/sync/averaging/gossip.h"
+
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup {
+namespace {
+
+using config::field;
+
+Capabilities capabilities_of(const Gossip&) {
+  return {.exchanges = Exchange::models, .survives_loss = true, .least_workers = 2};
+}
+
+MadeReplica make(const Gossip& options, const ReplicaContext& context) {
+  return sync::as_made(make_gossip_replica(context.communicator, context.model, context.optimizer,
+                                           {.every = options.every,
+                                            .graph = options.graph,
+                                            .jitter = Seconds(options.jitter_ms / 1000)}));
+}
+
+}  // namespace
+
+const Way& way_of(const Gossip&) {
+  static const Way way(WayOf<Gossip>{
+      .name = "gossip",
+      .summary =
+          "D-PSGD: workers step on their own, and each averages its model with its neighbours'",
+      .example = "--sync gossip --graph exponential",
+      .settings =
+          {{"every", field<&Gossip::every>(), "steps between two exchanges of models",
+            config::kCount},
+           {"graph", field<&Gossip::graph>(),
+            "models are averaged with both neighbours on a ring, or with one worker 1, 2, 4, … "
+            "places on, by turns (exponential)"},
+           {"jitter-ms",
+            field<&Gossip::jitter_ms>(),
+            "an exchange is put off by up to so many milliseconds, at random, so that workers do "
+            "not all send at once",
+            {0, 1e4}}},
+      .capabilities = capabilities_of,
+      .make = make});
+  return way;
+}
+
+}  // namespace asup

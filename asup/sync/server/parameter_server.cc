@@ -1,0 +1,178 @@
+#include "asup/sync/server/parameter_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "asup/base/error.h"
+#include "asup/net/member_group.h"
+#include "asup/ps/pace/sample_allocator.h"
+#include "asup/sync/model/sharing.h"
+
+namespace asup {
+namespace {
+
+using config::field;
+
+// Of both ways; `pace` is the first of the one that lets it be chosen.
+const std::vector<config::Setting>& common_settings() {
+  static const std::vector<config::Setting> rows{
+      {"merge",
+       field<&ParameterServer::merge>(),
+       "workers train by themselves and exchange parameters: easgd draws them and the servers' "
+       "elastically together, mean averages them; none: gradients of every step are exchanged",
+       {},
+       {},
+       config::Scope::fixed},
+      {"every", field<&ParameterServer::every>(),
+       "of merge: steps between two exchanges of parameters", config::kCount},
+      {"elasticity",
+       field<&ParameterServer::elasticity>(),
+       "merge easgd: by how much of the way to the workers' mean an exchange with all of them "
+       "moves "
+       "the servers' parameters",
+       {0, 1, true, false}},
+      {"compensation",
+       field<&ParameterServer::compensation>(),
+       "lambda of delay compensation (DC-ASGD) for late gradients; 0: none",
+       {0, 1000}},
+      {"stale-lr", field<&ParameterServer::stale_lr>(),
+       "a gradient that is late by n steps counts for 1/n"},
+      {"non-finite", field<&ParameterServer::non_finite>(),
+       "gradients with infinities or NaN are left out and counted, end the job, or are applied"},
+      {"local-parameters",
+       field<&ParameterServer::local_parameters>(),
+       "parameters that each worker trains for itself, a,b: names, or what they begin with and a "
+       "dot",
+       {},
+       {},
+       config::Scope::fixed},
+      {"evaluate-with", field<&ParameterServer::evaluate_with>(),
+       "whose statistics and local parameters a test takes: the average, rank 0's, each worker's "
+       "own"},
+      {"bucket-mb",
+       field<&ParameterServer::bucket_mb>(),
+       "gradients travel in buckets of about so many megabytes",
+       {0, 4096, true, false}}};
+  return rows;
+}
+
+void check_options(const ParameterServer& options) {
+  const auto unused = [&](std::string_view name, const std::string& because) {
+    config::require_usual(common_settings(), options, name, because);
+  };
+  if (!options.pace.has_late_gradients())
+    for (const char* name : {"compensation", "stale-lr"})
+      unused(name, "the pace is bsp: no gradient is late");
+  const auto merge = fmt::format("merge is {}", config::name_of_choice(options.merge));
+  if (options.merge != Merge::easgd) unused("elasticity", merge + ", not easgd");
+  if (options.merge == Merge::none)
+    return unused("every", merge + ": gradients are exchanged at every step");
+  for (const char* name : {"compensation", "stale-lr"})
+    unused(name, merge + ": no gradients are pushed");
+}
+
+Capabilities capabilities_of(const ParameterServer& options) {
+  const bool merges = options.merge != Merge::none;
+  return {.exchanges = Exchange::pushes,
+          .lockstep = false,
+          .needs_servers = true,
+          .leases_samples = true,
+          .survives_loss = true,
+          .keeps_own_parameters = merges || !options.local_parameters.empty(),
+          .skips_non_finite = options.non_finite != ps::pace::NonFinite::apply,
+          .pace = options.pace.name(),
+          .lease_steps = merges ? options.every : 1};
+}
+
+void check_workers(const ParameterServer& options, int workers) {
+  const auto* bsp = std::get_if<Bsp>(&options.pace.row);
+  require(!bsp || bsp->backup == 0 || bsp->backup < workers,
+          "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
+          bsp ? bsp->backup : 0, workers);
+}
+
+void check_model(const ParameterServer& options, torch::nn::Module& model,
+                 torch::optim::Optimizer& optimizer) {
+  if (!options.local_parameters.empty())
+    sync::share(sync::TrainedModel(model, optimizer), sync::split_names(options.local_parameters));
+}
+
+MadeReplica make(const ParameterServer& options, const ReplicaContext& context) {
+  ServerReplicaOptions server = server_options(options, context.timeout);
+  if (context.work) server.work = *context.work;
+  server.resume = context.resume;
+  auto replica = make_server_replica(context.communicator, net::workers_and_servers(context.job),
+                                     context.model, context.optimizer, server);
+  MadeReplica made;
+  made.server = replica.get();
+  made.replica = std::move(replica);
+  return made;
+}
+
+}  // namespace
+
+ServerReplicaOptions server_options(const ParameterServer& options, Seconds timeout) {
+  ServerReplicaOptions server;
+  server.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * (1 << 20));
+  server.first_bucket_bytes = std::min(server.first_bucket_bytes, server.bucket_bytes);
+  server.pace = options.pace.options();
+  server.pace.stale_lr = options.stale_lr;
+  server.pace.non_finite = options.non_finite;
+  server.merge = options.merge;
+  if (options.merge != Merge::none) server.every = options.every;
+  server.elasticity = options.merge == Merge::easgd ? options.elasticity : 0;
+  server.compensation = options.compensation;
+  server.local = sync::split_names(options.local_parameters);
+  server.evaluate_with = options.evaluate_with;
+  server.timeout = timeout;
+  return server;
+}
+
+const Way& way_of(const ParameterServer&) {
+  static const Way way(WayOf<ParameterServer>{
+      .name = "server",
+      .summary = "parameter servers: workers push gradients, servers update the parameters",
+      .example = "--sync server --pace ssp --staleness 4 --servers 2",
+      .settings = {{"pace", field<&ParameterServer::pace>(),
+                    "who waits for whom: bsp all for all, ssp for those more than staleness steps "
+                    "behind, asp nobody, adaptive as it goes"}},
+      .nested =
+          [] {
+            auto nested = settings_of_paces();
+            nested.push_back({"", "", common_settings()});
+            return nested;
+          }(),
+      .sections = [](ParameterServer& options) -> std::vector<config::Section> {
+        return {{common_settings(), &options}, options.pace.section()};
+      },
+      .capabilities = capabilities_of,
+      .check = check_options,
+      .check_workers = check_workers,
+      .check_model = check_model,
+      .make = make});
+  return way;
+}
+
+const Way& way_of(const Asup&) {
+  static const Way way(WayOf<Asup>{
+      .name = "asup",
+      .summary =
+          "parameter servers at a pace that adapts: who waits for whom follows what is measured",
+      .example = "--sync asup --servers 1",
+      .nested = {{"", "", common_settings()}, settings_of_paces().back()},
+      .sections = [](Asup& options) -> std::vector<config::Section> {
+        return {{common_settings(), &options.server}, options.server.pace.section()};
+      },
+      .capabilities = [](const Asup& options) { return capabilities_of(options.server); },
+      .check = [](const Asup& options) { check_options(options.server); },
+      .check_model =
+          [](const Asup& options, torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+            check_model(options.server, model, optimizer);
+          },
+      .make = [](const Asup& options,
+                 const ReplicaContext& context) { return make(options.server, context); }});
+  return way;
+}
+
+}  // namespace asup

@@ -1,0 +1,113 @@
+#include "asup/train/resolve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/train/said.h"
+
+namespace asup::train {
+namespace {
+
+using testing::complaint;
+using ::testing::HasSubstr;
+using testing::said;
+using ::testing::StartsWith;
+
+TEST(Resolve, FillsInWhatIsLeftOpen) {
+  EXPECT_EQ(resolve({}).lr, 0.05);
+  EXPECT_EQ(resolve({}).epochs, 5);
+  const TrainConfig adam = resolve(said({{"optimizer", "adam"}, {"steps", "10"}}));
+  EXPECT_EQ(adam.lr, 0.001);
+  EXPECT_EQ(adam.epochs, 0);
+  EXPECT_EQ(resolve(said({{"optimizer", "lars"}})).lr, 1);
+  EXPECT_EQ(resolve(said({{"optimizer", "asup"}, {"momentum", "0.5"}})).lr, 0.0003);
+  EXPECT_EQ(resolve(said({{"sync", "server"}})).servers, 1);
+  EXPECT_EQ(resolve(said({{"sync", "server"}, {"servers", "3"}})).servers, 3);
+}
+
+TEST(Resolve, RefusesWhatCannotWork) {
+  EXPECT_THAT(complaint({{"sync", "nothing"}}), StartsWith("--sync: 'nothing' is none of"));
+  EXPECT_THAT(complaint({{"batch", "3"}, {"workers", "4"}}),
+              StartsWith("batch 3 is smaller than workers 4"));
+  EXPECT_THAT(complaint({{"batch", "8"}, {"workers", "2"}, {"accumulate", "5"}}),
+              StartsWith("accumulate 5 cannot cut up"));
+  EXPECT_THAT(complaint({{"nesterov", "true"}, {"optimizer", "adam"}}), HasSubstr("not of adam's"));
+  EXPECT_THAT(complaint({{"nesterov", "true"}, {"momentum", "0"}}), HasSubstr("needs a momentum"));
+}
+
+// By what strategies are capable of, with other settings of the run.
+TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
+  EXPECT_EQ(complaint({{"servers", "2"}}),
+            "servers = 2 has no effect: sync = allreduce has none. Leave it out.");
+  EXPECT_THAT(complaint({{"sync", "server"}, {"algorithm", "ring"}}),
+              StartsWith("algorithm = ring has no effect: with servers"));
+  EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"remainder", "drop"}}),
+              StartsWith("remainder = drop has no effect"));
+  EXPECT_THAT(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"remainder", "drop"}}),
+              StartsWith("remainder = drop has no effect"));
+  EXPECT_THAT(complaint({{"sync", "local"}, {"balance", "true"}}),
+              StartsWith("balance is for ways that exchange gradients in lockstep"));
+  EXPECT_THAT(complaint({{"sync", "asup"}, {"balance", "true"}}),
+              StartsWith("balance has no effect: through servers"));
+  EXPECT_THAT(complaint({{"workers", "1"}, {"balance", "true"}}), HasSubstr("one worker"));
+  EXPECT_THAT(complaint({{"sync", "gossip"}, {"workers", "1"}}),
+              HasSubstr("sync = gossip takes 2 workers at least"));
+  EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"workers", "4"}, {"graph", "0-1,2-3"}}),
+              HasSubstr("is not connected"));
+  EXPECT_THAT(complaint({{"sync", "server"}, {"workers", "2"}, {"backup", "2"}}),
+              StartsWith("backup = 2 leaves none of the 2 workers to wait for"));
+  EXPECT_THAT(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}}),
+              HasSubstr("there will be none"));
+  EXPECT_EQ(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}, {"sync", "local"}}),
+            "");
+}
+
+TEST(Resolve, RefusesOptionsOfAWayThatDoNotGoTogether) {
+  EXPECT_THAT(complaint({{"sync", "diloco"}, {"every", "4"}, {"fragments", "5"}}),
+              StartsWith("fragments = 5 cannot be exchanged one by one in every = 4 steps"));
+  EXPECT_THAT(complaint({{"sync", "diloco"}, {"outer-overlap", "100"}}),
+              StartsWith("outer-overlap = 100 steps do not end before the next exchange"));
+  EXPECT_THAT(complaint({{"sync", "gossip"}, {"every", "auto"}}),
+              StartsWith("--every: 'auto' is not a whole number"));
+  EXPECT_THAT(complaint({{"sync", "gossip"}, {"graph", "random"}}),
+              StartsWith("--graph: 'random' is none of ring, exponential"));
+}
+
+TEST(Resolve, RefusesSettingsOfOtherWays) {
+  EXPECT_EQ(complaint({{"every", "4"}}),
+            "every = 4 has no effect: sync = allreduce has no such setting; sync = server, asup, "
+            "local, diloco, gossip, adpsgd has. Leave it out.");
+  for (const auto& [sync, name, value] :
+       std::vector<std::array<const char*, 3>>{{"server", "jitter-ms", "5"},
+                                               {"allreduce", "merge-state", "keep"},
+                                               {"local", "buffers", "average"},
+                                               {"local", "bucket-mb", "1"},
+                                               {"gossip", "local-after", "4"},
+                                               {"gossip", "round-seconds", "1"},
+                                               {"adpsgd", "jitter-ms", "1"},
+                                               {"diloco", "merge-state", "reset"},
+                                               {"gossip", "exchange-dtype", "bf16"},
+                                               {"allreduce", "graph", "exponential"},
+                                               {"local", "pace", "asp"},
+                                               {"allreduce", "local-parameters", "head."}})
+    EXPECT_THAT(complaint({{"sync", sync}, {name, value}}),
+                StartsWith(fmt::format("{} = {} has no effect", name, value)));
+}
+
+TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
+  EXPECT_EQ(complaint({{"momentum", "0.5"}, {"optimizer", "adam"}}),
+            "momentum = 0.5 has no effect: adam has a momentum of its own. Leave it out.");
+  EXPECT_THAT(complaint({{"decay-every", "3"}}), HasSubstr("not step"));
+  EXPECT_THAT(complaint({{"synthetic-samples", "3"}}),
+              HasSubstr("data is fashion-mnist, not synthetic"));
+}
+
+TEST(Resolve, ReadsShapes) {
+  EXPECT_EQ(parse_shape("3x32x16"), (std::vector<std::int64_t>{3, 32, 16}));
+  for (const auto* text : {"", "3", "3x32", "3x32x", "3x32x32x1", "3x0x3", "axbxc", "3,32,32"}) {
+    EXPECT_THROW(parse_shape(text), BadInput) << text;
+  }
+}
+
+}  // namespace
+}  // namespace asup::train
