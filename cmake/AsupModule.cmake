@@ -14,7 +14,9 @@ if(ASUP_WITH_TORCH)
   # where GCC does not follow every virtual call of the header for possible targets.
   add_library(asup_torch_build INTERFACE)
   target_link_libraries(asup_torch_build INTERFACE asup_build asup::torch)
-  target_compile_options(asup_torch_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-devirtualize>)
+  target_compile_options(asup_torch_build INTERFACE
+    $<$<CXX_COMPILER_ID:GNU>:-fno-devirtualize>
+    $<$<CONFIG:Release>:-O1>)  # the time goes by in libtorch and in the core, not in these folders
 
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/torch_pch.cc"
        CONTENT "// Holds the precompiled <torch/torch.h>.\n")
@@ -94,6 +96,7 @@ function(asup_module name)
     if(arg_TORCH)
       asup_use_torch(${target})
     endif()
+    asup_batch(${target})
     set_property(GLOBAL APPEND PROPERTY ASUP_${family}_OBJECTS $<TARGET_OBJECTS:${target}>)
   else()
     add_library(${target} INTERFACE)
@@ -145,6 +148,7 @@ function(asup_program target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE asup_build ${arg_DEPENDS} ${arg_LIBRARIES})
   asup_use_torch(${target})
+  asup_batch(${target})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME asup RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 endfunction()

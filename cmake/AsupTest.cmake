@@ -101,6 +101,8 @@ function(asup_test name)
   add_executable(${name} ${arg_SOURCES})
   _asup_link(${name} ${arg_MODULES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what it tests has its own
+  asup_batch(${name})
 
   if(arg_LABEL STREQUAL fast)
     add_dependencies(asup_fast_tests ${name})

@@ -21,7 +21,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev                                       # tests
   iproute2 openssh-client openssh-server openmpi-bin dataset-fashion-mnist
 )
-niceties=(ccache clang-format-14) # taken where the system offers them
+niceties=(ccache mold clang-format-14) # taken where the system offers them
 
 phase() { echo "==> $1"; SECONDS=0; }
 done_in() { echo "    done in $SECONDS s"; }
