@@ -27,7 +27,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
                      asup::testing::name_of(info.param.links));
 }
 
-torch::optim::Adam adam(torch::nn::Module& module) {
+torch::optim::Adam fast_adam(torch::nn::Module& module) {
   return torch::optim::Adam(module.parameters(), torch::optim::AdamOptions(0.01));
 }
 
@@ -49,7 +49,7 @@ std::vector<std::vector<torch::Tensor>> expected(const Case& one, double elastic
   std::vector<torch::optim::Adam> optimizers;
   for (Mlp& model : models) {
     fill(model, 7);
-    optimizers.push_back(adam(model));
+    optimizers.push_back(fast_adam(model));
   }
   std::vector<torch::Tensor> center = snapshot(models[0]);
   const double rate = is_easgd ? elasticity / one.workers : 1.0 / one.workers;
@@ -89,7 +89,7 @@ TEST_P(Merging, FollowsTheEquations) {
   train_with_servers(one.workers, 2, one.links, [&](const ServerStage& stage) {
     Mlp model;
     fill(model, 7);
-    auto optimizer = adam(model);
+    auto optimizer = fast_adam(model);
     const auto replica = stage.make(model, optimizer, options);
     for (int step = 0; step < kRounds * kEvery; ++step) {
       optimizer.zero_grad();
@@ -123,7 +123,7 @@ TEST(MergingByLeases, AtAFenceAllHaveTheCenter) {
   using Next = ps::Release::Next;
   train_with_servers(2, 1, LinkKind::shm, [&](const ServerStage& stage) {
     Mlp model;
-    auto optimizer = adam(model);
+    auto optimizer = fast_adam(model);
     const auto replica = stage.make(model, optimizer, options);
     const auto own = [&] {
       std::vector<torch::Tensor> tensors;
