@@ -68,7 +68,7 @@ void require_connected(const Graph& graph, std::string_view text) {
     if (!reached[at(rank)]) apart.push_back(rank);
   throw BadInput(
       fmt::format("graph: '{}' is not connected: nothing reaches rank {} from rank 0, and their "
-                  "models would never meet. Add an edge between the two sides.",
+                  "models would never be averaged. Add an edge between the two sides.",
                   text, fmt::join(apart, ", ")));
 }
 

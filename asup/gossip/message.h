@@ -1,5 +1,5 @@
 // What workers that go at their own pace say to each other: the heads of their messages
-// (net/messenger.h). Values only. docs/pairwise.md tells the whole conversation.
+// (net/transport/messenger.h). Values only. docs/pairwise.md tells the whole conversation.
 //
 //   asker -> partner   ask, chunk, done           either           cancel
 //   partner -> asker   accept, busy, chunk, got   all              news
@@ -80,8 +80,8 @@ struct News {
   static constexpr Kind kKind = Kind::news;
 };
 
-// Where the sender is in meetings of all (quorum.h); numbers of them, none ever falls.
-// Payload: bytes, by worker, that a link still owes of a meeting that was given up.
+// How far the sender is in merges of all (quorum.h), by their numbers; none ever falls.
+// Payload: bytes, by worker, that a link still owes of a merge that was given up.
 struct Here {
   static constexpr Kind kKind = Kind::here;
   std::uint64_t come = 0;
@@ -92,8 +92,8 @@ struct Here {
 // the last place that all have reached of the last one that takes place with it.
 struct QuorumMessage {
   static constexpr Kind kKind = Kind::word;
-  std::uint64_t decided = 0;     // it is said who comes to this one, and
-  std::uint64_t since = 0;       // since when these, and nobody else, have met undisturbed, and
+  std::uint64_t decided = 0;     // it is said who takes part in this one, and
+  std::uint64_t since = 0;       // since which one it has been these and nobody else, and
   std::uint64_t allowed_us = 0;  // how long its merge may take; 0: as long as it takes
   std::uint64_t given_up = 0;
 };

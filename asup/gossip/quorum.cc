@@ -10,13 +10,13 @@
 namespace asup::gossip {
 namespace {
 
-constexpr std::uint64_t kPlaces = 4;  // of one meeting, none included
+constexpr std::uint64_t kPlaces = 4;  // of one merge, none included
 
-// How long links have to get rid of what was under way when a meeting was given up: a part of what
+// How long links have to get rid of what was under way when a merge was given up: a part of what
 // a merge is allowed. One that could have ended it in little more than that does so in less.
 Seconds time_to_drain(Seconds allowed) { return std::min(allowed / 4, Seconds(1)); }
 
-// Who holds up one meeting after the other is left out of twice as many each time.
+// Who holds up one merge after the other is left out of twice as many each time.
 std::uint64_t meetings_left_out(int held_up) {
   constexpr int kMostDoublings = 5;
   return std::uint64_t{1} << std::min(held_up - 1, kMostDoublings);
@@ -93,7 +93,7 @@ Quorum::Meeting Quorum::come(std::uint64_t number, const std::vector<int>& worke
   std::copy_if(all.begin(), all.end(), std::back_inserter(late), is_late);
   if (decides() && (late.empty() || patience.count() > 0)) decide(number, workers, patience);
   if (word_.decided < number)
-    throw JobFailed(fmt::format("{} did not come to a meeting of all workers within {:g} s",
+    throw JobFailed(fmt::format("{} missed a merge of all workers: not ready within {:g} s",
                                 net::name_ranks(decides() ? late : std::vector{first_}),
                                 timeout.count()));
   const std::uint64_t missed = fate(rank_).left_out;
@@ -112,7 +112,7 @@ Quorum::Meeting Quorum::have_all_meet(std::uint64_t number, const std::vector<in
   return meeting_ = {number, workers};
 }
 
-// After a meeting that was given up, those who were in it.
+// After a merge that was given up, those who took part in it.
 std::vector<int> Quorum::awaited(std::uint64_t number, const std::vector<int>& workers,
                                  Seconds patience) {
   if (patience.count() == 0) return workers;
@@ -173,10 +173,10 @@ bool Quorum::agree(Place place, Seconds timeout) {
         },
         after(timeout));
     if (is_gone(first_) && fate(rank_).agreed < reached)
-      throw PeerLost(fmt::format("rank {} was lost in a meeting of all workers", first_));
+      throw PeerLost(fmt::format("rank {} was lost in a merge of all workers", first_));
     if (!said)
       throw JobFailed(
-          fmt::format("rank {} did not say within {:g} s whether a meeting of all "
+          fmt::format("rank {} did not say within {:g} s whether a merge of all "
                       "workers goes on",
                       first_, timeout.count()));
     return fate(rank_).agreed >= reached;
@@ -224,7 +224,7 @@ void Quorum::wait_until_links_are_free(Seconds at_most) {
       after(at_most));
 }
 
-// By worker, of the bytes that were under way when a meeting was last given up.
+// By worker, of the bytes that were under way when a merge was last given up.
 std::vector<std::uint64_t> Quorum::still_owed() {
   std::vector<std::uint64_t> owed(bound_.size());
   for (int worker = 0; worker < group_.workers; ++worker) {

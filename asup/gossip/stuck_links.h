@@ -1,4 +1,4 @@
-// Who holds up a meeting, by the links that do not get rid of their bytes. Values only.
+// Who holds up a merge, by the links that do not get rid of their bytes. Values only.
 #pragma once
 
 #include <cstdint>

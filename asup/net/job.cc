@@ -21,7 +21,7 @@ using net::Roster;
 
 struct Job::State {
   JoinOptions options;
-  std::unique_ptr<net::Membership> membership;  // null where there is nobody to meet
+  std::unique_ptr<net::Membership> membership;  // null in a job of one
   std::unique_ptr<net::Mesh> mesh;
   std::uint64_t communicators = 0;
   std::uint64_t services = 0;

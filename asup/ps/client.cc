@@ -135,7 +135,7 @@ void Client::commit(Figures figures) {
 Release Client::wait_for_release() {
   const auto start = Clock::now();
   const net::MeshLock lock(group_.mesh.loop());
-  drive([&] { return release_.has_value(); }, "word from the servers what to do");
+  drive([&] { return release_.has_value(); }, "release from the servers");
   wait_seconds_ += seconds_since(start);
   return *release_;
 }
@@ -159,7 +159,7 @@ void Client::save(const std::string& path) {
   answer_.reset();
   const auto bytes = std::as_bytes(std::span(path));
   messenger_->send_kept(group_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
-  drive([&] { return answer_.has_value(); }, "word from the servers that they have saved");
+  drive([&] { return answer_.has_value(); }, "answer from the servers to a save");
   if (!answer_->empty()) throw JobFailed(*answer_);
 }
 

@@ -45,7 +45,7 @@ class Client : private net::Messenger::Handler {
   // that provides them, or of the files that the setup names.
   void begin(bool provides);
   // Asks for parameters and work: first of all, and after every sync point, with the workers that
-  // this one met there, itself included. Where others are lost, the answer may be the same sync
+  // this one ended it with, itself included. Where others are lost, the answer may be the same sync
   // point again.
   void arrive(const std::vector<int>& met = {});
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
@@ -58,7 +58,7 @@ class Client : private net::Messenger::Handler {
   // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
   Release wait_for_release();
 
-  // Where workers lease samples: all are to meet at a sync point at the end of the step that is
+  // Where workers lease samples: there is to be a sync point at the end of the step that is
   // being dealt out. Any worker, at any time.
   void ask_for_sync_point();
   // At a sync point, one worker: all servers keep what they have in files that begin with this

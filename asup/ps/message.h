@@ -1,10 +1,10 @@
-// What workers and servers say to each other: the heads of their messages (net/messenger.h). Values
+// What workers and servers say to each other: the heads of their messages (messenger.h). Values
 // only. docs/parameter_server.md tells the whole conversation.
 //
 //   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
-//   worker -> head     arrive, ask_fence, save, report                          parameters
+//   worker -> head     arrive, ask_sync_point, save, report                     parameters
 //   server -> head     staged, saved                          head -> worker    release, saved,
-//   head -> servers    order                                                    report
+//   head -> servers    command                                                  report
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class Kind : std::uint32_t {
   commit,
   arrive,
   staged,
-  order,
+  command,
   parameters,
   release,
   save,
@@ -45,7 +45,7 @@ struct Place {
   std::uint32_t reserved = 0;
 };
 
-// Payload: the setup as text (setup.h), and after it the ranges that the worker trains.
+// Payload: the setup as text (server_setup.h), and after it the ranges that the worker trains.
 struct Hello {
   static constexpr Kind kKind = Kind::hello;
   std::uint64_t setup_bytes = 0;
@@ -96,12 +96,12 @@ struct Commit {
 };
 
 // Wants parameters and work: at the start, and after every sync point. Payload: the workers that it
-// met at the sync point, as std::int32_t.
+// ended the sync point with, as std::int32_t.
 struct Arrive {
   static constexpr Kind kKind = Kind::arrive;
 };
 
-// All are to meet as soon as may be: at the end of the step that is being dealt out.
+// All are to synchronize as soon as may be: at the end of the step that is being dealt out.
 struct AskSyncPoint {
   static constexpr Kind kKind = Kind::ask_sync_point;
 };
@@ -113,9 +113,9 @@ struct Staged {
   std::uint64_t push = 0;
 };
 
-// What all servers do next; see order.h. Payload: its lists.
+// What all servers do next; see command.h. Payload: its lists.
 struct CommandHead {
-  static constexpr Kind kKind = Kind::order;
+  static constexpr Kind kKind = Kind::command;
   std::uint64_t version = 0;
   double lr = 0;
   std::uint32_t parts = 0;
@@ -162,7 +162,7 @@ struct Report {
   static constexpr Kind kKind = Kind::report;
 };
 
-// The worker has done what it came for; it may stay a member of the job.
+// The worker is done with the servers; it may stay a member of the job.
 struct Leave {
   static constexpr Kind kKind = Kind::leave;
 };

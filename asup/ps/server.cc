@@ -71,7 +71,7 @@ void Server::complain_of_the_silent() {
   for (int worker = 0; worker < group_.workers; ++worker)
     if (!session(worker).is_open())
       silent += fmt::format("{}{}", silent.empty() ? "" : ", ", name_of_member(group_, worker));
-  failure_ = fmt::format("server {}: no word from {} within {:g} s", server_, silent,
+  failure_ = fmt::format("server {}: no hello from {} within {:g} s", server_, silent,
                          options_.patience.count());
 }
 

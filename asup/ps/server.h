@@ -1,8 +1,8 @@
-// One parameter server: keeps a shard of the model, takes pushes in, carries out the head's orders,
-// and hands parameters out. The first server is the head too (server_coordinator.h).
+// One parameter server: keeps a shard of the model, takes pushes in, carries the head's commands
+// out, and hands parameters out. The first server is the head too (server_coordinator.h).
 //
 // The thread that calls run() serves the links; updates of large shards run on a pool of threads
-// beside it, one order at a time.
+// beside it, one command at a time.
 #pragma once
 
 #include <deque>
@@ -60,12 +60,12 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void tell(int worker, const Release& release) override;
   void tell_saved(int worker, const std::string& complaint) override;
 
-  // Orders, one at a time.
+  // Commands, one at a time.
   void start_next_order();
   void make_job(const Command& order);
   void start_measures();
   void start_update();
-  void finish_order();
+  void finish_command();
   void hand_out(int worker);
   void start_saving(const std::string& path);
   void report_saved(const std::string& complaint);

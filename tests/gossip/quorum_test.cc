@@ -19,9 +19,9 @@ using ::testing::IsEmpty;
 constexpr Seconds kTimeout{60};
 const std::vector<int> kBoth{0, 1}, kAll{0, 1, 2};
 
-class AttendanceOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
+class QuorumOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 
-TEST_P(AttendanceOnEveryLink, WhoComesInTimeMeets) {
+TEST_P(QuorumOnEveryLink, WhoComesInTimeMeets) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     for (std::uint64_t number = 1; number < 20; ++number) {
@@ -32,8 +32,8 @@ TEST_P(AttendanceOnEveryLink, WhoComesInTimeMeets) {
   });
 }
 
-// It comes to its first meeting when the others have held three.
-TEST_P(AttendanceOnEveryLink, WhoIsLateComesToTheNextMeeting) {
+// It comes to its first merge when the others have ended three.
+TEST_P(QuorumOnEveryLink, WhoIsLateTakesPartInTheNextMerge) {
   std::barrier three_were_held(2);
   asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
@@ -61,7 +61,7 @@ TEST_P(AttendanceOnEveryLink, WhoIsLateComesToTheNextMeeting) {
   });
 }
 
-TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNobodyWaits) {
+TEST_P(QuorumOnEveryLink, WhereOneIsGoneNobodyWaits) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     if (job.rank() == 0) return;
@@ -72,7 +72,7 @@ TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNobodyWaits) {
 }
 
 // It was done without as one that is late. Now that it is gone, all who are left are to find out.
-TEST_P(AttendanceOnEveryLink, WhereOneThatWasLateIsGoneAllAreToMeet) {
+TEST_P(QuorumOnEveryLink, WhereOneThatWasLateIsGoneAllAreToMeet) {
   std::barrier two_have_met(3);
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
@@ -90,8 +90,8 @@ TEST_P(AttendanceOnEveryLink, WhereOneThatWasLateIsGoneAllAreToMeet) {
   });
 }
 
-// All reach all places, meeting after meeting, as the same group from the begin.
-TEST_P(AttendanceOnEveryLink, WhatAllHaveReachedIsAgreed) {
+// All reach all places, merge after merge, as the same group from the begin.
+TEST_P(QuorumOnEveryLink, WhatAllHaveReachedIsAgreed) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     for (std::uint64_t number = 1; number < 10; ++number) {
@@ -109,7 +109,7 @@ TEST_P(AttendanceOnEveryLink, WhatAllHaveReachedIsAgreed) {
 }
 
 // Nobody is slow: all meet again, as a new group, and are allowed twice the time.
-TEST_P(AttendanceOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
+TEST_P(QuorumOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     quorum.come(1, kAll, kTimeout, kTimeout);
@@ -132,10 +132,10 @@ TEST_P(AttendanceOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
   });
 }
 
-// Rank 2 comes to the first meeting and is not heard of until the others have given it up, and met
+// Rank 2 comes to the first merge and is not heard of until the others have given it up, and met
 // without it; it hears that, comes to the next, and the same once more: then it has to wait for the
 // one after the next.
-TEST_P(AttendanceOnEveryLink, WhoHoldsAMeetingUpIsLeftOut) {
+TEST_P(QuorumOnEveryLink, WhoHoldsAMergeUpIsLeftOut) {
   constexpr Seconds kPatience{0.05};
   std::barrier met_without_it(3);
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
@@ -180,7 +180,7 @@ TEST_P(AttendanceOnEveryLink, WhoHoldsAMeetingUpIsLeftOut) {
   });
 }
 
-TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNothingIsAgreed) {
+TEST_P(QuorumOnEveryLink, WhereOneIsGoneNothingIsAgreed) {
   std::barrier all_have_come(3);
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
@@ -195,7 +195,7 @@ TEST_P(AttendanceOnEveryLink, WhereOneIsGoneNothingIsAgreed) {
   });
 }
 
-TEST_P(AttendanceOnEveryLink, WhereTheFirstIsGoneTheOthersLoseIt) {
+TEST_P(QuorumOnEveryLink, WhereTheFirstIsGoneTheOthersLoseIt) {
   std::barrier all_have_come(2);
   asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
@@ -222,7 +222,7 @@ TEST(Quorum, WhoNeverComesIsNamed) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, AttendanceOnEveryLink,
+INSTANTIATE_TEST_SUITE_P(Links, QuorumOnEveryLink,
                          ::testing::Values(LinkKind::inproc, LinkKind::shm, LinkKind::tcp),
                          [](const auto& info) { return asup::testing::name_of(info.param); });
 

@@ -43,7 +43,7 @@ class OwnPace(Case):
                 summary = run.summary
                 self.assertTrue(summary["finished"])
                 self.assertEqual(summary["step"], 102)
-                # What was under way when the last fence was called is done too.
+                # What was under way when the last sync point was called is done too.
                 self.assertGreaterEqual(summary["samples"], 2400)
                 self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row),
                                  summary["samples"])

@@ -81,7 +81,7 @@ class Switch(Case):
                 self.assertLess(sum(run.losses[-10:]), 0.9 * sum(run.losses[:10]))
                 self.assertEqual(glob.glob(run.path("handover*")), [])
 
-    # At one's own pace a fence comes at the change; workers do a little more than was asked for.
+    # At one's own pace a sync point comes at the change; workers do a little more than was asked for.
     def test_to_and_from_ones_own_pace(self):
         for name, flags in AT_OWN_PACE.items():
             with self.subTest(change=name):

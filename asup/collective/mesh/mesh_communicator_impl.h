@@ -1,9 +1,9 @@
 // The communicator that runs verified plans over a mesh's links: the class behind
 // make_communicator, for the files that implement it.
 //
-// mesh_communicator.cc turns calls into pending_calls, progress.cc carries the pending_calls out,
-// trouble.cc finds out why one does not end, and rebuild.cc goes on with those who are left. Calls
-// come from the caller's thread; what runs under the lock (net/transport/loop.h) says so.
+// mesh_communicator.cc makes a PendingCall of each call, progress.cc carries it out, timeouts.cc
+// finds out why one does not end, and rebuild.cc goes on with those who are left. Calls come from
+// the caller's thread; what runs under the mesh's lock (net/transport/loop.h) says so.
 #pragma once
 
 #include <atomic>
@@ -74,7 +74,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::string names_of(const std::vector<int>& ranks) const;
 
   net::Mesh& mesh_;
-  const std::uint64_t lineage_;  // our first id, by which notes find us in every generation
+  const std::uint64_t lineage_;  // our first id, by which control messages find us when rebuilt
   Group group_;
   const CommunicatorOptions options_;
   bool shares_memory_ = true;

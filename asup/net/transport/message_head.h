@@ -1,4 +1,4 @@
-// Heads of messenger (messenger.h) as values: a kind, by which the receiver knows it, and what
+// Heads of messages (messenger.h) as values: a kind, by which the receiver knows it, and what
 // belongs to it. Values only.
 //
 // A body is trivially copyable and names its kind:

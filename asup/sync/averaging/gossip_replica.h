@@ -12,7 +12,7 @@
 // agree after m rounds, were they not to step.
 //
 // Memory: copies of the model: its own, and one of each that it hears from in a round. The
-// optimizer's state is each worker's own. See local_updates.h for what else differs from
+// optimizer's state is each worker's own. See local_update_replica.h for what else differs from
 // all-reduce.
 #pragma once
 

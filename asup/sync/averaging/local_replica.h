@@ -9,7 +9,7 @@
 // ICLR 2020, arXiv:1808.07217.
 //
 // Memory: a copy of the model, and during a merge one of the optimizer's state, where that is
-// averaged. See local_updates.h for what else differs from all-reduce.
+// averaged. See local_update_replica.h for what else differs from all-reduce.
 #pragma once
 
 #include <memory>

@@ -7,7 +7,7 @@
 // Between backward and step() gradients may be under way: call finish_exchange() before reading or
 // clipping them. After step(), grad() holds the average until the optimizer's zero_grad(), with or
 // without set_to_none; without zero_grad(), the next backward adds to it, as in one process. Two
-// Backwards before a step are exchanged one by one; NoSync around the first saves its exchange.
+// backward passes before a step are exchanged one by one; NoSync around the first saves one.
 #pragma once
 
 #include <memory>

@@ -12,7 +12,7 @@
 // A worker that is late for a meeting, or holds one up, is done without until the next
 // (`--merge-deadline`): a meeting that does not go on is given up by those who are in it, and they
 // meet again without the ones to blame. What they are all to do or none of them, they agree on
-// first (pairwise/quorum.h).
+// first (gossip/quorum.h).
 //
 // A worker that is lost is missed at the next meeting: the others go on without it, and one says
 // so. Nothing is lost but what it did since it last exchanged its model.

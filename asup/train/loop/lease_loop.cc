@@ -51,7 +51,7 @@ class LeaseLoop {
   // Of the sync point, as all of them see it when it begins.
   bool is_new_ = false;  // steps were done before it; else somebody asked for one after the last
   bool wants_test_ = false, wants_checkpoint_ = false;  // for the end of the run
-  int duties_done_ = 0;                                 // of hold_fence(), here
+  int duties_done_ = 0;                                 // of hold_sync_point(), here
   std::size_t here_at_first_ = 0;                       // workers, when it began
   std::optional<TrainEnd> end_;                         // where it is the last
 

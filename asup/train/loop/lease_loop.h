@@ -3,8 +3,8 @@
 //
 // Between sync points workers meet nobody but the servers; rank 0 shows its own progress. At a sync
 // point all have the same parameters, and meet: figures are summed up, tests and checkpoints made.
-// Fences are ends of epochs, tests, checkpoints and the end; and a worker that is asked to stop
-// asks the servers for one at the end of the step that they are dealing out.
+// Sync points are ends of epochs, tests, checkpoints and the end; and a worker that is asked to
+// stop asks the servers for one at the end of the step that they are dealing out.
 //
 // A worker that is lost is missed at the next sync point: the others go on without it, its leases
 // are done by them, and rank 0 says so. Where it is lost in the sync point itself, some may have

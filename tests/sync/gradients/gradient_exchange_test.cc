@@ -128,7 +128,7 @@ TEST(GradientExchange, AllRanksSendBucketsInOneOrder) {
   });
 }
 
-// The first of two layout::backwards is averaged by itself, and the second is added to it.
+// The first of two backward passes is averaged by itself, and the second is added to it.
 TEST(GradientExchange, TwoBackwardsBeforeAStep) {
   train_ranks(3, LinkKind::shm, [](Communicator& communicator) {
     Trained trained(communicator, {.bucket_bytes = 600, .first_bucket_bytes = 100});
