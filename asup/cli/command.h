@@ -35,7 +35,8 @@ Command add_plan_command(CLI::App& app);
 // Starts itself again as each of its ranks, too.
 Command add_tune_command(CLI::App& app, const std::vector<std::string>& arguments);
 
-// What `asup --version` prints.
+// What `asup --version` prints, and so does this command.
 std::string version_text();
+Command add_version_command(CLI::App& app);
 
 }  // namespace asup::cli

@@ -54,7 +54,7 @@ int run(std::vector<std::string> arguments) {
   const std::vector<Command> commands = {
       add_train_command(app), add_run_command(app, program),    add_report_command(app),
       add_agent_command(app), add_server_command(app),          add_bench_command(app, arguments),
-      add_plan_command(app),  add_tune_command(app, arguments),
+      add_plan_command(app),  add_tune_command(app, arguments), add_version_command(app),
   };
   for (const Command& command : commands)
     if (!command.app->get_group().empty()) command.app->group("Commands");

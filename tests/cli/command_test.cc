@@ -24,6 +24,7 @@ TEST(Asup, SaysWhatItIsMadeOf) {
   EXPECT_EQ(ended.status, 0);
   EXPECT_THAT(ended.text, AllOf(StartsWith(std::string("asup ") + kVersion + "\ntorch 2."),
                                 HasSubstr("kernels use "), HasSubstr("built with ")));
+  EXPECT_EQ(run({"version"}).text, ended.text);
 }
 
 TEST(Asup, Helps) {
