@@ -40,8 +40,8 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
 
  private:
-  using TicketPtr = std::shared_ptr<PendingCall>;
-  using Queue = std::deque<TicketPtr>;
+  using PendingCallPtr = std::shared_ptr<PendingCall>;
+  using Queue = std::deque<PendingCallPtr>;
 
   void look_at_the_group();
   void fill(PendingCall& pending, Call& call);
@@ -52,7 +52,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void coalesced(PendingCall& pending, Call& call);
   const std::shared_ptr<SharedMemory>& at_least(std::size_t bytes,
                                                 std::shared_ptr<SharedMemory>& memory);
-  void enqueue(TicketPtr pending);
+  void enqueue(PendingCallPtr pending);
 
   bool progress() override;
   bool busy() override { return pending_ > 0; }
