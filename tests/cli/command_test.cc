@@ -39,6 +39,18 @@ TEST(Asup, Helps) {
   EXPECT_EQ(run({}).status, 2);
 }
 
+TEST(Asup, ADryRunParsesAndRunsNothing) {
+  const Ended fine = run({"--dry-run", "run", "-n", "2", "--", "echo", "started"});
+  EXPECT_EQ(fine.status, 0) << fine.last_error;
+  EXPECT_EQ(fine.text, "");
+  const Ended together = run({"--dry-run", "train", "--pace", "ssp"});
+  EXPECT_EQ(together.status, 2);
+  EXPECT_THAT(together.last_error, StartsWith("asup train: pace = ssp has no effect"));
+  const Ended sizes = run({"--dry-run", "bench", "collective", "--sizes", "6Q"});
+  EXPECT_EQ(sizes.status, 2);
+  EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("--dry-run")));
+}
+
 TEST(Asup, SuggestsTheNearestName) {
   const Ended command = run({"rnu"});
   EXPECT_EQ(command.status, 2);
