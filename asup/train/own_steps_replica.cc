@@ -44,7 +44,7 @@ DilocoOptions diloco_options(const Strategy& strategy) {
 GossipOptions gossip_options(const Strategy& strategy) {
   GossipOptions options;
   options.every = steps_between_exchanges(strategy);
-  options.graph = strategy.graph == "exponential" ? GossipGraph::exponential : GossipGraph::ring;
+  options.graph = strategy.graph;
   options.jitter = jitter(strategy);
   return options;
 }

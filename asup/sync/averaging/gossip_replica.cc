@@ -3,6 +3,7 @@
 #include <span>
 
 #include "asup/base/error.h"
+#include "asup/gossip/graph.h"
 #include "asup/sync/averaging/consensus_estimator.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
@@ -12,8 +13,13 @@ namespace {
 constexpr std::uint64_t kGaugeEvery = 10;  // rounds
 
 std::vector<sync::AgreedValue> agreed_values(const GossipOptions& options) {
-  return {{"setting every", std::to_string(options.every)},
-          {"setting graph", options.graph == GossipGraph::ring ? "ring" : "exponential"}};
+  return {{"setting every", std::to_string(options.every)}, {"setting graph", options.graph}};
+}
+
+gossip::Graph graph_of(const GossipOptions& options, int ranks) {
+  const auto graph = gossip::named_graph(options.graph, ranks);
+  require(graph.has_value(), "graph = '{}' is none of ring, exponential, random", options.graph);
+  return *graph;
 }
 
 class GossipReplica final : public sync::LocalUpdateReplica {
@@ -28,12 +34,13 @@ class GossipReplica final : public sync::LocalUpdateReplica {
  private:
   void after_step() override;
   void exchange();
-  void hear(const GossipRound& round);
+  void hear(const gossip::Round& round);
   void gauge();
 
   // Constant after construction.
   const GossipOptions options_;
 
+  gossip::Graph graph_;
   std::vector<torch::Tensor> heard_;  // others' models: room for those of a round
   sync::ConsensusEstimator estimator_;
   std::int64_t since_exchange_ = 0;  // steps
@@ -45,11 +52,11 @@ GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& modu
                              torch::optim::Optimizer& optimizer, const GossipOptions& options)
     : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
       options_(options),
+      graph_(graph_of(options, communicator.size())),
       estimator_(communicator, flat().elements()) {
   draw_jitter_per_rank();
   require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
-  const auto others =
-      gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();
+  const auto others = graph_.round(communicator.rank(), 0).from.size();
   for (std::size_t i = 0; i < others; ++i)
     heard_.push_back(
         sync::tensor_for_links(communicator, flat().elements(), flat().all().scalar_type()));
@@ -65,8 +72,7 @@ void GossipReplica::after_step() {
 void GossipReplica::exchange() {
   apply_jitter();
   const auto start = Clock::now();
-  const GossipRound round =
-      gossip_round(options_.graph, communicator().rank(), communicator().size(), round_);
+  const gossip::Round round = graph_.round(communicator().rank(), round_);
   flat().take(flat().parameters());
   gauge();
   hear(round);
@@ -83,7 +89,7 @@ void GossipReplica::exchange() {
 }
 
 // All calls end before a failure of one is told: they use this replica's memory.
-void GossipReplica::hear(const GossipRound& round) {
+void GossipReplica::hear(const gossip::Round& round) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < round.from.size(); ++i)
     works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
@@ -101,6 +107,7 @@ void GossipReplica::gauge() {
 
 // Neighbours of a lost worker become neighbours of each other: ranks are new.
 void GossipReplica::regroup() {
+  graph_ = graph_of(options_, communicator().size());
   estimator_.drop();
   one_ = false;
 }

@@ -37,7 +37,7 @@ std::vector<Way> ways() {
       return make_diloco_replica(communicator, module, optimizer, options);
     };
   };
-  const auto gossip = [](GossipGraph graph) {
+  const auto gossip = [](const char* graph) {
     return [=](auto& communicator, auto& module, auto& optimizer) {
       return make_gossip_replica(communicator, module, optimizer, {.every = 2, .graph = graph});
     };
@@ -47,8 +47,8 @@ std::vector<Way> ways() {
           {"local_auto", local(MergeState::reset, true)},
           {"diloco", diloco({.every = 2})},
           {"streaming", diloco({.every = 4, .overlap = 1, .fragments = 2, .in_bf16 = true})},
-          {"ring", gossip(GossipGraph::ring)},
-          {"exponential", gossip(GossipGraph::exponential)}};
+          {"ring", gossip("ring")},
+          {"exponential", gossip("exponential")}};
 }
 
 void step(Replica& replica, torch::optim::Optimizer& optimizer, Mlp& model, int rank, int number,
