@@ -29,7 +29,8 @@ struct AllReduceOptions {
   std::size_t bucket_bytes = 25u << 20;
   std::size_t first_bucket_bytes = 4u << 20;  // small, so that the exchange starts early
   // Gradients of this size are averaged where autograd made them (gradient_arena.h, which changes
-  // where torch takes memory from); smaller ones are copied into buckets. The largest value: all.
+  // where torch takes memory from while the replica lives); smaller ones are copied into buckets.
+  // The largest value: all.
   std::size_t in_place_bytes = 1u << 20;
   BufferSync buffers = BufferSync::local;
   std::string

@@ -272,6 +272,38 @@ TEST(GradientExchange, LargeGradientsTravelFromWhereTheyAre) {
     });
 }
 
+// torch's own allocator is back when the last arena has gone, whichever came first; what came out
+// of an arena stays valid.
+TEST(GradientExchange, TorchsAllocatorIsReplacedOnlyWhileAnArenaLives) {
+  c10::Allocator* const before = c10::GetAllocator(c10::kCPU);
+  train_ranks(1, LinkKind::shm, [&](Communicator& communicator) {
+    const auto make = [&](Wide& model) {
+      return std::make_unique<GradientExchange>(communicator, parameters_of(model),
+                                                layout::backwards(4), kOneBucket);
+    };
+    Wide one, two;
+    auto first = make(one);
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before);
+    auto second = make(two);
+    loss_of_wide(one, 0).backward();
+    const torch::Tensor kept = one.first->weight.grad();
+    const torch::Tensor copy = kept.clone();
+    first.reset();
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before) << "the second one needs it";
+    second.reset();
+    EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
+    EXPECT_TRUE(torch::equal(kept, copy));
+
+    auto third = make(two);
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before);
+    loss_of_wide(two, 0).backward();
+    third.reset();
+    EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
+    EXPECT_TRUE(torch::equal(two.first->weight.grad(), copy));
+  });
+  EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
+}
+
 // Rank 1 has used up the arena, rank 0 has not: they still meet.
 TEST(GradientExchange, AFullArenaMeansCopies) {
   const auto expected = expected_of_wide();
