@@ -98,6 +98,7 @@ void Server::finish_order() {
   for (const int worker : order.released)
     if (session(worker).is_open()) hand_out(worker);
   if (!order.save_as.empty()) start_saving(order.save_as);
+  answer_questions();
 }
 
 // Lets the worker have what the order wrote for it. Backward makes the last layers' gradients first

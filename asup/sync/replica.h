@@ -78,6 +78,12 @@ class Replica {
   virtual std::vector<sync::NamedTensor> state() const = 0;
   // Whether the optimizer's state is each rank's own even after synchronize().
   virtual bool keeps_own_optimizer() const = 0;
+  // Makes the optimizer's own state what training has come to, and the same on all ranks: fetches
+  // what is kept elsewhere, averages what each rank has of its own. With the parameters, that is
+  // all that another way of staying in step needs to go on from here: a replica that is made next
+  // begins with the state that it finds in the optimizer. After synchronize(); collective. Throws
+  // BadInput for an optimizer whose state is not known, JobFailed.
+  virtual void gather_optimizer_state() {}
 
   virtual ReplicaStats stats() const = 0;
 

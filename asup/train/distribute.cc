@@ -44,6 +44,7 @@ class DistributedReplica final : public Replica {
   std::string observed() const override { return replica_->observed(); }
   std::vector<sync::NamedTensor> state() const override { return replica_->state(); }
   bool keeps_own_optimizer() const override { return replica_->keeps_own_optimizer(); }
+  void gather_optimizer_state() override { replica_->gather_optimizer_state(); }
   ReplicaStats stats() const override { return replica_->stats(); }
   ServerReplica* servers() override { return replica_->servers(); }
 

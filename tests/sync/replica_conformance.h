@@ -136,6 +136,50 @@ inline std::unique_ptr<torch::optim::Optimizer> two_groups(torch::nn::Module& mo
   return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
 }
 
+// Adam's tensors of each parameter.
+inline std::vector<torch::Tensor> moments_of(const Mlp& model, torch::optim::Optimizer& optimizer) {
+  std::vector<torch::Tensor> moments;
+  for (const auto& parameter : model.parameters()) {
+    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (found == optimizer.state().end()) continue;
+    auto& state = static_cast<torch::optim::AdamParamState&>(*found->second);
+    moments.push_back(state.exp_avg().clone());
+    moments.push_back(state.exp_avg_sq().clone());
+    moments.push_back(torch::tensor(static_cast<float>(state.step())));
+  }
+  return moments;
+}
+
+// What another way goes on from: one state for all, in each rank's optimizer.
+TEST_P(ReplicaConformance, GathersTheOptimizersState) {
+  Mlp alone;
+  const auto lone = adam(alone);
+  for (int step = 0; step < 4; ++step) {
+    lone->zero_grad();
+    loss_of(alone, Mlp::batch(step)).backward();
+    lone->step();
+  }
+  std::vector<std::vector<torch::Tensor>> moments(static_cast<std::size_t>(ranks()));
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto optimizer = adam(model);
+    const auto replica = trainee.make(model, *optimizer);
+    for (int step = 0; step < 4; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
+      replica->step();
+    }
+    replica->synchronize();
+    replica->gather_optimizer_state();
+    moments[static_cast<std::size_t>(trainee.rank)] = moments_of(model, *optimizer);
+  });
+  ASSERT_EQ(moments[0].size(), 3 * alone.parameters().size());
+  for (const auto& of_rank : moments)
+    for (std::size_t i = 0; i < moments[0].size(); ++i)
+      EXPECT_TRUE(torch::equal(of_rank.at(i), moments[0][i]));
+  if (way().follows_one_process) EXPECT_LT(distance(moments[0], moments_of(alone, *lone)), 1e-5);
+}
+
 TEST_P(ReplicaConformance, StartsFromRankZerosWeightsAndBuffers) {
   Mlp zero;
   fill(zero, 1);

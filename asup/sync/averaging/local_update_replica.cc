@@ -7,6 +7,7 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/optimizer_state.h"
 
 namespace asup::sync {
 namespace {
@@ -103,6 +104,10 @@ void LocalUpdateReplica::average_buffers() {
 
 void LocalUpdateReplica::check_equal() {
   check_equal_tensors(communicator_, "parameter", model_.parameters());
+}
+
+void LocalUpdateReplica::gather_optimizer_state() {
+  if (keeps_own_optimizer()) average_state(communicator_, model_.optimizer(), model_.parameters());
 }
 
 ReplicaStats LocalUpdateReplica::stats() const {

@@ -39,6 +39,7 @@ class LocalUpdateReplica : public Replica {
   void check_equal() final;
   std::string observed() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
+  void gather_optimizer_state() final;
   ReplicaStats stats() const override;
   LocalUpdateReplica* local_updates() final { return this; }
 

@@ -7,6 +7,7 @@
 #include "asup/ps/client.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
 
@@ -28,6 +29,9 @@ class MergeReplica final : public ServerReplica {
   std::string observed() const override { return ""; }
   std::vector<NamedTensor> state() const override { return {}; }
   bool keeps_own_optimizer() const override { return true; }
+  void gather_optimizer_state() override {
+    average_state(workers_, model_.optimizer(), model_.parameters());
+  }
   ReplicaStats stats() const override;
 
   void describe_batch(std::uint64_t samples, double loss) override;

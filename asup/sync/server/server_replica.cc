@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/kernels/finite.h"
@@ -13,9 +15,17 @@
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/server/merge_replica.h"
 #include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/server_state.h"
 
 namespace asup {
 namespace {
+
+// Whether rank 0's optimizer has a state that servers are to begin with.
+bool has_state(Communicator& workers, const std::vector<std::uint64_t>& updates) {
+  std::int32_t has = std::any_of(updates.begin(), updates.end(), [](auto n) { return n > 0; });
+  workers.broadcast(buffer_of(std::span(&has, 1))).or_throw();
+  return has != 0;
+}
 
 class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
  public:
@@ -35,6 +45,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   std::string observed() const override { return ""; }
   std::vector<sync::NamedTensor> state() const override { return {}; }
   bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
+  void gather_optimizer_state() override;
   ReplicaStats stats() const override;
 
   const ps::Release& release() const override { return release_; }
@@ -55,7 +66,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void second_backward() override;
 
   const std::vector<sync::NamedTensor>& agreed();
-  ps::ServerSetup setup() const;
+  ps::ServerSetup setup(bool with_state) const;
   void move_parameters();
   void check_unchanged();
   void step_local();
@@ -100,9 +111,15 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
-  client_ = std::make_unique<ps::Client>(group, setup(), space_.ranges, options.timeout);
+  sync::ServerState state(optimizer, rule_, sharing_.shared, space_);
+  const auto updates = state.updates();
+  const bool with_state = options.resume.empty() && has_state(workers, updates);
+  client_ = std::make_unique<ps::Client>(group, setup(with_state), space_.ranges, options.timeout);
   move_parameters();
-  client_->begin(workers.rank() == 0);
+  client_->begin(workers.rank() == 0, {updates, [&](std::size_t slot, ps::Range range, float* to) {
+                                         state.read(slot, range, to);
+                                       }});
+  state.forget();
   if (!options.work) arrive({});
 }
 
@@ -122,7 +139,7 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
   return sharing_.shared;
 }
 
-ps::ServerSetup ServerReplicaOfClient::setup() const {
+ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   ps::ServerSetup setup;
   setup.layout = space_.layout;
   setup.rule = rule_;
@@ -130,6 +147,7 @@ ps::ServerSetup ServerReplicaOfClient::setup() const {
   setup.work = options_.work;
   setup.compensation = options_.compensation;
   setup.resume = options_.resume;
+  setup.with_state = with_state;
   return setup;
 }
 
@@ -238,6 +256,27 @@ void ServerReplicaOfClient::step_local() {
 
 void ServerReplicaOfClient::check_equal() {
   sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
+}
+
+// Rank 0 fetches it when all workers have come: none has a push under way then.
+void ServerReplicaOfClient::gather_optimizer_state() {
+  workers_.barrier().or_throw();
+  std::string complaint;
+  if (workers_.rank() == 0) {
+    sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_);
+    try {
+      client_->fetch_state(
+          [&](std::span<const std::uint64_t> updates) { state.begin_write(updates); },
+          [&](std::size_t slot, ps::Range range, const float* from) {
+            state.write(slot, range, from);
+          });
+    } catch (const JobFailed& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(workers_, complaint);
+  sync::broadcast_state(workers_, model_.optimizer(), sharing_.shared);
+  if (!sharing_.local.empty()) sync::average_state(workers_, model_.optimizer(), sharing_.local);
 }
 
 ReplicaStats ServerReplicaOfClient::stats() const {

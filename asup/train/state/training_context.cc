@@ -17,12 +17,13 @@
 #include "asup/net/transport/mesh.h"
 #include "asup/report/run_folder.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/train/checkpoint/tensor_pack.h"
 #include "asup/train/distribute.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
+#include "asup/train/state/read_servers_state.h"
 #include "asup/train/state/rounds.h"
-#include "asup/train/state/transfer_optimizer_state.h"
 
 namespace asup::train {
 namespace {
@@ -239,37 +240,40 @@ void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from
     check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
 }
 
-// Servers begin with what they left beside the checkpoint; where it is of another way, they are
-// handed the state of its optimizer, unless workers keep theirs.
+// What of a checkpoint another way goes on from: where each rank had an optimizer's state of its
+// own, all get the average.
+Trained neutral(Trained trained) {
+  trained.own_optimizer = false;
+  trained.replica.clear();
+  return trained;
+}
+
+bool way_has_changed(const TrainingContext& context) {
+  return context.resumed->config_of_phase().sync != context.config.sync;
+}
+
+// Servers begin with what they left beside the checkpoint, or, where another way wrote it, with the
+// state of its optimizer.
 void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   const std::string shards = shards_of_checkpoint(context);
-  const bool is_handed = shards.empty() && context.config.merge == "none";
-  const std::string handover = report::RunFolder(context.config.resume).handover();
-  std::string saved = shards;
-  if (is_handed) {
+  if (shards.empty()) {
     restore_checkpoint(*context.control, file,
-                       {*context.model,
-                        *context.optimizer,
-                        sync::buffers_of(*context.model),
-                        /*own_optimizer=*/false,
-                        job.rank(),
-                        {}});
-    saved = hand_to_servers(context, handover);
-  } else {
-    restore_parameters(*context.control, file, *context.model);
+                       neutral({*context.model, *context.optimizer,
+                                sync::buffers_of(*context.model), false, job.rank()}));
+    return make_replica_from_neutral_state(context, job, context.resumed->step);
   }
-  make_replica_of_phase(context, job, context.resumed->step, saved);
+  restore_parameters(*context.control, file, *context.model);
+  make_replica_of_phase(context, job, context.resumed->step, shards);
   restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
-  if (is_handed) has_been_handed(context, handover);
 }
 
 void resume_without_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   make_replica_of_phase(context, job, context.resumed->step);
-  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  const Trained trained = trained_of(context, job.rank());
+  restore_checkpoint(*context.control, file, way_has_changed(context) ? neutral(trained) : trained);
   const TrainConfig before = context.resumed->config_of_phase();
   const std::string shards = shards_of_checkpoint(context);
-  if (!shards.empty() && before.merge == "none")
-    take_from_servers(context, before, shards, /*saves=*/false);
+  if (!shards.empty() && before.merge == "none") read_servers_state(context, before, shards);
 }
 
 // The replica, and what the checkpoint has for it.
@@ -291,6 +295,13 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
   if (!context.gradients) make_gradients(context, job, context.config);
   context.replica = make_replica(job, *context.gradients, *context.model, *context.optimizer,
                                  strategy, context.choices.observed, {context.length.steps, step});
+}
+
+void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step) {
+  const auto statistics = sync::buffers_of(*context.model);
+  const std::string own = pack_tensors(statistics);
+  make_replica_of_phase(context, job, step);
+  unpack_tensors(own, statistics);  // the new replica began with rank 0's
 }
 
 Trained trained_of(const TrainingContext& context, int rank) {

@@ -49,6 +49,10 @@ Trained trained_of(const TrainingContext& context, int rank);
 void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
                            const std::string& saved = "");
 
+// The same, from the parameters and the optimizer's state, which are the same on all ranks, of
+// whichever way. Statistics stay each rank's own.
+void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step);
+
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.
 TrainingContext make_context(Job& job, const TrainConfig& config);
