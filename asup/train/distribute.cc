@@ -39,10 +39,15 @@ class DistributedReplica final : public Replica {
     replica_->describe_batch(samples, loss);
   }
   void synchronize() override { replica_->synchronize(); }
+  bool models_differ() override { return replica_->models_differ(); }
   void average_buffers() override { replica_->average_buffers(); }
+  void with_mean_model(const std::function<void()>& use) override {
+    replica_->with_mean_model(use);
+  }
   void check_equal() override { replica_->check_equal(); }
   std::string observed() const override { return replica_->observed(); }
-  std::vector<sync::NamedTensor> state() const override { return replica_->state(); }
+  ReplicaState state() override { return replica_->state(); }
+  void restore(const ReplicaState& state) override { replica_->restore(state); }
   bool keeps_own_optimizer() const override { return replica_->keeps_own_optimizer(); }
   ReplicaStats stats() const override { return replica_->stats(); }
   ServerReplica* servers() override { return replica_->servers(); }

@@ -366,6 +366,43 @@ TEST_P(ReplicaConformance, AveragesBuffers) {
   });
 }
 
+// A test is of the mean of all models, and each rank then has its own again, also where it failed.
+TEST_P(ReplicaConformance, TheMeanModelIsACopy) {
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto statistics = model.register_buffer("statistics", torch::zeros({3}));
+    const auto optimizer = momentum_sgd(model);
+    const auto replica = trainee.make(model, *optimizer);
+    const double mean = (ranks() - 1) / 2.0;
+    for (int step = 0; step < 5; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
+      replica->step();
+      const bool differ = replica->models_differ();
+      {
+        torch::NoGradGuard no_grad;
+        statistics.fill_(trainee.rank);
+        if (differ) model.third->bias.fill_(trainee.rank);
+      }
+      const auto own = snapshot(model);
+      const auto expect_own = [&] {
+        for (std::size_t i = 0; i < own.size(); ++i)
+          EXPECT_TRUE(torch::equal(model.parameters()[i], own[i]));
+        EXPECT_TRUE(torch::equal(statistics, torch::full({3}, static_cast<float>(trainee.rank))));
+      };
+      replica->with_mean_model([&] {
+        EXPECT_TRUE(torch::allclose(statistics, torch::full({3}, mean)));
+        if (differ) EXPECT_TRUE(torch::allclose(model.third->bias, torch::full({4}, mean)));
+        if (differ || way().equal_after_steps) replica->check_equal();
+      });
+      expect_own();
+      EXPECT_THROW(replica->with_mean_model([] { throw std::runtime_error("a test failed"); }),
+                   std::runtime_error);
+      expect_own();
+    }
+  });
+}
+
 TEST_P(ReplicaConformance, CountsWhatItDoes) {
   run([&](const Trainee& trainee) {
     Mlp model;

@@ -60,19 +60,11 @@ class OwnSteps(Case):
         self.assertLess(abs(often - reduced), 0.1 * reduced)
         self.assertLess(seldom, often / 10)
 
-    # Workers meet at checkpoints: a run that stops at one goes on as if it had not.
-    def test_a_run_stopped_at_a_checkpoint_ends_as_one_that_was_not(self):
-        for name, flags in WAYS.items():
-            with self.subTest(way=name):
-                flags = [*flags, "--workers=2", "--steps=40", "--optimizer=adam",
-                         "--checkpoint-every=10"]
-                whole = self.train(f"{name}-whole", *flags)
-                parts = self.train(f"{name}-parts", *flags, "--stop-at=20")
-                self.assertFalse(parts.summary["finished"])
-                self.call("train", f"--resume={parts.folder}")
-                self.assertTrue(parts.summary["finished"])
-                self.assertEqual(parts.losses, whole.losses)
-                self.assertEqual(parts.sha, whole.sha)
+    # Epochs end after steps 17, 34, 51 and 68, each with a test and a checkpoint.
+    def test_rounds_go_across_epochs(self):
+        run = self.train("run", "--workers=2", "--epochs=4", "--sync=diloco", "--every=30")
+        merges = {row["step"]: row["merges"] for row in run.rows if row.get("merges")}
+        self.assertEqual(merges, {30: 1, 60: 1, 68: 1})
 
     def test_a_run_may_change_its_way(self):
         run = self.train("run", "--workers=2", "--steps=20")

@@ -118,6 +118,27 @@ class OwnPace(Case):
                 self.assertGreaterEqual(sum(after), 1600)
                 self.assertEqual(sum(after), run.summary["samples"])
 
+    # A checkpoint has each worker's model, but where all have merged: in rounds, and at the end.
+    def test_only_rounds_and_the_end_merge(self):
+        def sections(run):
+            with open(run.checkpoints[-1], "rb") as file:
+                text = file.read().decode(errors="replace")
+            return re.findall(r'"name":"(parameters[^"]*)"', text.split('"sections"')[1])
+
+        own = ["parameters", "parameters of rank 0", "parameters of rank 1"]
+        for name, kept in (("ring", own), ("rounds", own[:1])):
+            with self.subTest(pace=name):
+                run = self.train(name, "--workers=2", "--steps=68", *PACES[name], "--stop-at=34")
+                self.assertEqual(sections(run), kept)
+                self.call("train", f"--resume={run.folder}")
+                self.assertEqual(sections(run), own[:1])
+                # Stopped where it turns out to be done, it has yet to merge.
+                early = self.train(f"{name}-early", "--workers=2", "--steps=68", *PACES[name],
+                                   "--stop-at=34")
+                self.call("train", f"--resume={early.folder}", "--steps=34")
+                self.assertTrue(early.summary["finished"])
+                self.assertIn("test_accuracy", early.summary)
+
     def test_a_run_may_change_its_way(self):
         run = self.train("run", "--workers=2", "--steps=20")
         steps = 20

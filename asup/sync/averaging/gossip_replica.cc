@@ -23,10 +23,13 @@ class GossipReplica final : public sync::LocalUpdateReplica {
 
   void synchronize() override;
   void regroup() override;
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return true; }
 
  private:
   void after_step() override;
+  bool has_moved() const override { return !one_; }
   void exchange();
   void hear(const GossipRound& round);
   void gauge();
@@ -103,6 +106,21 @@ void GossipReplica::gauge() {
 void GossipReplica::regroup() {
   estimator_.drop();
   one_ = false;
+}
+
+ReplicaState GossipReplica::state() {
+  return {{{"steps since the exchange, rounds, one model",
+            torch::tensor({since_exchange_, static_cast<std::int64_t>(round_),
+                           static_cast<std::int64_t>(one_)},
+                          torch::kInt64)}},
+          {}};
+}
+
+void GossipReplica::restore(const ReplicaState& state) {
+  const auto counts = state.common[0].tensor.accessor<std::int64_t, 1>();
+  since_exchange_ = counts[0];
+  round_ = static_cast<std::uint64_t>(counts[1]);
+  one_ = counts[2] != 0;
 }
 
 void GossipReplica::synchronize() {

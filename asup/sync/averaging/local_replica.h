@@ -37,7 +37,8 @@ struct LocalOptions {
   std::string observed{};  // what Replica::observed() said before
 };
 
-// synchronize() is a merge, and a round begins anew after it. With `every` = 0, workers may have
+// synchronize() is a merge, and a round begins anew after it. `local_after` counts from when the
+// replica is made. With `every` = 0, workers may have
 // taken different numbers of steps when they call it. As make_all_reduce_replica() otherwise.
 // Collective.
 std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,

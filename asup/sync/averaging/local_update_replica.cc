@@ -1,12 +1,14 @@
 #include "asup/sync/averaging/local_update_replica.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 #include <utility>
 
 #include "asup/base/error.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/kept_tensors.h"
 
 namespace asup::sync {
 namespace {
@@ -95,6 +97,29 @@ void LocalUpdateReplica::find_distance() {
 
 void LocalUpdateReplica::found_distance(double squared, double mean_squared) {
   consensus_distance_ = mean_squared > 0 ? std::sqrt(std::max(0.0, squared) / mean_squared) : 0;
+}
+
+// Workers may have taken different numbers of steps.
+bool LocalUpdateReplica::models_differ() {
+  std::int32_t differ = has_moved() ? 1 : 0;
+  expect(communicator_.all_reduce(buffer_of(std::span(&differ, 1)), ReduceOp::max));
+  return differ > 0;
+}
+
+// Not in flat(), where an exchange may be under way. Models that are one stay as they are: their
+// mean may be off by rounding.
+void LocalUpdateReplica::with_mean_model(const std::function<void()>& use) {
+  const KeptTensors statistics(model_.buffers());
+  average_buffers();
+  if (!models_differ()) return use();
+  const KeptTensors own(model_.trainable());
+  average_packed(communicator_, model_.trainable());
+  std::array<double, 2> squares{own.squared_distance(), 0};
+  for (const NamedTensor& parameter : model_.trainable())
+    squares[1] += std::pow(parameter.tensor.detach().norm().item<double>(), 2);
+  expect(communicator_.all_reduce(buffer_of(std::span(squares)), ReduceOp::average));
+  found_distance(squares[0], squares[1]);
+  use();
 }
 
 void LocalUpdateReplica::average_buffers() {

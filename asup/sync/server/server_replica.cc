@@ -9,6 +9,7 @@
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/server/merge_replica.h"
@@ -28,12 +29,15 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void set_sync(bool sync) override { collector_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override;
   void synchronize() override {}  // at sync points, workers have what the servers have
+  bool models_differ() override { return false; }
   void average_buffers() override {
     sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
   }
+  void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override { return ""; }
-  std::vector<sync::NamedTensor> state() const override { return {}; }
+  ReplicaState state() override { return {}; }
+  void restore(const ReplicaState&) override {}
   bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
   ReplicaStats stats() const override;
 
@@ -234,6 +238,12 @@ void ServerReplicaOfClient::step_local() {
   model_.optimizer().step();
   for (std::size_t i = 0; i < gradients.size(); ++i)
     sharing_.shared[i].tensor.mutable_grad() = gradients[i];
+}
+
+void ServerReplicaOfClient::with_mean_model(const std::function<void()>& use) {
+  const sync::KeptTensors own(unshared_);
+  average_buffers();
+  use();
 }
 
 void ServerReplicaOfClient::check_equal() {

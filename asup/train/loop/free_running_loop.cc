@@ -57,6 +57,7 @@ class OwnPaceLoop {
   std::int64_t meet();
   void meet_again();
   void hold_meeting();
+  void merge_at_end();
   bool catch_up();
   void tell_all();
   std::int64_t step_reached() const;
@@ -86,6 +87,8 @@ class OwnPaceLoop {
   bool all_merged_ = true;     // in the last that this worker took part in
   bool missed_ = false;        // the last one took place without this worker
   bool merged_ = false;        // this worker has not stepped since
+  std::size_t met_ = 0;        // workers in the last one
+  bool lost_some_ = false;     // of all who were in it
   Clock::time_point began_;    // the one under way
   SyncPointTally tally_;
   double gathering_ = 0;      // seconds that this worker waited for others to come
@@ -236,7 +239,10 @@ void OwnPaceLoop::meet_again() {
 TrainEnd OwnPaceLoop::conclude() {
   TrainEnd end;
   meetings_.wait_as_long_as_it_takes();
-  workers_.meet([&] { end = run_.conclude(); });
+  workers_.meet([&] {
+    if (run_.must_merge() && context_.replica->models_differ()) context_.replica->synchronize();
+    end = run_.conclude();
+  });
   return end;
 }
 
@@ -313,10 +319,14 @@ bool OwnPaceLoop::time_to_meet() {
   return true;
 }
 
-// One model, and counts that all agree on; and, where they have come to one, a sync point.
+// In timed rounds, and where somebody was lost, one model; counts that all agree on; and, where
+// they have come to one, a sync point.
 void OwnPaceLoop::hold_meeting() {
-  if (catch_up()) context_.replica->synchronize();
-  merged_ = true;
+  const bool is_new = catch_up();
+  if (run_.config().round_seconds > 0 || lost_some_) {
+    if (is_new) context_.replica->synchronize();
+    merged_ = true;
+  }
   meetings_.is_merged();
   if (held_ == run_.step() && logged_ == held_ && held_ < run_.last_step())
     tally_.add(step_under_way(), 0, 0, new_wait(), run_.seconds());
@@ -325,6 +335,13 @@ void OwnPaceLoop::hold_meeting() {
   if (whole_ && (stopping_ || step == run_.last_step())) meetings_.wait_as_long_as_it_takes();
   if (step > held_by_all_) hold_sync_point(step);
   meetings_.agree(Place::ended);
+  met_ = workers_.left().size();
+}
+
+void OwnPaceLoop::merge_at_end() {
+  if (merged_ || !run_.must_merge()) return;
+  context_.replica->synchronize();
+  merged_ = true;
 }
 
 // Who was late goes on from the sync point that the others have held meanwhile. Whether there is
@@ -333,8 +350,9 @@ void OwnPaceLoop::hold_meeting() {
 bool OwnPaceLoop::catch_up() {
   whole_ = static_cast<std::size_t>(run_.control().size()) == workers_.left().size();
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
-  std::array<std::int64_t, 4> most{static_cast<std::int64_t>(meeting_), missed_ ? 0 : logged_,
-                                   missed_ ? kNone : -logged_, merged_ ? 0 : 1};
+  std::array<std::int64_t, 5> most{static_cast<std::int64_t>(meeting_), missed_ ? 0 : logged_,
+                                   missed_ ? kNone : -logged_, merged_ ? 0 : 1,
+                                   workers_.left().size() < met_ ? 1 : 0};
   run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
   meeting_ = static_cast<std::uint64_t>(most[0]);
   logged_by_all_ = most[2] == kNone ? logged_ : -most[2];
@@ -343,6 +361,7 @@ bool OwnPaceLoop::catch_up() {
     run_.set_step(held_);
     tally_.go_on_from(held_, run_.seconds());
   }
+  lost_some_ = most[4] > 0;
   return most[3] > 0;
 }
 
@@ -393,9 +412,13 @@ std::int64_t OwnPaceLoop::step_reached() const {
 // Where somebody is lost in it, or late, all hold it again, though some may have ended it.
 void OwnPaceLoop::hold_sync_point(std::int64_t step) {
   run_.set_step(step);
+  merge_at_end();
   log_rows();
+  merge_at_end();  // the loss that was logged may say so
   const auto is_due = [&](const Every& every) { return run_.due(every, held_by_all_); };
-  if (is_due({Every::Kind::epoch}) || step == run_.last_step()) context_.replica->check_equal();
+  if ((is_due({Every::Kind::epoch}) || step == run_.last_step()) &&
+      !context_.replica->models_differ())
+    context_.replica->check_equal();
   if (is_due(run_.config().eval_every)) run_.test();
   if (is_due(run_.config().checkpoint_every)) run_.save();
   held_ = step;

@@ -94,7 +94,7 @@ TrainEnd StepLoop::train() {
 // Nobody leaves before all are done.
 TrainEnd StepLoop::train_to_the_end() {
   while (!is_over()) run_epoch();
-  synchronize();  // somebody may have asked to stop between two sync points
+  if (run_.must_merge()) synchronize();
   collect();
   flush_log();
   const TrainEnd end = run_.conclude();
@@ -224,13 +224,13 @@ void StepLoop::tell() {
 // Who is past the barrier knows that all have held it; else, where somebody is lost in it, all hold
 // it again.
 void StepLoop::hold_sync_point() {
-  synchronize();
+  if (run_.must_merge()) synchronize();
   collect();
-  if (run_.ends_epoch() || run_.step() == run_.last_step()) context_.replica->check_equal();
-  if (run_.due(run_.config().eval_every)) {
-    flush_log();
-    run_.test();
-  }
+  if (run_.due(run_.config().eval_every)) flush_log();
+  if (run_.must_merge()) synchronize();  // the loss that was logged may say so
+  if ((run_.ends_epoch() || run_.step() == run_.last_step()) && !context_.replica->models_differ())
+    context_.replica->check_equal();
+  if (run_.due(run_.config().eval_every)) run_.test();
   if (run_.due(run_.config().checkpoint_every)) run_.save();
   held_ = run_.step();
   if (workers_) run_.control().barrier().or_throw();

@@ -239,6 +239,15 @@ void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from
     check_roles(job, strategy_of(of_phase(config, phase)), needs_servers(config));
 }
 
+// By another way than before, workers do not go on with models of their own.
+void restore(TrainingContext& context, const CheckpointFile& file, int rank) {
+  Trained trained = trained_of(context, rank);
+  trained.own_model = context.replica->local_updates() != nullptr &&
+                      context.resumed->config_of_phase().sync == context.config.sync;
+  restore_checkpoint(*context.control, file, trained);
+  context.replica->restore(trained.replica);
+}
+
 // Servers begin with what they left beside the checkpoint; where it is of another way, they are
 // handed the state of its optimizer, unless workers keep theirs.
 void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
@@ -248,24 +257,20 @@ void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFil
   std::string saved = shards;
   if (is_handed) {
     restore_checkpoint(*context.control, file,
-                       {*context.model,
-                        *context.optimizer,
-                        sync::buffers_of(*context.model),
-                        /*own_optimizer=*/false,
-                        job.rank(),
-                        {}});
+                       {*context.model, *context.optimizer, sync::buffers_of(*context.model),
+                        /*own_optimizer=*/false, job.rank()});
     saved = hand_to_servers(context, handover);
   } else {
     restore_parameters(*context.control, file, *context.model);
   }
   make_replica_of_phase(context, job, context.resumed->step, saved);
-  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  restore(context, file, job.rank());
   if (is_handed) has_been_handed(context, handover);
 }
 
 void resume_without_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   make_replica_of_phase(context, job, context.resumed->step);
-  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  restore(context, file, job.rank());
   const TrainConfig before = context.resumed->config_of_phase();
   const std::string shards = shards_of_checkpoint(context);
   if (!shards.empty() && before.merge == "none")
@@ -299,6 +304,7 @@ Trained trained_of(const TrainingContext& context, int rank) {
           context.server ? context.server->unshared() : sync::buffers_of(*context.model),
           context.replica->keeps_own_optimizer(),
           rank,
+          context.replica->models_differ(),
           context.replica->state()};
 }
 

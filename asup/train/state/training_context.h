@@ -40,7 +40,7 @@ struct TrainingContext {
   std::optional<std::int64_t> switched_after;  // the step after which the second began
 };
 
-// What of it a checkpoint holds; `rank` is this one's in the job.
+// What of it a checkpoint holds; `rank` is this one's in the job. Collective.
 Trained trained_of(const TrainingContext& context, int rank);
 
 // What of a context comes anew with each phase, after `step` steps: the replica, and the gradients'
