@@ -5,9 +5,9 @@
 // (gossip/gossip_progress.h). Who sees that a sync point is reached, at the end of an epoch, for a
 // test, for a checkpoint, at the end of the run, because it is asked to stop, or because the time
 // of a round is over (`--round-seconds`), calls the others; each ends the step it is in, and all
-// meet. There counts become exact, and what was tallied is summed up; where a round or the run ends,
-// models become one (Replica::synchronize()). Workers do a little more than was asked for: what was
-// under way when the sync point was called.
+// meet. There counts become exact, and what was tallied is summed up; where a round or the run
+// ends, models become one (Replica::synchronize()). Workers do a little more than was asked for:
+// what was under way when the sync point was called.
 //
 // A worker that is late for a meeting, or holds one up, is done without until the next
 // (`--merge-deadline`): a meeting that does not go on is given up by those who are in it, and they
