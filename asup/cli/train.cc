@@ -24,7 +24,7 @@
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/config_draft.h"
-#include "asup/train/loop/trainer.h"
+#include "asup/train/loop/train.h"
 #include "asup/train/phases.h"
 #include "asup/train/state/check_inputs.h"
 #include "asup/train/strategy.h"

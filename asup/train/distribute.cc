@@ -6,8 +6,11 @@
 #include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
 #include "asup/net/member_group.h"
+#include "asup/net/membership/roles.h"
+#include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/model/sharing.h"
+#include "asup/sync/recovery.h"
 #include "asup/train/own_steps_strategy.h"
 
 namespace asup {
@@ -26,13 +29,19 @@ std::size_t bucket_bytes(const Strategy& strategy) {
   return static_cast<std::size_t>(strategy.bucket_mb * (1 << 20));
 }
 
-// Hands everything on to a replica whose communicator it owns.
+// Hands everything on to a replica whose communicator it owns. Where workers step on their own and
+// the launcher lets the job go on (`--on-loss continue`), those who are left do so in step().
 class DistributedReplica final : public Replica {
  public:
-  DistributedReplica(std::unique_ptr<Communicator> communicator, std::unique_ptr<Replica> replica)
-      : communicator_(std::move(communicator)), replica_(std::move(replica)) {}
+  DistributedReplica(Job& job, std::unique_ptr<Communicator> communicator,
+                     std::unique_ptr<Replica> replica)
+      : communicator_(std::move(communicator)), replica_(std::move(replica)) {
+    if (replica_->local_updates() == nullptr || !job.options().goes_on_after_loss) return;
+    recovery_.emplace(job, std::vector{communicator_.get()},
+                      [this] { replica_->local_updates()->regroup(); });
+  }
 
-  StepResult step() override { return replica_->step(); }
+  StepResult step() override;
   void finish_exchange() override { replica_->finish_exchange(); }
   void set_sync(bool sync) override { replica_->set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override {
@@ -48,9 +57,37 @@ class DistributedReplica final : public Replica {
   ServerReplica* servers() override { return replica_->servers(); }
 
  private:
+  bool regroup();
+
   const std::unique_ptr<Communicator> communicator_;
   const std::unique_ptr<Replica> replica_;
+  std::optional<sync::Recovery> recovery_;
 };
+
+// This worker's own step is done when an exchange fails. Workers that are left may be in different
+// steps then: they merge where they are, and each goes on from there.
+StepResult DistributedReplica::step() {
+  try {
+    return replica_->step();
+  } catch (const JobFailed&) {
+    if (!regroup()) throw;
+  }
+  while (true) try {
+      replica_->synchronize();
+      return StepResult::applied;
+    } catch (const JobFailed&) {
+      if (!regroup()) throw;
+    }
+}
+
+bool DistributedReplica::regroup() {
+  const auto change = recovery_ ? recovery_->regroup() : std::nullopt;
+  if (!change) return false;
+  if (communicator_->rank() == 0)
+    log().warn("{} {} lost: {} workers go on", net::name_ranks(change->lost),
+               change->lost.size() == 1 ? "was" : "were", recovery_->left().size());
+  return true;
+}
 
 }  // namespace
 
@@ -72,12 +109,12 @@ std::unique_ptr<Replica> distribute(Job& job, torch::nn::Module& model,
   if (strategy.needs_servers()) {
     auto replica = train::make_server_replica(job, *control, model, optimizer,
                                               train::server_options(strategy));
-    return std::make_unique<DistributedReplica>(std::move(control), std::move(replica));
+    return std::make_unique<DistributedReplica>(job, std::move(control), std::move(replica));
   }
   auto communicator =
       train::make_communicator(job, strategy, train::find_rates(job, *control, strategy));
   auto replica = train::make_replica(job, *communicator, model, optimizer, strategy);
-  return std::make_unique<DistributedReplica>(std::move(communicator), std::move(replica));
+  return std::make_unique<DistributedReplica>(job, std::move(communicator), std::move(replica));
 }
 
 namespace train {
