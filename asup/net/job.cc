@@ -149,6 +149,21 @@ bool Job::can_go_on_without_the_lost() const {
   });
 }
 
+bool Job::are_gone(const std::vector<int>& ranks) const {
+  if (!state_->membership) return false;
+  const auto is_gone = [this](int rank) {
+    const auto gone = state_->membership->gone_workers();
+    return std::any_of(gone.begin(), gone.end(),
+                       [&](const net::Member& member) { return member.rank == rank; });
+  };
+  const Deadline deadline = after(kTimeForWords);
+  while (!std::all_of(ranks.begin(), ranks.end(), is_gone)) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
 bool Job::renew() {
   if (!state_->membership) return false;
   const JoinOptions& options = state_->options;

@@ -7,7 +7,6 @@
 
 #include "asup/base/error.h"
 #include "asup/net/membership/roles.h"
-#include "asup/net/transport/mesh.h"
 
 namespace asup::sync {
 
@@ -53,8 +52,7 @@ std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
 
 void Recovery::require_right_to_go_on(const std::vector<int>& left,
                                       const std::vector<int>& lost) const {
-  const auto is_gone = [&](int rank) { return job_.mesh().end_of(rank) != net::LinkEnd::open; };
-  if (2 * left.size() > left_.size() || std::all_of(lost.begin(), lost.end(), is_gone)) return;
+  if (2 * left.size() > left_.size() || job_.are_gone(lost)) return;
   throw JobFailed(fmt::format(
       "{} of {} workers are left, which is no majority, and the launcher does not say that {} "
       "ended: the others may go on by themselves. Resume from the last checkpoint",
