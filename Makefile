@@ -60,6 +60,10 @@ tsan: setup ## run the core's fast tests under ThreadSanitizer
 	@echo "==> Tests: fast, core only, under ThreadSanitizer"
 	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L fast
 
+.PHONY: arm
+arm: ## cross-build the core for aarch64 and run two tests under qemu
+	@JOBS=$(JOBS) tools/arm.sh
+
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH='--quick' for a short look; more in bench/README.md)
 	$(call build,release)

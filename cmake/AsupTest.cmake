@@ -13,7 +13,7 @@
 #
 # ctest has one entry per executable, not per case: starting a process that loads libtorch takes
 # some 0.3 s, which over hundreds of cases is minutes. To run one case:
-#   build/dev/tests/collective/ring_test --gtest_filter='Ring.*'
+#   build/dev/tests/collective/collective_plan_test --gtest_filter='Ring.*'
 
 find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
@@ -78,7 +78,7 @@ function(asup_test name)
   if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
     return()
   endif()
-  # tests/collective/ring_test is called collective/ring_test.
+  # tests/collective/proven_test is called collective/proven_test.
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
   if(arg_MPI AND NOT ASUP_HAVE_MPI)
     message(STATUS "${folder}/${name} is left out: it needs MPI")

@@ -40,7 +40,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 class Include(NamedTuple):
-    file: str  # path from the root, as in asup/net/link.h
+    file: str  # path from the root, as in asup/net/job.h
     line: int
     header: str
     quoted: bool

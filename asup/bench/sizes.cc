@@ -16,6 +16,7 @@ struct Unit {
   int shift;
 };
 constexpr Unit kUnits[] = {{"G", 30}, {"M", 20}, {"K", 10}, {"", 0}};
+constexpr std::size_t kMostBytes = std::size_t{1} << 50;  // whatever they are written as
 
 std::size_t parse_size(const std::string& word) {
   std::size_t number = 0;
@@ -24,7 +25,9 @@ std::size_t parse_size(const std::string& word) {
   const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
   const auto* unit = std::find_if(std::begin(kUnits), std::end(kUnits),
                                   [&](const Unit& known) { return known.name == suffix; });
-  require(error == std::errc() && unit != std::end(kUnits) && number >= 1 && number <= (1u << 20),
+  const bool is_size = error == std::errc() && unit != std::end(kUnits) && number >= 1 &&
+                       number <= kMostBytes >> unit->shift;
+  require(is_size,
           "--sizes: '{}' is no size; write bytes as 512, 4K, 25M or 1G, separated by commas", word);
   const std::size_t bytes = number << unit->shift;
   require(bytes >= sizeof(float), "--sizes: {} holds no element of 4 bytes", word);

@@ -20,6 +20,7 @@ using Words = std::vector<std::string>;
 
 struct Benchmark {
   CLI::App* command;
+  std::function<void()> check;                   // as Command::check; called before run(), too
   std::function<int(const Words& command)> run;  // `command` starts another member of it
 };
 
@@ -47,11 +48,13 @@ Benchmark add_collective(CLI::App& bench) {
                          "all, and by a call for each");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {collective, [options, op, sizes](const Words& command) {
-            options->collective = bench::collective_of(*op);
-            options->sizes = bench::parse_sizes(*sizes);
-            return bench::run_collective_bench(*options, command);
-          }};
+  return {
+      collective,
+      [options, op, sizes] {
+        options->collective = bench::collective_of(*op);
+        options->sizes = bench::parse_sizes(*sizes);
+      },
+      [options](const Words& command) { return bench::run_collective_bench(*options, command); }};
 }
 
 Benchmark add_server(CLI::App& bench) {
@@ -67,10 +70,8 @@ Benchmark add_server(CLI::App& bench) {
                      "asp (default): each worker by itself; bsp: all in step; ssp or adaptive");
   server->add_option("--json", options->json, "Write the rows to this file too");
   server->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {server, [options, sizes](const Words& command) {
-            options->sizes = bench::parse_sizes(*sizes);
-            return bench::run_server_bench(*options, command);
-          }};
+  return {server, [options, sizes] { options->sizes = bench::parse_sizes(*sizes); },
+          [options](const Words& command) { return bench::run_server_bench(*options, command); }};
 }
 
 Benchmark add_memory(CLI::App& bench) {
@@ -81,10 +82,8 @@ Benchmark add_memory(CLI::App& bench) {
   memory->add_option("--workers", options->workers, "How many workers (default: 2)");
   memory->add_option("--size", *size, "Bytes of the model (default: 32M)");
   memory->add_option("--json", options->json, "Write the rows to this file too");
-  return {memory, [options, size](const Words& command) {
-            options->bytes = bench::parse_sizes(*size).front();
-            return bench::run_memory_bench(*options, command);
-          }};
+  return {memory, [options, size] { options->bytes = bench::parse_sizes(*size).front(); },
+          [options](const Words& command) { return bench::run_memory_bench(*options, command); }};
 }
 
 // Of the benchmarks that train one job many times; defaults are those that it has.
@@ -94,7 +93,7 @@ void add_training(CLI::App& bench, bench::Training& training) {
   };
   add("--workers", training.workers, "How many workers");
   add("--steps", training.steps, "Steps of a run");
-  add("--tests", training.tests, "Tests of a run, evenly; at each, all workers meet");
+  add("--tests", training.tests, "Tests of a run, evenly; each is a sync point of all workers");
   add("--batch", training.batch, "Global batch");
   add("--sample-ms", training.sample_ms, "Milliseconds that a sample takes, by a sleep");
   add("--target", training.target, "Test accuracy to reach");
@@ -129,7 +128,8 @@ Benchmark add_stragglers(CLI::App& bench) {
   add_training(*stragglers, options->training);
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
   stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
-  return {stragglers, [options](const Words&) { return bench::run_stragglers_bench(*options); }};
+  return {stragglers, [options] { options->training.check(); },
+          [options](const Words&) { return bench::run_stragglers_bench(*options); }};
 }
 
 Benchmark add_time_to_accuracy(CLI::App& bench) {
@@ -160,7 +160,8 @@ Benchmark add_time_to_accuracy(CLI::App& bench) {
   command->add_option("--html", options->html, "Write a report with drawings to this file");
   command->add_option("--json", options->json, "Write the rows to this file too");
   command->add_flag("--quick", options->quick, "One seed and a hundred steps, for a first look");
-  return {command, [options](const Words&) { return bench::run_time_to_accuracy_bench(*options); }};
+  return {command, [options] { options->training.check(); },
+          [options](const Words&) { return bench::run_time_to_accuracy_bench(*options); }};
 }
 
 }  // namespace
@@ -171,18 +172,24 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench),
                                       add_memory(*bench), add_stragglers(*bench),
                                       add_time_to_accuracy(*bench)};
-  return {bench, [all, arguments] {
+  const auto chosen = [all] {
+    return *std::find_if(all.begin(), all.end(),
+                         [](const Benchmark& one) { return one.command->parsed(); });
+  };
+  return {bench,
+          [chosen, arguments] {
             Words command{"/proc/self/exe"};
             command.insert(command.end(), arguments.begin(), arguments.end());
-            const auto chosen = std::find_if(
-                all.begin(), all.end(), [](const Benchmark& one) { return one.command->parsed(); });
+            const Benchmark benchmark = chosen();
+            benchmark.check();
             try {
-              return chosen->run(command);
+              return benchmark.run(command);
             } catch (const bench::Interrupted& interrupted) {
               print_last_line("asup bench", interrupted.what());
               return interrupted.exit_status();
             }
-          }};
+          },
+          [chosen] { chosen().check(); }};
 }
 
 }  // namespace asup::cli

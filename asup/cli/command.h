@@ -15,6 +15,9 @@ namespace asup::cli {
 struct Command {
   CLI::App* app = nullptr;
   std::function<int()> run;
+  // For --dry-run, after parsing: throws BadInput where the flags' values cannot be. Starts nothing
+  // and looks at no file. Empty: parsing is all there is to check.
+  std::function<void()> check{};
 };
 
 // What stands after "--" on the command line; `given` tells "--" with nothing behind it.
@@ -24,6 +27,8 @@ struct ProgramArguments {
 };
 
 Command add_train_command(CLI::App& app);
+// Its check(): settings, unless files say more of them.
+void check_train_settings(const CLI::App& train);
 Command add_report_command(CLI::App& app);
 Command add_run_command(CLI::App& app, const ProgramArguments& program);
 Command add_agent_command(CLI::App& app);
@@ -35,7 +40,8 @@ Command add_plan_command(CLI::App& app);
 // Starts itself again as each of its ranks, too.
 Command add_tune_command(CLI::App& app, const std::vector<std::string>& arguments);
 
-// What `asup --version` prints.
+// What `asup --version` prints, and so does this command.
 std::string version_text();
+Command add_version_command(CLI::App& app);
 
 }  // namespace asup::cli

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
+#include <sstream>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
@@ -37,24 +39,38 @@ ProgramArguments take_program(std::vector<std::string>& arguments) {
   return program;
 }
 
-int call(const CLI::App& app, const std::vector<Command>& commands) {
-  for (const Command& command : commands)
-    if (command.app->parsed()) return command.run();
+// `dry`: checks what it would do instead.
+int call(const CLI::App& app, const std::vector<Command>& commands, bool dry) {
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    if (!dry) return command.run();
+    if (command.check) command.check();
+    return 0;
+  }
   std::fputs(app.help().c_str(), stderr);
   return kBadInput;
 }
 
-int run(std::vector<std::string> arguments) {
+// `where` begins the message about bad input.
+int run(std::vector<std::string> arguments, bool dry = false, const std::string& where = "") {
   CLI::App app("Adaptive Synchronization, Unified Parallel training", "asup");
   set_usage(app, "Usage: asup COMMAND [flags]");
   app.footer(kFooter);
   app.set_version_flag("--version", version_text, "Print versions and exit");
   app.set_help_flag("-h,--help", "Print this and exit");
   const ProgramArguments program = take_program(arguments);
+  Command train = add_train_command(app);
+  train.check = [&train] { check_train_settings(*train.app); };
   const std::vector<Command> commands = {
-      add_train_command(app), add_run_command(app, program),    add_report_command(app),
-      add_agent_command(app), add_server_command(app),          add_bench_command(app, arguments),
-      add_plan_command(app),  add_tune_command(app, arguments),
+      train,
+      add_run_command(app, program),
+      add_report_command(app),
+      add_agent_command(app),
+      add_server_command(app),
+      add_bench_command(app, arguments),
+      add_plan_command(app),
+      add_tune_command(app, arguments),
+      add_version_command(app),
   };
   for (const Command& command : commands)
     if (!command.app->get_group().empty()) command.app->group("Commands");
@@ -63,18 +79,39 @@ int run(std::vector<std::string> arguments) {
     app.parse(std::move(arguments));
     const bool takes_program = !program.given || app.got_subcommand("run");
     require(takes_program, "only asup run takes a program after --");
-    return call(app, commands);
+    return call(app, commands, dry);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    print_last_line(called_name(app), explain(app, error));
+    print_last_line(where + called_name(app), explain(app, error));
     return kBadInput;
   } catch (const BadInput& error) {
-    print_last_line(called_name(app), error.what());
+    print_last_line(where + called_name(app), error.what());
     return kBadInput;
   } catch (const std::exception& error) {
     print_last_line(called_name(app), error.what());
     return kFailed;
   }
+}
+
+// Each line of standard input is a command line, with tabs between its words.
+int dry_run_lines() {
+  int status = 0, number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::vector<std::string> words;
+    std::istringstream stream(line);
+    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
+    const int one = run(words, true, fmt::format("line {}: ", ++number));
+    if (one != 0) status = one;
+  }
+  return status;
+}
+
+// asup --dry-run COMMAND …: says whether it could be run, and runs nothing. For tests, which check
+// many command lines by `asup --dry-run -`.
+int dry_run(std::vector<std::string> arguments) {
+  arguments.erase(arguments.begin());
+  if (arguments == std::vector<std::string>{"-"}) return dry_run_lines();
+  return run(std::move(arguments), true);
 }
 
 }  // namespace
@@ -83,5 +120,7 @@ int run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   asup::cli::open_standard_streams();
   asup::set_up_log("asup");
-  return asup::cli::run({argv + 1, argv + argc});
+  const std::vector<std::string> arguments{argv + 1, argv + argc};
+  const bool dry = !arguments.empty() && arguments.front() == "--dry-run";
+  return dry ? asup::cli::dry_run(arguments) : asup::cli::run(arguments);
 }

@@ -243,7 +243,10 @@ Command add_plan_command(CLI::App& app) {
       ->type_name("FILE");
   plan->add_flag("--verify", flags->verify,
                  "Prove that the plans of all ranks do what they should");
-  return {plan, [flags] { return show(*flags); }};
+  return {plan, [flags] { return show(*flags); },
+          [flags] {
+            if (!flags->algorithm.empty()) spec_of(*flags, find(*flags));
+          }};
 }
 
 }  // namespace asup::cli

@@ -122,7 +122,9 @@ std::vector<std::string> program_of(const CLI::App& run, const ProgramArguments&
   return chosen;
 }
 
-int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& program) {
+// What the flags ask for, checked.
+const launch::LaunchOptions& read_flags(const CLI::App& run, RunFlags& flags,
+                                        const ProgramArguments& program) {
   auto& options = flags.options;
   options.program = program_of(run, program);
   require(run.count("--join") == 0 || !options.join.empty(),
@@ -140,6 +142,10 @@ int run_job(const CLI::App& run, RunFlags& flags, const ProgramArguments& progra
   const bool alone = options.ranks <= 1 && options.hosts.empty() && options.servers == 0;
   if (alone && run.count("--prefix") == 0) options.prefix = false;
   options.inherit_rank_zero = alone && !options.prefix && options.output_dir.empty();
+  return options;
+}
+
+int run_job(const launch::LaunchOptions& options) {
   const launch::JobResult result = launch::run(options);
   if (!result.message.empty()) print_last_line("asup run", result.message);
   return result.exit_status;
@@ -156,7 +162,8 @@ Command add_run_command(CLI::App& app, const ProgramArguments& program) {
   add_places(*run, *flags);
   add_times(*run, *flags);
   add_output(*run, *flags);
-  return {run, [run, flags, &program] { return run_job(*run, *flags, program); }};
+  return {run, [run, flags, &program] { return run_job(read_flags(*run, *flags, program)); },
+          [run, flags, &program] { read_flags(*run, *flags, program); }};
 }
 
 }  // namespace asup::cli

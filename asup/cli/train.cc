@@ -2,6 +2,8 @@
 //
 // Called by a person it is the launcher: it checks what it was given and starts copies of itself.
 // Called inside a job (by itself, asup run, torchrun, mpirun or srun) it is a worker or a server.
+#include "asup/train/loop/train.h"
+
 #include <unistd.h>
 
 #include <csignal>
@@ -26,7 +28,6 @@
 #include "asup/net/membership/join_options.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
-#include "asup/train/loop/trainer.h"
 #include "asup/train/phases.h"
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"
@@ -61,7 +62,8 @@ struct TrainFlags {
   std::vector<std::pair<const config::Setting*, CLI::Option*>> settings;
 };
 
-CLI::Option* add_setting(CLI::App& app, const config::Setting& setting) {
+CLI::Option* add_setting(CLI::App& app, const config::Setting& setting,
+                         const std::string& usual = "") {
   const auto name = fmt::format("--{}", setting.name);
   const std::string help(setting.help);
   if (setting.is_flag())
@@ -70,7 +72,8 @@ CLI::Option* add_setting(CLI::App& app, const config::Setting& setting) {
   return app
       .add_option(
           name, [](const CLI::results_t&) { return true; }, help)
-      ->type_name(setting.form());
+      ->type_name(setting.form())
+      ->default_str(usual);
 }
 
 void say_flags(Given& given, const TrainFlags& flags) {
@@ -104,6 +107,7 @@ Given read_settings(const TrainFlags& flags) {
   read_run(given, folder);
   if (!flags.config_file.empty()) given.read_toml(flags.config_file);
   say_flags(given, flags);
+  train::forget_changed_choices(given);
   return given;
 }
 
@@ -233,6 +237,16 @@ void settle_roles(TrainConfig& config, const Given& given, const net::JoinOption
   settle("servers", config.servers, roles.servers);
 }
 
+void require_servers(const TrainConfig& config, bool inside) {
+  const bool at_first = config.strategy.capabilities().needs_servers;
+  const Strategy& strategy = at_first || !config.then ? config.strategy : *config.then;
+  require(!train::needs_servers(config) || config.servers > 0,
+          "sync = {} keeps the parameters on servers, and there are none: {}", strategy.name(),
+          inside ? "start the job with asup run --servers N, or under other launchers with "
+                   "ASUP_SERVERS=N, which makes servers of the last N processes"
+                 : "leave servers out for one, or say how many");
+}
+
 int run_train(const TrainFlags& flags) {
   if (flags.list) {
     std::fputs(train::list_inputs().c_str(), stdout);
@@ -244,13 +258,7 @@ int run_train(const TrainFlags& flags) {
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job
   if (inside) settle_roles(config, given, identity);
-  require(
-      !train::needs_servers(config) || config.servers > 0 || !(inside || given.has("servers")),
-      "sync = {} keeps the parameters on servers, and there are none: {}",
-      (config.strategy.capabilities().needs_servers ? config.strategy : config.then.value()).name(),
-      inside ? "start the job with asup run --servers N, or under other launchers with "
-               "ASUP_SERVERS=N, which makes servers of the last N processes"
-             : "leave servers out for one, or say how many");
+  if (inside || given.has("servers")) require_servers(config, inside);
   config = train::resolve(config);
   fill_in_folder(config);
   if (flags.worker) return train_for_launcher(config, identity);
@@ -273,8 +281,9 @@ Command add_train_command(CLI::App& app) {
   command->add_option("--config", flags->config_file, "TOML file with some of the keys below");
   command->add_flag("--list", flags->list, "Print the models and data sets there are, and exit");
   command->add_flag("--worker", flags->worker)->group("");  // we started it: flags say everything
+  const TrainConfig usual;
   for (const auto& setting : train::settings()) {
-    CLI::Option* option = add_setting(*command, setting);
+    CLI::Option* option = add_setting(*command, setting, setting.field.text(&usual));
     option->group(std::string(setting.group))->take_last();
     flags->settings.emplace_back(&setting, option);
   }

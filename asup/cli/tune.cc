@@ -148,13 +148,18 @@ void take_part(Job& job, const TuneFlags& flags, const std::vector<std::size_t>&
         rows_of(flags, rows, job.size(), around.near_link, options.shared).dump(1) + "\n");
 }
 
-int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
+// The sizes that the flags ask for; other flags are checked too.
+std::vector<std::size_t> sizes_of(const TuneFlags& flags) {
   const auto op = bench::collective_of(flags.op);
   require(tuning::has_trial(op) && op != collective::Collective::barrier,
           "--op {}: there is allreduce, reduce_scatter, allgather and broadcast", flags.op);
-  const auto sizes = bench::parse_sizes(!flags.sizes.empty() ? flags.sizes
-                                        : flags.quick        ? "1K,64K,4M"
-                                                             : "1K,16K,256K,4M,25M,100M");
+  return bench::parse_sizes(!flags.sizes.empty() ? flags.sizes
+                            : flags.quick        ? "1K,64K,4M"
+                                                 : "1K,16K,256K,4M,25M,100M");
+}
+
+int tune(const TuneFlags& flags, const std::vector<std::string>& arguments) {
+  const auto sizes = sizes_of(flags);
   auto environment = net::process_environment();
   const bool by_mpirun = flags.link == "mpi";
   if (by_mpirun) environment = net::with_variable(environment, "ASUP_LINKS", flags.link);
@@ -207,7 +212,8 @@ Command add_tune_command(CLI::App& app, const std::vector<std::string>& argument
       ->check(CLI::IsMember({"auto", "shared", "private"}));
   command->add_option("--json", flags->json, "Write the cells to this file too")->type_name("FILE");
   command->add_flag("--quick", flags->quick, "Fewer sizes, less time for each");
-  return {command, [flags, arguments] { return tune(*flags, arguments); }};
+  return {command, [flags, arguments] { return tune(*flags, arguments); },
+          [flags] { sizes_of(*flags); }};
 }
 
 }  // namespace asup::cli

@@ -1,4 +1,4 @@
-// asup --version: what a report of a problem should begin with.
+// asup version, asup --version: what a report of a problem should begin with.
 #include "asup/base/version.h"
 
 #include <ATen/Version.h>
@@ -30,6 +30,14 @@ std::string version_text() {
       "g++",
 #endif
       __VERSION__, system.sysname, system.release, system.machine);
+}
+
+Command add_version_command(CLI::App& app) {
+  CLI::App* version = app.add_subcommand("version", "Print versions, as --version does");
+  return {version, [] {
+            fmt::print("{}\n", version_text());
+            return 0;
+          }};
 }
 
 }  // namespace asup::cli

@@ -7,6 +7,28 @@ namespace {
 
 Buffer buffer_of_text(std::string& text) { return {text.data(), text.size(), Dtype::u8}; }
 
+std::vector<std::size_t> lengths_of_all(Communicator& communicator, const std::string& text) {
+  auto length = static_cast<std::int64_t>(text.size());
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(buffer_of(std::span(&length, 1)), buffer_of(std::span(lengths)))
+      .or_throw();
+  return {lengths.begin(), lengths.end()};
+}
+
+std::size_t sum_of(const std::vector<std::size_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+std::vector<std::string> cut(const std::string& all, const std::vector<std::size_t>& counts) {
+  std::vector<std::string> texts;
+  std::size_t begin = 0;
+  for (const std::size_t count : counts) {
+    texts.push_back(all.substr(begin, count));
+    begin += count;
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::string broadcast_text(Communicator& communicator, std::string text) {
@@ -18,25 +40,35 @@ std::string broadcast_text(Communicator& communicator, std::string text) {
 }
 
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
-  const auto ranks = static_cast<std::size_t>(communicator.size());
-  auto length = static_cast<std::int64_t>(text.size());
-  std::vector<std::int64_t> lengths(ranks);
-  communicator.all_gather(buffer_of(std::span(&length, 1)), buffer_of(std::span(lengths)))
-      .or_throw();
-
+  const auto counts = lengths_of_all(communicator, text);
   std::string own = text;
-  std::string all(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), 0L)),
-                  '\0');
-  std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  std::string all(sum_of(counts), '\0');
   communicator.all_gather(buffer_of_text(own), buffer_of_text(all), counts).or_throw();
+  return cut(all, counts);
+}
 
-  std::vector<std::string> texts;
-  std::size_t begin = 0;
-  for (const std::size_t count : counts) {
-    texts.push_back(all.substr(begin, count));
-    begin += count;
+std::vector<std::string> gather_texts_at_first(Communicator& communicator, std::string text) {
+  const auto counts = lengths_of_all(communicator, text);
+  const bool is_first = communicator.rank() == 0;
+  std::string all(is_first ? sum_of(counts) : 0, '\0');
+  communicator.gather(buffer_of_text(text), buffer_of_text(all), 0, counts).or_throw();
+  return is_first ? cut(all, counts) : std::vector<std::string>{};
+}
+
+std::string scatter_texts(Communicator& communicator, const std::vector<std::string_view>& texts) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(communicator.size()));
+  std::string all;
+  if (communicator.rank() == 0) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      lengths[i] = static_cast<std::int64_t>(texts.at(i).size());
+      all += texts[i];
+    }
   }
-  return texts;
+  communicator.broadcast(buffer_of(std::span(lengths))).or_throw();
+  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  std::string own(counts[static_cast<std::size_t>(communicator.rank())], '\0');
+  communicator.scatter(buffer_of_text(all), buffer_of_text(own), 0, counts).or_throw();
+  return own;
 }
 
 }  // namespace asup

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "asup/collective/communicator.h"
@@ -14,5 +15,10 @@ std::string broadcast_text(Communicator& communicator, std::string text);
 
 // Every rank's text, by rank, on every rank.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
+// The same on rank 0 alone; elsewhere none.
+std::vector<std::string> gather_texts_at_first(Communicator& communicator, std::string text);
+
+// Each rank its own of rank 0's texts, which are by rank; others' are not looked at.
+std::string scatter_texts(Communicator& communicator, const std::vector<std::string_view>& texts);
 
 }  // namespace asup

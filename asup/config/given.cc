@@ -51,6 +51,15 @@ const Given::Saying* Given::find(std::string_view name) const {
   return found == sayings_.end() || found->second.empty() ? nullptr : &found->second.back();
 }
 
+std::string Given::text_before(std::string_view name, int source, const std::string& usual) const {
+  std::string text = usual;
+  const auto found = sayings_.find(name);
+  if (found == sayings_.end()) return text;
+  for (const Saying& said : found->second)
+    if (said.source < source) text = text_of(said.value);
+  return text;
+}
+
 void Given::forget(std::span<const std::string> names, int before) {
   for (const std::string& name : names) {
     const auto found = sayings_.find(name);

@@ -31,6 +31,8 @@ class Given {
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const Saying* find(std::string_view name) const;  // what was said last, or null
+  // What was said last before that source, as on a command line; `usual` where nothing was.
+  std::string text_before(std::string_view name, int source, const std::string& usual) const;
   const std::map<std::string, std::vector<Saying>, std::less<>>& all() const { return sayings_; }
 
   // Forgets what was said of these before that source.

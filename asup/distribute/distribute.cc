@@ -5,6 +5,8 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
+#include "asup/net/membership/roles.h"
+#include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 namespace {
@@ -20,6 +22,38 @@ void check_for_program(const Job& job, const Strategy& strategy) {
 }
 
 }  // namespace
+
+DistributedReplica::DistributedReplica(Job& job, std::unique_ptr<Communicator> communicator,
+                                       MadeReplica made)
+    : communicator_(std::move(communicator)), made_(std::move(made)) {
+  if (!made_.local || !job.options().goes_on_after_loss) return;
+  recovery_.emplace(job, std::vector{communicator_.get()}, [this] { made_.local->regroup(); });
+}
+
+// This worker's own step is done when an exchange fails. Workers that are left may be in different
+// steps then: they merge where they are, and each goes on from there.
+StepResult DistributedReplica::step() {
+  try {
+    return made_.replica->step();
+  } catch (const JobFailed&) {
+    if (!regroup()) throw;
+  }
+  while (true) try {
+      made_.replica->synchronize();
+      return StepResult::applied;
+    } catch (const JobFailed&) {
+      if (!regroup()) throw;
+    }
+}
+
+bool DistributedReplica::regroup() {
+  const auto change = recovery_ ? recovery_->regroup() : std::nullopt;
+  if (!change) return false;
+  if (communicator_->rank() == 0)
+    log().warn("{} {} lost: {} workers go on", net::name_ranks(change->lost),
+               change->lost.size() == 1 ? "was" : "were", recovery_->left().size());
+  return true;
+}
 
 std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
                                                torch::optim::Optimizer& optimizer) {
@@ -48,7 +82,7 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
                                     .optimizer = optimizer,
                                     .timeout = strategy.timeout,
                                     .resume = resume});
-  return std::make_unique<DistributedReplica>(std::move(communicator), std::move(made));
+  return std::make_unique<DistributedReplica>(job, std::move(communicator), std::move(made));
 }
 
 void check_roles(const Job& job, const Strategy& strategy, bool uses_servers) {

@@ -14,37 +14,47 @@
 #include "asup/collective/cost/rates.h"
 #include "asup/distribute/strategy.h"
 #include "asup/net/job.h"
+#include "asup/sync/recovery.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/server/server_replica.h"
 
 namespace asup {
 
-// A replica with a communicator of its own.
+// A replica with a communicator of its own. Where workers step on their own and the launcher lets
+// the job go on (`--on-loss continue`), those who are left do so in step().
 class DistributedReplica final : public Replica {
  public:
-  DistributedReplica(std::unique_ptr<Communicator> communicator, MadeReplica made)
-      : communicator_(std::move(communicator)), made_(std::move(made)) {}
+  DistributedReplica(Job& job, std::unique_ptr<Communicator> communicator, MadeReplica made);
 
-  StepResult step() override { return made_.replica->step(); }
+  StepResult step() override;
   void finish_exchange() override { made_.replica->finish_exchange(); }
   void set_sync(bool sync) override { made_.replica->set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override {
     made_.replica->describe_batch(samples, loss);
   }
   void synchronize() override { made_.replica->synchronize(); }
+  bool models_differ() override { return made_.replica->models_differ(); }
   void average_buffers() override { made_.replica->average_buffers(); }
+  void with_mean_model(const std::function<void()>& use) override {
+    made_.replica->with_mean_model(use);
+  }
   void check_equal() override { made_.replica->check_equal(); }
   std::string observed() const override { return made_.replica->observed(); }
-  std::vector<sync::NamedTensor> state() const override { return made_.replica->state(); }
+  ReplicaState state() override { return made_.replica->state(); }
+  void restore(const ReplicaState& state) override { made_.replica->restore(state); }
   bool keeps_own_optimizer() const override { return made_.replica->keeps_own_optimizer(); }
+  void gather_optimizer_state() override { made_.replica->gather_optimizer_state(); }
   ReplicaStats stats() const override { return made_.replica->stats(); }
 
   // Where servers keep the parameters, what more there is to do with them; else null.
   ServerReplica* servers() { return made_.server; }
 
  private:
+  bool regroup();
+
   const std::unique_ptr<Communicator> communicator_;
   const MadeReplica made_;
+  std::optional<sync::Recovery> recovery_;
 };
 
 // Job, model and optimizer must outlive the replica. Without a strategy: the one in the

@@ -14,9 +14,15 @@ namespace asup {
 
 std::span<const Way* const> ways() {
   static const std::array rows{
-      &way_of(AllReduce{}),  //
-      &way_of(ParameterServer{}), &way_of(Asup{}),   &way_of(LocalSgd{}),
-      &way_of(DiLoCo{}),          &way_of(Gossip{}), &way_of(AdPsgd{}),
+      // clang-format off
+      &way_of(AllReduce{}),
+      &way_of(ParameterServer{}),
+      &way_of(Asup{}),
+      &way_of(LocalSgd{}),
+      &way_of(DiLoCo{}),
+      &way_of(Gossip{}),
+      &way_of(AdPsgd{}),
+      // clang-format on
   };
   return rows;
 }

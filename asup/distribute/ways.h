@@ -20,7 +20,7 @@ const Way* find_way(std::string_view name);
 struct WaySetting {
   const config::Setting* setting = nullptr;
   const Way* way = nullptr;
-  std::string_view choice, value;  // it belongs to this value of another setting; "": to all
+  std::string_view choice{}, value{};  // it belongs to this value of another setting; "": to all
 };
 // Of all ways: a name may be there several times, once for each way that has it.
 std::span<const WaySetting> settings_of_ways();

@@ -13,7 +13,7 @@ namespace {
 // Chunks of ours that wait in the links at once: one leaves while the next is there.
 constexpr int kMostLeaving = 2;
 
-// Elements that are averaged before whoever wants the turn may have it.
+// Elements that are averaged before whoever wants the lock may have it.
 constexpr std::size_t kAtOnce = std::size_t{1} << 19;
 
 }  // namespace
@@ -128,7 +128,7 @@ void Exchanger::on_ask(int member, const Ask& ask) {
                ask.elements, averaging_.elements());
     return messenger_->send(member, head_of(Busy{ask.exchange}));
   }
-  // Two that ask each other: the lower rank's ask counts, and both know that without a word.
+  // Two that ask each other: the lower rank's ask counts, and both know that without a message.
   const bool crossed =
       underway_ && underway_->stage == Underway::Stage::asking && underway_->partner == member;
   if (crossed && rank_ < member) return;
@@ -202,7 +202,7 @@ void Exchanger::say_got_if_complete() {
     messenger_->send(underway_->partner, head_of(Got{underway_->exchange}));
 }
 
-// Both have all of both models: the asker says so, and no word of the partner can undo it.
+// Both have all of both models: the asker says so, and nothing the partner says can undo it.
 void Exchanger::on_got(int member, const Got& got) {
   if (!is(member, got.exchange) || got.exchange.asker != rank_ ||
       underway_->stage != Underway::Stage::streaming || underway_->received < averaging_.elements())

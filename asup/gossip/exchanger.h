@@ -11,7 +11,7 @@
 // A worker asks one partner after the other, in random order, until one accepts; both send their
 // models, and both average (averaging.h). Whoever is asked answers at once, under the mesh's lock,
 // while its training thread computes: yes, or busy. Nobody ever waits for a busy one, so there is
-// no group of waiting and no deadlock, whatever the graph. docs/pairwise.md tells it all.
+// no cycle of waiting and no deadlock, whatever the graph. docs/pairwise.md tells it all.
 //
 // Everything here is called by the thread that trains; messages are answered by whichever thread
 // has the lock. Memory: three models (averaging.h) and some chunks.

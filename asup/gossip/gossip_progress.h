@@ -1,8 +1,8 @@
-// By which workers that never all meet hear of each other's progress: how many samples each has
-// done, and which round was called.
+// How workers that go at their own pace hear of each other's progress: how many samples each has
+// done, and which merge of all was called (a round).
 //
 // A worker tells one other after each step, in turn, what it knows of all (progress_vector.h): what
-// one knows all hear after some steps, as with a rumour. A round is told to all at once. Called by
+// one knows all know after some steps (gossip). A round is told to all at once. Called by
 // the thread that trains; waits for nobody.
 #pragma once
 
@@ -28,10 +28,10 @@ class GossipProgress : private net::Messenger::Handler {
   };
   Known tell(std::uint64_t samples);
 
-  // All workers are to meet at this round, counted from 1.
+  // All workers are to take part in this round, counted from 1.
   void call_round(std::uint64_t round);
 
-  // Where workers have met, they need no rumours.
+  // What all have agreed on in a round.
   void learn(const ProgressVector& counts);
   ProgressVector counts();
 

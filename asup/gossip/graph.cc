@@ -68,7 +68,7 @@ void require_connected(const Graph& graph, std::string_view text) {
     if (!reached[at(rank)]) apart.push_back(rank);
   throw BadInput(
       fmt::format("graph: '{}' is not connected: nothing reaches rank {} from rank 0, and their "
-                  "models would never meet. Add an edge between the two sides.",
+                  "models would never be averaged. Add an edge between the two sides.",
                   text, fmt::join(apart, ", ")));
 }
 
@@ -84,9 +84,10 @@ Graph Graph::ring(int ranks) {
 
 Graph Graph::exponential(int ranks) {
   Graph graph(ranks);
-  for (int rank = 0; rank < ranks; ++rank)
-    for (int distance = 1; distance < ranks; distance *= 2)
-      graph.join(rank, (rank + distance) % ranks);
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    graph.turns_.push_back(distance);
+    for (int rank = 0; rank < ranks; ++rank) graph.join(rank, (rank + distance) % ranks);
+  }
   return graph;
 }
 
@@ -127,13 +128,24 @@ void Graph::remove(int rank) {
   }
 }
 
+Round Graph::round(int rank, std::uint64_t number) const {
+  if (turns_.empty()) return {partners(rank), partners(rank)};
+  const int on = turns_[number % turns_.size()];
+  return {{(rank + on) % ranks()}, {(rank + ranks() - on) % ranks()}};
+}
+
+std::optional<Graph> named_graph(std::string_view name, int ranks) {
+  if (name == "ring") return Graph::ring(ranks);
+  if (name == "random") return Graph::complete(ranks);
+  if (name == "exponential") return Graph::exponential(ranks);
+  return std::nullopt;
+}
+
 Graph graph_of(std::string_view text, int ranks) {
   require(ranks >= 2,
           "pairs cannot average with {} worker: use two workers or more, or sync = allreduce",
           ranks);
-  if (text == "ring") return Graph::ring(ranks);
-  if (text == "random") return Graph::complete(ranks);
-  if (text == "exponential") return Graph::exponential(ranks);
+  if (const auto named = named_graph(text, ranks)) return *named;
   Graph graph = parse_edges(text, ranks);
   require_connected(graph, text);
   return graph;

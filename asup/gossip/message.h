@@ -81,7 +81,6 @@ struct News {
 };
 
 // Where the sender is in meetings of all (quorum.h); numbers of them, none ever falls.
-// Payload: bytes, by worker, that a link still owes of a meeting that was given up.
 struct Here {
   static constexpr Kind kKind = Kind::here;
   std::uint64_t come = 0;

@@ -1,4 +1,4 @@
-// What the workers of a job know of each other's progress, though they never all meet: how many
+// What the workers of a job know of each other's progress, each at its own pace: how many
 // samples each has done, and which round was called. Every message between two workers brings what
 // the sender knows, of itself and of others; what is more recent is larger, so the larger is kept.
 // Values only.

@@ -1,30 +1,16 @@
 #include "asup/gossip/quorum.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/error.h"
-#include "asup/gossip/stuck_links.h"
 #include "asup/net/membership/roles.h"
 
 namespace asup::gossip {
 namespace {
 
 constexpr std::uint64_t kPlaces = 4;  // of one meeting, none included
-
-// How long links have to get rid of what was under way when a meeting was given up: a part of what
-// a merge is allowed. One that could have ended it in little more than that does so in less.
-Seconds time_to_drain(Seconds allowed) { return std::min(allowed / 4, Seconds(1)); }
-
-// Who holds up one meeting after the other is left out of twice as many each time.
-std::uint64_t meetings_left_out(int held_up) {
-  constexpr int kMostDoublings = 5;
-  return std::uint64_t{1} << std::min(held_up - 1, kMostDoublings);
-}
-
-bool has(const std::vector<int>& workers, int worker) {
-  return std::binary_search(workers.begin(), workers.end(), worker);
-}
 
 template <typename T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -45,10 +31,8 @@ bool copy_all(net::ConstBytes bytes, std::vector<T>& values) {
 Quorum::Quorum(net::MemberGroup group)
     : group_(group),
       rank_(group.mesh.rank()),
-      bound_(static_cast<std::size_t>(group.workers)),
       fates_(static_cast<std::size_t>(group.workers)),
-      known_(static_cast<std::size_t>(group.workers)) {
-  for (Known& each : known_) each.owed.resize(known_.size());
+      heard_(static_cast<std::size_t>(group.workers)) {
   meeting_.workers = group_.members();
   const net::MeshLock lock(group_.mesh.loop());
   messenger_.emplace(group_.mesh, group_.id, group_.members(),
@@ -72,15 +56,15 @@ Quorum::Meeting Quorum::come(std::uint64_t number, const std::vector<int>& worke
                              Seconds patience, Seconds timeout) {
   const net::MeshLock lock(group_.mesh.loop());
   first_ = workers.front();
-  if (number > 1 && here_.gave_up == number - 1)
-    wait_until_links_are_free(time_to_drain(meeting_.allowed));
   here_.come = number;
   if (!decides()) tell();
-  const auto is_late = [&](int worker) { return worker != rank_ && of(worker).here.come < number; };
+  const auto is_late = [&](int worker) { return worker != rank_ && heard(worker).come < number; };
   const auto someone_is_gone = [&] {
     return std::any_of(workers.begin(), workers.end(), [&](int w) { return is_gone(w); });
   };
-  const std::vector<int> all = decides() ? awaited(number, workers, patience) : workers;
+  // After a merge that was given up, those who were in it answer.
+  const bool again = is_again(number) && patience.count() > 0;
+  const std::vector<int>& all = decides() && again ? meeting_.workers : workers;
   group_.mesh.loop().drive(
       [&] {
         if (!decides()) return word_.decided >= number || is_gone(first_);
@@ -112,52 +96,20 @@ Quorum::Meeting Quorum::have_all_meet(std::uint64_t number, const std::vector<in
   return meeting_ = {number, workers};
 }
 
-// After a meeting that was given up, those who were in it.
-std::vector<int> Quorum::awaited(std::uint64_t number, const std::vector<int>& workers,
-                                 Seconds patience) {
-  if (patience.count() == 0) return workers;
-  std::vector<int> all;
-  const bool again = is_again(number);
-  for (const int worker : workers)
-    if (again ? has(meeting_.workers, worker) : of(worker).welcome <= number) all.push_back(worker);
-  return all;
-}
-
 void Quorum::decide(std::uint64_t number, const std::vector<int>& workers, Seconds patience) {
-  of(rank_).owed = still_owed();
-  const bool again = is_again(number);
-  std::vector<int> here, meet;
-  for (const int worker : workers)
-    if (worker == rank_ || of(worker).here.come >= number) here.push_back(worker);
-  std::vector<int> out;
-  if (patience.count() > 0) out = holders_up(here);
-  for (const int worker : here)
-    if (patience.count() == 0 || (!has(out, worker) && of(worker).welcome <= number))
-      meet.push_back(worker);
-  const bool all_again =
-      std::includes(meet.begin(), meet.end(), meeting_.workers.begin(), meeting_.workers.end());
-  allowed_ = std::max(patience, again && all_again ? 2 * allowed_ : allowed_);
+  std::vector<int> meet;
   for (const int worker : workers) {
-    if (has(meet, worker)) continue;
-    fate(worker).left_out = number;
-    if (again && has(meeting_.workers, worker))
-      of(worker).welcome = number + meetings_left_out(++of(worker).held_up);
+    if (worker == rank_ || heard(worker).come >= number)
+      meet.push_back(worker);
+    else
+      fate(worker).left_out = number;
   }
+  const bool again = is_again(number);
+  tries_ = again && meet == meeting_.workers ? tries_ + 1 : 1;
   word_.decided = number;
   word_.since = again || meet != meeting_.workers ? number : meeting_.since;
-  word_.allowed_us =
-      patience.count() > 0 ? static_cast<std::uint64_t>(std::max(1.0, allowed_.count() * 1e6)) : 0;
-  decided_at_ = Clock::now();
+  word_.allowed_us = static_cast<std::uint64_t>(std::ceil(tries_ * patience.count() * 1e6));
   tell();
-}
-
-std::vector<int> Quorum::holders_up(const std::vector<int>& workers) {
-  std::vector<StuckLink> stuck;
-  for (const int from : workers)
-    for (const int to : workers)
-      if (const auto bytes = of(from).owed[static_cast<std::size_t>(to)]; bytes > 0)
-        stuck.push_back({from, to, bytes});
-  return who_holds_up(std::move(stuck), rank_);
 }
 
 bool Quorum::agree(Place place, Seconds timeout) {
@@ -184,23 +136,18 @@ bool Quorum::agree(Place place, Seconds timeout) {
   const auto& those = meeting_.workers;
   const auto all_have = [&] {
     return std::all_of(those.begin(), those.end(), [&](int worker) {
-      return worker == rank_ || of(worker).here.reached >= reached;
+      return worker == rank_ || heard(worker).reached >= reached;
     });
   };
   group_.mesh.loop().drive(
       [&] {
         return all_have() || std::any_of(those.begin(), those.end(), [&](int worker) {
-                 return is_gone(worker) || of(worker).here.gave_up >= number;
+                 return is_gone(worker) || heard(worker).gave_up >= number;
                });
       },
       after(meeting_.allowed));
   if (!all_have()) return false;
-  if (place == Place::merged)
-    allowed_ = std::min(allowed_, 2 * Seconds(Clock::now() - decided_at_));
-  for (const int worker : those) {
-    fate(worker).agreed = reached;
-    if (place == Place::ended) of(worker).held_up = 0;
-  }
+  for (const int worker : those) fate(worker).agreed = reached;
   tell();
   return true;
 }
@@ -208,38 +155,14 @@ bool Quorum::agree(Place place, Seconds timeout) {
 void Quorum::give_up() {
   const net::MeshLock lock(group_.mesh.loop());
   here_.gave_up = meeting_.number;
-  for (int worker = 0; worker < group_.workers; ++worker)
-    if (worker != rank_)
-      bound_[static_cast<std::size_t>(worker)] = group_.mesh.link(worker).bytes_bound_to_leave();
   if (decides()) word_.given_up = meeting_.number;
   tell();
-}
-
-void Quorum::wait_until_links_are_free(Seconds at_most) {
-  group_.mesh.loop().drive(
-      [&] {
-        const auto owed = still_owed();
-        return std::all_of(owed.begin(), owed.end(), [](auto bytes) { return bytes == 0; });
-      },
-      after(at_most));
-}
-
-// By worker, of the bytes that were under way when a meeting was last given up.
-std::vector<std::uint64_t> Quorum::still_owed() {
-  std::vector<std::uint64_t> owed(bound_.size());
-  for (int worker = 0; worker < group_.workers; ++worker) {
-    if (worker == rank_ || is_gone(worker)) continue;
-    const std::uint64_t bound = bound_[static_cast<std::size_t>(worker)];
-    const std::uint64_t delivered = group_.mesh.link(worker).bytes_delivered();
-    owed[static_cast<std::size_t>(worker)] = bound > delivered ? bound - delivered : 0;
-  }
-  return owed;
 }
 
 // The first worker tells all, the others tell the first.
 void Quorum::tell() {
   if (!decides()) {
-    messenger_->send_kept(first_, head_of(here_), bytes_of(still_owed()));
+    messenger_->send_kept(first_, head_of(here_), {});
     return;
   }
   for (int worker = 0; worker < group_.workers; ++worker)
@@ -249,7 +172,7 @@ void Quorum::tell() {
 
 void Quorum::arrived(int member, net::ConstBytes head, net::Bytes payload) {
   if (const auto here = read<Here>(head)) {
-    if (copy_all(payload, of(member).owed)) of(member).here = *here;
+    heard_[static_cast<std::size_t>(member)] = *here;
   } else if (const auto word = read<QuorumMessage>(head); word && word->decided >= word_.decided) {
     if (copy_all(payload, fates_)) word_ = *word;
   }

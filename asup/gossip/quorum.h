@@ -1,13 +1,12 @@
-// Who comes to a meeting of workers that go at their own pace, where a late one is not waited for,
-// and whether the meeting is held to its end or given up.
+// Who takes part in a merge of workers that go at their own pace, where a late one is not waited
+// for, and whether the merge is held to its end or given up.
 //
 // A worker that has come says so to the first of them. That one waits until all others have come,
-// or until its patience ends, and then says who meets; what it says stands. Whoever is not among
-// them goes on by itself, and comes to the next meeting. Those who meet say how far they are: a
+// or until the deadline, and then says who takes part; what it says stands. Whoever is not among
+// them goes on by itself, and comes to the next merge. Those who take part say how far they are: a
 // place counts as reached when the first says that all have reached it. Who cannot go on because
-// another does not gives the meeting up, all follow, and meet again, as a meeting with the next
-// number: without those who do not come again, and without those whose links hold it up, by bytes
-// that do not arrive. Who has held up several in a row is left out of some more.
+// another does not gives the merge up, all follow, and try again, as a merge with the next number,
+// with those who answer.
 //
 // So nothing that all are to do or nobody hangs on who heard what: the first worker decides, and is
 // waited for by all. Used by the thread that trains.
@@ -39,10 +38,10 @@ class Quorum : private net::Messenger::Handler {
 
   // This worker has come to meeting `number`, counted from 1. `workers`: all there are, ascending.
   // The first of them says who meets, and waits no longer than its patience (zero: as long as it
-  // takes), which is also what a merge is allowed; where no link holds up those who could not end
-  // one in time, twice as long. This worker is ready to wait for that until the timeout. Where one
-  // of them is gone, all are to meet, and will miss it: the first worker says so too, lest it has
-  // just decided without the one that is gone. Throws JobFailed.
+  // takes), which is also what a merge is allowed; after one that was not done in time, each try of
+  // the same workers has so much more. This worker is ready to wait for that until the timeout.
+  // Where one of them is gone, all are to meet, and will miss it: the first worker says so too,
+  // lest it has just decided without the one that is gone. Throws JobFailed.
   Meeting come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
                Seconds timeout);
 
@@ -67,42 +66,28 @@ class Quorum : private net::Messenger::Handler {
     std::uint64_t left_out = 0;  // the last meeting without it
     std::uint64_t agreed = 0;    // the last place that all have reached of one with it
   };
-  // What it knows of one.
-  struct Known {
-    Here here;
-    std::vector<std::uint64_t> owed;  // bytes, by worker
-    std::uint64_t welcome = 0;        // not before this meeting, unless all are waited for
-    int held_up = 0;                  // meetings in a row
-  };
-
   bool decides() const { return first_ == rank_; }
   Fate& fate(int worker) { return fates_[static_cast<std::size_t>(worker)]; }
-  Known& of(int worker) { return known_[static_cast<std::size_t>(worker)]; }
+  const Here& heard(int worker) const { return heard_[static_cast<std::size_t>(worker)]; }
   bool is_gone(int worker) const { return group_.mesh.end_of(worker) != net::LinkEnd::open; }
   bool is_again(std::uint64_t number) const { return number > 1 && word_.given_up == number - 1; }
   void tell();
-  std::vector<std::uint64_t> still_owed();
-  void wait_until_links_are_free(Seconds at_most);
-  std::vector<int> awaited(std::uint64_t number, const std::vector<int>& workers, Seconds patience);
   Meeting have_all_meet(std::uint64_t number, const std::vector<int>& workers);
   void decide(std::uint64_t number, const std::vector<int>& workers, Seconds patience);
-  std::vector<int> holders_up(const std::vector<int>& workers);
 
   const net::MemberGroup group_;
   const int rank_;
 
   // Under the lock.
-  int first_ = 0;                     // of the workers
-  Here here_;                         // this worker's own
-  std::vector<std::uint64_t> bound_;  // bytes, by worker, under way when a meeting was given up
-  QuorumMessage word_;                // the first worker's last
-  std::vector<Fate> fates_;           // by worker, as it says
-  Meeting meeting_;                   // the last that this worker took part in
+  int first_ = 0;            // of the workers
+  Here here_;                // this worker's own
+  QuorumMessage word_;       // the first worker's last
+  std::vector<Fate> fates_;  // by worker, as it says
+  Meeting meeting_;          // the last that this worker took part in
 
   // The first worker's.
-  std::vector<Known> known_;  // by worker
-  Seconds allowed_{0};
-  Clock::time_point decided_at_;
+  std::vector<Here> heard_;  // by worker
+  int tries_ = 1;            // of the same workers, in a row
 
   std::optional<net::Messenger> messenger_;
 };

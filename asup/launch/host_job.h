@@ -30,7 +30,7 @@ struct HostJob {
   net::Roles roles() const { return {size, servers}; }
   std::vector<int> members() const;  // on this host, by their places in the job
 
-  // The variables that tell a member who it is (identity.h), and how many threads it should use.
+  // The variables that tell a member who it is (join_options.h), and how many threads it may use.
   std::vector<std::string> environment_of(int member, int key_fd,
                                           std::vector<std::string> base) const;
 };

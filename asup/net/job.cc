@@ -21,7 +21,7 @@ using net::Roster;
 
 struct Job::State {
   JoinOptions options;
-  std::unique_ptr<net::Membership> membership;  // null where there is nobody to meet
+  std::unique_ptr<net::Membership> membership;  // null in a job of one
   std::unique_ptr<net::Mesh> mesh;
   std::uint64_t communicators = 0;
   std::uint64_t services = 0;
@@ -147,6 +147,21 @@ bool Job::can_go_on_without_the_lost() const {
   return !gone.empty() && std::none_of(gone.begin(), gone.end(), [&](const net::Member& member) {
     return !any && state_->membership->is_founder(member);
   });
+}
+
+bool Job::are_gone(const std::vector<int>& ranks) const {
+  if (!state_->membership) return false;
+  const auto is_gone = [this](int rank) {
+    const auto gone = state_->membership->gone_workers();
+    return std::any_of(gone.begin(), gone.end(),
+                       [&](const net::Member& member) { return member.rank == rank; });
+  };
+  const Deadline deadline = after(kTimeForWords);
+  while (!std::all_of(ranks.begin(), ranks.end(), is_gone)) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
 }
 
 bool Job::renew() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/join_options.h"
@@ -47,6 +48,8 @@ class Job {
   // launcher said so, or since they had joined later. When all that are left call renew(), it goes
   // on. Waits a moment for what the coordinator may have to say.
   bool can_go_on_without_the_lost() const;
+  // The coordinator says that these workers have ended. Waits a moment for its word.
+  bool are_gone(const std::vector<int>& ranks) const;
   // Collective. Begins the next generation: rank and size change, and links are new, so that all
   // communicators and whatever else was made from this job must be gone. False where the job has
   // come to its end instead, which servers learn here. Throws JobFailed.

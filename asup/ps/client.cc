@@ -74,17 +74,22 @@ void Client::send_elements(int member, Body body, const float* data) {
   bytes_moved_ += body.range.size() * sizeof(float);
 }
 
-template <typename Done>
-void Client::drive(const Done& done, const char* what) {
-  const bool came =
-      group_.mesh.loop().drive([&] { return done() || !failure_.empty(); }, after(timeout_));
-  if (came && failure_.empty()) return;
+void Client::drive(const std::function<bool()>& done, const char* what) {
+  auto& loop = group_.mesh.loop();
+  const bool came = loop.drive([&] { return done() || !failure_.empty() || !departure_.empty(); },
+                               after(timeout_));
+  if (came && failure_.empty() && departure_.empty()) return;
+  // Servers leave when they lose one: that one is to be named.
+  if (failure_.empty() && !departure_.empty()) {
+    loop.drive([&] { return !failure_.empty(); }, after(Seconds(1)));
+    if (failure_.empty()) failure_ = departure_;
+  }
   messenger_->abandon();  // the caller may free what it has pushed
   if (failure_.empty()) failure_ = fmt::format("no {} within {:g} s", what, timeout_.count());
   throw JobFailed(failure_);
 }
 
-void Client::begin(bool provides) {
+void Client::begin(bool provides, const RuleState& state) {
   const net::MeshLock lock(group_.mesh.loop());
   const std::string text = to_text(setup_);
   for (int server = 0; server < group_.servers; ++server) {
@@ -97,10 +102,11 @@ void Client::begin(bool provides) {
     std::vector<std::byte> payload(text_bytes.begin(), text_bytes.end());
     payload.insert(payload.end(), range_bytes.begin(), range_bytes.end());
     messenger_->send_kept(member, head_of(hello), std::move(payload));
-    if (!provides) continue;
+    if (!provides || !setup_.resume.empty()) continue;
     const Range shard = shards_[static_cast<std::size_t>(server)];
     send_elements(member, Initial{shard, {}}, parameters().data() + shard.begin);
   }
+  if (provides && setup_.with_state) send_state(state);
   drive([&] { return welcomes_ == group_.servers; },
         "welcome from the servers, which wait until every worker has said what it trains,");
 }
@@ -135,7 +141,7 @@ void Client::commit(Figures figures) {
 Release Client::wait_for_release() {
   const auto start = Clock::now();
   const net::MeshLock lock(group_.mesh.loop());
-  drive([&] { return release_.has_value(); }, "word from the servers what to do");
+  drive([&] { return release_.has_value(); }, "release from the servers");
   wait_seconds_ += seconds_since(start);
   return *release_;
 }
@@ -159,7 +165,7 @@ void Client::save(const std::string& path) {
   answer_.reset();
   const auto bytes = std::as_bytes(std::span(path));
   messenger_->send_kept(group_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
-  drive([&] { return answer_.has_value(); }, "word from the servers that they have saved");
+  drive([&] { return answer_.has_value(); }, "answer from the servers to a save");
   if (!answer_->empty()) throw JobFailed(*answer_);
 }
 
@@ -171,9 +177,10 @@ std::string Client::report() {
   return *answer_;
 }
 
-net::Bytes Client::room_for(int, net::ConstBytes head, std::uint64_t bytes) {
+net::Bytes Client::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
+  if (group_.is_worker(member) || bytes == 0) return {};
   const auto message = read<Parameters>(head);
-  if (!message || bytes == 0) return {};
+  if (!message) return room_for_state(group_.server_of(member), head, bytes);
   const Range range = message->range;
   if (range.empty() || range.end > setup_.layout.elements || range.size() * sizeof(float) != bytes)
     return {};
@@ -181,13 +188,15 @@ net::Bytes Client::room_for(int, net::ConstBytes head, std::uint64_t bytes) {
 }
 
 void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
-  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  const auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(payload.data()), payload.size());
+  };
   switch (kind_of(head).value_or(Kind{})) {
     case Kind::welcome:
       ++welcomes_;
       break;
     case Kind::refused:
-      failure_ = fmt::format("{}: {}", name_of_server(group_.server_of(member)), text);
+      failure_ = fmt::format("{}: {}", name_of_server(group_.server_of(member)), text());
       break;
     case Kind::parameters:
       if (const auto message = read<Parameters>(head))
@@ -196,9 +205,13 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     case Kind::release:
       release_ = read<Release>(head);
       break;
+    case Kind::state_updates:
+    case Kind::state:
+      if (!group_.is_worker(member)) take_state(group_.server_of(member), head, payload);
+      break;
     case Kind::saved:
     case Kind::report:
-      answer_ = text;
+      answer_ = text();
       break;
     default:
       break;  // from a program of another version; the handshake keeps those out
@@ -207,8 +220,11 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
 
 void Client::gone(int member, net::LinkEnd end) {
   if (group_.is_worker(member)) return;  // the head sees to that
-  failure_ = fmt::format("{} {}", name_of_server(group_.server_of(member)),
-                         end == net::LinkEnd::left ? "has left the job" : "was lost");
+  const std::string name = name_of_server(group_.server_of(member));
+  if (end == net::LinkEnd::left)
+    departure_ = fmt::format("{} has left the job", name);
+  else
+    failure_ = fmt::format("{} was lost", name);
 }
 
 }  // namespace asup::ps

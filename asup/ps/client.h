@@ -12,6 +12,7 @@
 // push() may be called from any thread, one at a time; all else is for the thread that trains.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,11 +42,20 @@ class Client : private net::Messenger::Handler {
   // The following throw JobFailed, naming the server, where one was lost or did not answer in time,
   // or refused what it was sent.
 
+  // The state of the setup's rule, as the worker has it: elements of a slot, zeros between tensors,
+  // and how often each tensor of the layout was updated.
+  using ReadState = std::function<void(std::size_t slot, Range range, float* to)>;
+  using WriteState = std::function<void(std::size_t slot, Range range, const float* from)>;
+  struct RuleState {
+    std::vector<std::uint64_t> updates;
+    ReadState read;
+  };
+
   // Returns when all servers have heard from all workers and have parameters: those of the worker
-  // that provides them, or of the files that the setup names.
-  void begin(bool provides);
+  // that provides them, with its state where the setup says so, or of the files that it names.
+  void begin(bool provides, const RuleState& state = {});
   // Asks for parameters and work: first of all, and after every sync point, with the workers that
-  // this one met there, itself included. Where others are lost, the answer may be the same sync
+  // this one ended it with, itself included. Where others are lost, the answer may be the same sync
   // point again.
   void arrive(const std::vector<int>& met = {});
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
@@ -58,12 +68,17 @@ class Client : private net::Messenger::Handler {
   // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
   Release wait_for_release();
 
-  // Where workers lease samples: all are to meet at a sync point at the end of the step that is
+  // Where workers lease samples: there is to be a sync point at the end of the step that is
   // being dealt out. Any worker, at any time.
   void ask_for_sync_point();
   // At a sync point, one worker: all servers keep what they have in files that begin with this
   // path.
   void save(const std::string& path);
+  // At a sync point, or when no worker has a push under way, one worker: tells `begin` how
+  // often each tensor of the layout was updated, and then hands the state of the rule to `write`, a
+  // piece at a time.
+  using BeginWrite = std::function<void(std::span<const std::uint64_t> updates)>;
+  void fetch_state(const BeginWrite& begin, const WriteState& write);
   // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
@@ -79,8 +94,13 @@ class Client : private net::Messenger::Handler {
   bool reaches_us(int member);
   template <typename Body>
   void send_elements(int member, Body body, const float* data);
-  template <typename Done>
-  void drive(const Done& done, const char* what);
+  void drive(const std::function<bool()>& done, const char* what);
+  void send_state(const RuleState& state);
+  std::vector<std::uint64_t> fetch_updates();
+  void await_answers();
+  bool is_answer(int server, net::ConstBytes head, std::uint64_t bytes) const;
+  net::Bytes room_for_state(int server, net::ConstBytes head, std::uint64_t bytes);
+  void take_state(int server, net::ConstBytes head, net::ConstBytes payload);
   std::string name_of_server(int server) const;
 
   // Constant after construction.
@@ -100,7 +120,16 @@ class Client : private net::Messenger::Handler {
   std::optional<Release> release_;
   std::vector<bool> answered_;         // servers that sent all parameters
   std::optional<std::string> answer_;  // to save() and report()
+  // What a server was asked of its state, until it answers.
+  struct Question {
+    bool open = false;
+    std::optional<AskState> ask;  // none: how often tensors were updated
+    std::vector<std::byte> answer;
+  };
+  std::vector<Question> questions_;             // by server
+  std::optional<std::uint64_t> state_version_;  // of all answers
   std::string failure_;
+  std::string departure_;  // of a server, which ends the work too
 
   std::uint64_t bytes_moved_ = 0;
   double wait_seconds_ = 0;

@@ -1,10 +1,13 @@
-// What workers and servers say to each other: the heads of their messages (net/messenger.h). Values
+// What workers and servers say to each other: the heads of their messages (messenger.h). Values
 // only. docs/parameter_server.md tells the whole conversation.
 //
-//   worker -> servers  hello, initial, piece, commit, leave   server -> worker  welcome, refused,
-//   worker -> head     arrive, ask_fence, save, report                          parameters
-//   server -> head     staged, saved                          head -> worker    release, saved,
-//   head -> servers    order                                                    report
+//   worker -> servers  hello, initial, piece, commit, leave,  server -> worker  welcome, refused,
+//                      state_updates, state, ask_state_updates,                 parameters,
+//                      ask_state                                                state_updates,
+//                      state
+//   worker -> head     arrive, ask_sync_point, save, report   head -> worker    release, saved,
+//   server -> head     staged, saved                                            report
+//   head -> servers    command
 #pragma once
 
 #include <cstdint>
@@ -27,14 +30,18 @@ enum class Kind : std::uint32_t {
   commit,
   arrive,
   staged,
-  order,
+  command,
   parameters,
   release,
   save,
   saved,
   report,
   leave,
-  ask_sync_point
+  ask_sync_point,
+  state_updates,
+  state,
+  ask_state_updates,
+  ask_state
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -45,7 +52,7 @@ struct Place {
   std::uint32_t reserved = 0;
 };
 
-// Payload: the setup as text (setup.h), and after it the ranges that the worker trains.
+// Payload: the setup as text (server_setup.h), and after it the ranges that the worker trains.
 struct Hello {
   static constexpr Kind kKind = Kind::hello;
   std::uint64_t setup_bytes = 0;
@@ -96,12 +103,12 @@ struct Commit {
 };
 
 // Wants parameters and work: at the start, and after every sync point. Payload: the workers that it
-// met at the sync point, as std::int32_t.
+// ended the sync point with, as std::int32_t.
 struct Arrive {
   static constexpr Kind kKind = Kind::arrive;
 };
 
-// All are to meet as soon as may be: at the end of the step that is being dealt out.
+// All are to synchronize as soon as may be: at the end of the step that is being dealt out.
 struct AskSyncPoint {
   static constexpr Kind kKind = Kind::ask_sync_point;
 };
@@ -113,9 +120,9 @@ struct Staged {
   std::uint64_t push = 0;
 };
 
-// What all servers do next; see order.h. Payload: its lists.
+// What all servers do next; see command.h. Payload: its lists.
 struct CommandHead {
-  static constexpr Kind kKind = Kind::order;
+  static constexpr Kind kKind = Kind::command;
   std::uint64_t version = 0;
   double lr = 0;
   std::uint32_t parts = 0;
@@ -162,9 +169,42 @@ struct Report {
   static constexpr Kind kKind = Kind::report;
 };
 
-// The worker has done what it came for; it may stay a member of the job.
+// The worker is done with the servers; it may stay a member of the job.
 struct Leave {
   static constexpr Kind kKind = Kind::leave;
+};
+
+// The state of a rule (momentum, second moments) travels in messages of at most so many elements.
+constexpr std::uint64_t kMostStateElements = 512 * 1024;
+
+// How often the tensors of a shard were updated. Payload: std::uint64_t for each that has elements
+// there, in the order of the flat space. To a server: after the first parameters, from the worker
+// that provided them, where the setup says so. From one: the answer to AskStateUpdates.
+struct StateUpdates {
+  static constexpr Kind kKind = Kind::state_updates;
+  std::uint64_t version = 0;  // of the parameters that it belongs to; to a server: 0
+  Range range;                // the shard
+};
+
+// Elements of a slot of the rule's state (kernels/rule.h); payload: f32. To a server: after
+// StateUpdates, slot after slot, each in order. From one: the answer to AskState.
+struct State {
+  static constexpr Kind kKind = Kind::state;
+  std::uint64_t version = 0;  // as above
+  std::uint32_t slot = 0;
+  std::uint32_t reserved = 0;
+  Range range;
+};
+
+// A worker wants to know, while no update is under way: at a sync point. One question at a time.
+struct AskStateUpdates {
+  static constexpr Kind kKind = Kind::ask_state_updates;
+};
+struct AskState {
+  static constexpr Kind kKind = Kind::ask_state;
+  std::uint32_t slot = 0;
+  std::uint32_t reserved = 0;
+  Range range;
 };
 
 using net::head_of;

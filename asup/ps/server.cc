@@ -71,7 +71,7 @@ void Server::complain_of_the_silent() {
   for (int worker = 0; worker < group_.workers; ++worker)
     if (!session(worker).is_open())
       silent += fmt::format("{}{}", silent.empty() ? "" : ", ", name_of_member(group_, worker));
-  failure_ = fmt::format("server {}: no word from {} within {:g} s", server_, silent,
+  failure_ = fmt::format("server {}: no hello from {} within {:g} s", server_, silent,
                          options_.patience.count());
 }
 
@@ -98,10 +98,11 @@ void Server::refuse(int worker, const std::string& why) {
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
   if (!group_.is_worker(member) || bytes == 0) return {};
   if (const auto piece = read<Piece>(head)) return session(member).room_for(*piece, bytes);
-  if (const auto initial = read<Initial>(head); initial && may_begin_with(*initial, bytes)) {
-    first_ = Floats(initial->range.size());
-    return std::as_writable_bytes(std::span(first_.data(), first_.size()));
-  }
+  if (!initial_ || !session(member).is_open()) return {};
+  if (const auto initial = read<Initial>(head)) return initial_->room_for(member, *initial, bytes);
+  if (const auto updates = read<StateUpdates>(head))
+    return initial_->room_for(member, *updates, bytes);
+  if (const auto state = read<State>(head)) return initial_->room_for(member, *state, bytes);
   return {};
 }
 
@@ -112,6 +113,11 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
+    if (const auto updates = read<StateUpdates>(head))
+      return add_to_initial(member, *updates, payload);
+    if (const auto state = read<State>(head)) return add_to_initial(member, *state, payload);
+    if (kind == Kind::ask_state || kind == Kind::ask_state_updates)
+      return on_question(member, head);
     if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
     if (is_head() && kind == Kind::arrive)
       return coordinator_->arrived(member, workers_of(payload));
@@ -138,6 +144,7 @@ void Server::gone(int member, net::LinkEnd end) {
   }
   if (!gone_.insert(member).second) return;  // it left before it ended
   session(member).close();
+  questions_.erase(member);
   if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(group_, member));
   if (coordinator_) coordinator_->left(member);
 }
@@ -156,19 +163,25 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
     require_sense(setup, group_.workers, group_.servers);
     if (!setup_) {
       setup_ = setup;
+      initial_.emplace(shard_range(), *setup_);
       give_up_ = after(options_.patience);
     }
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
-    const Range shard = shards_of(setup, group_.servers)[static_cast<std::size_t>(server_)];
-    if (const auto complaint = session(worker).open(shard, std::move(ranges), hello.parameters);
+    if (const auto complaint =
+            session(worker).open(shard_range(), std::move(ranges), hello.parameters);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {
     return refuse(worker, error.what());
   }
   make_shard_when_all_came();
+}
+
+// needs: setup_
+Range Server::shard_range() const {
+  return shards_of(*setup_, group_.servers)[static_cast<std::size_t>(server_)];
 }
 
 void Server::make_shard_when_all_came() {
@@ -178,8 +191,7 @@ void Server::make_shard_when_all_came() {
   std::vector<std::uint64_t> cuts;
   for (const auto& session : sessions_)
     for (const Range& range : session->ranges()) cuts.insert(cuts.end(), {range.begin, range.end});
-  const Range range = shards_of(*setup_, group_.servers)[static_cast<std::size_t>(server_)];
-  shard_ = std::make_unique<Shard>(range, setup_->rule, setup_->layout, std::move(cuts));
+  shard_ = std::make_unique<Shard>(shard_range(), setup_->rule, setup_->layout, std::move(cuts));
   try {
     if (!setup_->resume.empty())
       version_ = load_shard(*shard_, setup_->resume, setup_->layout.elements);
@@ -190,41 +202,36 @@ void Server::make_shard_when_all_came() {
   welcome_when_ready();
 }
 
-// Parameters of this shard, from a worker that has said what it trains.
-bool Server::may_begin_with(const Initial& initial, std::uint64_t bytes) const {
-  if (!setup_ || first_.size() > 0) return false;
-  const Range range = shards_of(*setup_, group_.servers)[static_cast<std::size_t>(server_)];
-  return initial.range == range && bytes == range.size() * sizeof(float);
-}
-
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;  // refused
-  if (initial.place.region != 0) {
-    const std::uint64_t bytes = initial.range.size() * sizeof(float);
-    const std::byte* data =
-        group_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
-    if (data && may_begin_with(initial, bytes)) {
-      first_ = Floats(initial.range.size());
-      std::memcpy(first_.data(), data, bytes);
-      payload = std::as_bytes(std::span(first_.data(), first_.size()));
-    }
-  }
-  if (first_.size() == 0 || payload.data() != std::as_bytes(std::span(first_.data(), 1)).data())
-    return refuse(worker, fmt::format("its first parameters, elements {} to {}, are not those of "
-                                      "this shard, or came before",
-                                      initial.range.begin, initial.range.end));
-  first_came_ = true;
+  if (initial.place.region == 0) return add_to_initial(worker, initial, payload);
+  const std::uint64_t bytes = shard_range().size() * sizeof(float);
+  const std::byte* data =
+      group_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
+  if (!data)
+    return refuse(worker,
+                  fmt::format("its parameters should lie in region {} at {}, which is not theirs",
+                              initial.place.region, initial.place.offset));
+  add_to_initial(worker, initial, {data, bytes});
+}
+
+template <typename Part>
+void Server::add_to_initial(int worker, const Part& part, net::ConstBytes payload) {
+  if (!session(worker).is_open()) return;  // refused
+  if (!initial_) return refuse(worker, "it sends what to begin with, and all have begun");
+  if (const auto complaint = initial_->add(worker, part, payload); !complaint.empty())
+    return refuse(worker, complaint);
   welcome_when_ready();
 }
 
 void Server::welcome_when_ready() {
   if (!shard_ || welcomed_) return;
   if (setup_->resume.empty()) {
-    if (!first_came_) return;
-    std::memcpy(shard_->parameters(), first_.data(), first_.size() * sizeof(float));
-    first_ = Floats();
+    if (!initial_->complete()) return;
+    initial_->move_into(*shard_);
   }
+  initial_.reset();
   welcomed_ = true;
   if (server_ == 0)
     coordinator_.emplace(group_.workers, group_.servers, *setup_, version_,

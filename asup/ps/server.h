@@ -1,12 +1,13 @@
-// One parameter server: keeps a shard of the model, takes pushes in, carries out the head's orders,
-// and hands parameters out. The first server is the head too (server_coordinator.h).
+// One parameter server: keeps a shard of the model, takes pushes in, carries the head's commands
+// out, and hands parameters out. The first server is the head too (server_coordinator.h).
 //
 // The thread that calls run() serves the links; updates of large shards run on a pool of threads
-// beside it, one order at a time.
+// beside it, one command at a time.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
 #include "asup/ps/command.h"
+#include "asup/ps/initial_shard.h"
 #include "asup/ps/server_coordinator.h"
 #include "asup/ps/server_setup.h"
 #include "asup/ps/snapshot.h"
@@ -47,10 +49,12 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
 
   void on_hello(int worker, const Hello& hello, net::ConstBytes payload);
   void on_initial(int worker, const Initial& initial, net::ConstBytes payload);
+  template <typename Part>
+  void add_to_initial(int worker, const Part& part, net::ConstBytes payload);
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit);
   void on_command(const Command& order);
-  bool may_begin_with(const Initial& initial, std::uint64_t bytes) const;
+  Range shard_range() const;
   void make_shard_when_all_came();
   void welcome_when_ready();
   void refuse(int worker, const std::string& why);
@@ -60,15 +64,20 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void tell(int worker, const Release& release) override;
   void tell_saved(int worker, const std::string& complaint) override;
 
-  // Orders, one at a time.
+  // Commands, one at a time.
   void start_next_order();
   void make_job(const Command& order);
   void start_measures();
   void start_update();
-  void finish_order();
+  void finish_command();
   void hand_out(int worker);
   void start_saving(const std::string& path);
   void report_saved(const std::string& complaint);
+
+  // A worker asks for the state of the rule, with AskState or AskStateUpdates.
+  void on_question(int worker, net::ConstBytes head);
+  void answer_questions();
+  std::string answer(int worker);
 
   Deadline next_wake() const;
   void complain_of_the_silent();
@@ -87,11 +96,10 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   std::vector<std::unique_ptr<WorkerSession>> sessions_;  // by worker
   std::optional<ServerSetup> setup_;
   std::unique_ptr<Shard> shard_;
-  Floats first_;  // parameters to begin with, while they come
-  bool first_came_ = false;
-  bool welcomed_ = false;               // all workers are
-  Deadline give_up_ = Deadline::max();  // where they are not by then
-  std::set<int> gone_;                  // workers
+  std::optional<InitialShard> initial_;  // while it comes
+  bool welcomed_ = false;                // all workers are
+  Deadline give_up_ = Deadline::max();   // where they are not by then
+  std::set<int> gone_;                   // workers
   std::string failure_;
 
   std::deque<Command> commands_;  // the first is under way
@@ -99,6 +107,12 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   Shard::Job job_;
   std::uint64_t version_ = 0;
   std::optional<Snapshot> snapshot_;
+  struct Question {
+    std::vector<std::byte> head;  // that waits; empty: none
+    std::vector<std::byte> answer;
+    bool answer_leaves = false;
+  };
+  std::map<int, Question> questions_;  // by worker
 
   std::optional<ServerCoordinator> coordinator_;  // on the first server
   ThreadPool pool_;                               // last: it may work on all above

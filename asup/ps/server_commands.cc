@@ -1,4 +1,4 @@
-// How a server carries out orders, one after the other.
+// How a server carries out commands, one after the other.
 #include <algorithm>
 
 #include "asup/base/error.h"
@@ -20,7 +20,7 @@ void Server::on_command(const Command& order) {
   if (!working_) start_next_order();
 }
 
-// Small orders are done when this returns, large ones when finish_order() has been called.
+// Small commands are done when this returns, large ones when finish_command() has been called.
 void Server::start_next_order() {
   while (!commands_.empty() && !working_) {
     make_job(commands_.front());
@@ -28,7 +28,7 @@ void Server::start_next_order() {
     if (shard_->range().size() <= kSmall) {
       for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
       for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
-      finish_order();
+      finish_command();
       continue;
     }
     start_measures();
@@ -76,20 +76,20 @@ void Server::start_measures() {
 
 void Server::start_update() {
   if (job_.sources.empty() && job_.targets.empty()) {
-    finish_order();
+    finish_command();
     return;
   }
   pool_.start(
       shard_->parts(), [this](std::size_t part) { shard_->run(job_, part); },
       [this] {
         group_.mesh.loop().post([this] {
-          finish_order();
+          finish_command();
           start_next_order();
         });
       });
 }
 
-void Server::finish_order() {
+void Server::finish_command() {
   const Command order = std::move(commands_.front());
   commands_.pop_front();
   working_ = false;
@@ -98,9 +98,10 @@ void Server::finish_order() {
   for (const int worker : order.released)
     if (session(worker).is_open()) hand_out(worker);
   if (!order.save_as.empty()) start_saving(order.save_as);
+  answer_questions();
 }
 
-// Lets the worker have what the order wrote for it. Backward makes the last layers' gradients first
+// Lets the worker have what was written for it. Backward makes the last layers' gradients first
 // and the flat space has them first; the next forward needs the first layers: the end goes first.
 void Server::hand_out(int worker) {
   WorkerSession& to = session(worker);

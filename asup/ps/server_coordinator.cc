@@ -129,7 +129,7 @@ Deadline ServerCoordinator::wake() const {
 
 void ServerCoordinator::tick() { carry_out(head_.tick(now())); }
 
-// Decisions in a row become one order where what is handed out is the same either way.
+// Decisions in a row become one command where what is handed out is the same either way.
 void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
   Command order;
   order.version = head_.version();

@@ -1,6 +1,6 @@
-// The head's work beside its shard: hears what workers and servers say, asks the head's mind
-// (pace/head.h), and turns its decisions into orders for all servers and releases for workers. Runs
-// under the mesh's lock.
+// The head's work beside its shard: hears what workers and servers say, asks the scheduler
+// (pace/scheduler.h), and makes of its decisions commands for all servers and releases for workers.
+// Runs under the mesh's lock.
 #pragma once
 
 #include <map>

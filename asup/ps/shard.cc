@@ -73,6 +73,7 @@ Shard::Shard(Range range, const kernels::Rule& rule, const Layout& layout,
       if (range.contains(tensor.range)) tensors_.push_back(tensor.range);
   cuts.push_back(range.begin);
   cuts.push_back(range.end);
+  for (const Range& tensor : tensors_in(layout, range)) cuts.push_back(tensor.begin);
   // Under LARS a run of elements is never longer than its tensor.
   for (const Range& tensor : tensors_) cuts.insert(cuts.end(), {tensor.begin, tensor.end});
   std::erase_if(cuts, [&](std::uint64_t at) { return at < range.begin || at > range.end; });
@@ -83,6 +84,29 @@ Shard::Shard(Range range, const kernels::Rule& rule, const Layout& layout,
 }
 
 std::uint64_t Shard::bytes() const { return range_.size() * sizeof(float) * (1 + state_.size()); }
+
+void Shard::begin_with(Floats parameters, std::vector<Floats> state) {
+  const auto fits = [&](const Floats& floats) { return floats.size() == range_.size(); };
+  check(fits(parameters) && (state.empty() || state.size() == state_.size()) &&
+            std::all_of(state.begin(), state.end(), fits),
+        "{} parameters and {} slots for a shard of {} and {}", parameters.size(), state.size(),
+        range_.size(), state_.size());
+  parameters_ = std::move(parameters);
+  for (std::size_t slot = 0; slot < state.size(); ++slot) state_[slot] = std::move(state[slot]);
+}
+
+std::uint64_t Shard::updates_of(Range tensor) const {
+  const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& segment) {
+    return segment.range.begin <= tensor.begin && tensor.begin < segment.range.end;
+  });
+  return found == segments_.end() ? 0 : found->updates;
+}
+
+void Shard::set_updates(Range tensor, std::uint64_t updates) {
+  for (Segment& segment : segments_)
+    if (tensor.begin <= segment.range.begin && segment.range.begin < tensor.end)
+      segment.updates = updates;
+}
 
 std::size_t Shard::parts() const {
   return static_cast<std::size_t>((range_.size() + kPart - 1) / kPart);

@@ -47,8 +47,8 @@ class Floats {
 
 class Shard {
  public:
-  // Updates are counted for each range between two `cuts` on its own, since workers may train only
-  // some of the parameters. `tensors`: of the whole space.
+  // Updates are counted for each tensor, and for each range between two `cuts`, on its own, since
+  // workers may train only some of the parameters. `layout`: of the whole space.
   Shard(Range range, const kernels::Rule& rule, const Layout& layout,
         std::vector<std::uint64_t> cuts);
 
@@ -62,6 +62,13 @@ class Shard {
   };
   const std::vector<Segment>& segments() const { return segments_; }
   std::vector<Segment>& segments() { return segments_; }
+
+  // Takes over what it begins with: the parameters, and every slot of state or none, each as large
+  // as the shard.
+  void begin_with(Floats parameters, std::vector<Floats> state);
+  // How often a tensor of the shard was updated, by the range of it that lies here.
+  std::uint64_t updates_of(Range tensor) const;
+  void set_updates(Range tensor, std::uint64_t updates);
 
   // A gradient that counts by its weight. Sorted stretches that do not overlap, in this shard.
   struct Source {

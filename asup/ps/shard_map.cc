@@ -39,6 +39,13 @@ void require_sound(const Layout& layout) {
   }
 }
 
+std::vector<Range> tensors_in(const Layout& layout, Range range) {
+  std::vector<Range> inside;
+  for (const auto& tensor : layout.tensors)
+    if (const Range part = intersection(tensor.range, range); !part.empty()) inside.push_back(part);
+  return inside;
+}
+
 std::vector<Range> cut_into_shards(const Layout& layout, int servers, bool whole_tensors) {
   require(servers >= 1, "{} servers: at least one must keep the parameters", servers);
   std::vector<Range> shards;

@@ -40,6 +40,9 @@ struct Layout {
 // Throws BadInput where tensors overlap, are empty, out of order or beyond the end.
 void require_sound(const Layout& layout);
 
+// What of each tensor lies in this range, for those that have elements there.
+std::vector<Range> tensors_in(const Layout& layout, Range range);
+
 // Cuts on cache lines, evenly; with `whole_tensors` only between tensors, as evenly as those allow.
 // Throws BadInput where there are more servers than parameters to keep.
 std::vector<Range> cut_into_shards(const Layout& layout, int servers, bool whole_tensors);

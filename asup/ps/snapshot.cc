@@ -176,12 +176,6 @@ std::string shard_file(const std::string& path, int server, int servers) {
   return fmt::format("{}.shard-{}-of-{}", path, server, servers);
 }
 
-void write_shard(const Shard& shard, std::uint64_t version, const std::string& file) {
-  const int error = write_file(file.c_str(), (file + ".unfinished").c_str(),
-                               header_of(shard, version).dump() + "\n", shard);
-  require(error == 0, "{}: {}", file, std::strerror(error));
-}
-
 Snapshot::Snapshot(const Shard& shard, std::uint64_t version, std::string file)
     : file_(std::move(file)) {
   const std::string header = header_of(shard, version).dump() + "\n";

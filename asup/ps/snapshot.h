@@ -17,9 +17,6 @@ namespace asup::ps {
 
 std::string shard_file(const std::string& path, int server, int servers);
 
-// The file at once, from the calling thread. Throws BadInput where it cannot be written.
-void write_shard(const Shard& shard, std::uint64_t version, const std::string& file);
-
 class Snapshot {
  public:
   // Throws Error where the system has no process left.

@@ -27,8 +27,6 @@ class RunFolder {
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
-  // What files that the optimizer's state goes to servers in, and comes from them, begin with.
-  std::string handover() const { return path_ + "/handover"; }
   std::string checkpoint_file(std::int64_t step) const;
 
   // Throws BadInput unless a run has been here.

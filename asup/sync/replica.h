@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,12 @@ struct ReplicaStats {
   std::optional<double> consensus_distance{};
 };
 
+// What a checkpoint keeps of a replica beside the model and the optimizer's state.
+struct ReplicaState {
+  std::vector<sync::NamedTensor> common;  // the same on all ranks
+  std::vector<sync::NamedTensor> own;     // this rank's
+};
+
 class Replica {
  public:
   virtual ~Replica() = default;
@@ -52,27 +59,44 @@ class Replica {
   // their samples or watch the loss want to know; without it, all steps count alike.
   virtual void describe_batch(std::uint64_t samples, double loss) = 0;
 
-  // Makes the parameters equal on all ranks, for a test, a checkpoint or the end, where they differ
-  // between steps; training goes on from there. Collective.
+  // Makes the parameters equal on all ranks, where they differ between steps, for the end of
+  // training or another strategy. Training may go on from there. Collective.
   virtual void synchronize() = 0;
+  // Whether parameters may differ between ranks now. Collective, and the same on all.
+  virtual bool models_differ() = 0;
 
   // Makes BatchNorm statistics and other buffers equal on all ranks (the average for floating
-  // points, rank 0's for others), for evaluation or a checkpoint. Collective.
+  // points, rank 0's for others). Collective.
   virtual void average_buffers() = 0;
 
-  // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. Where they
-  // differ between steps, synchronize() goes before. Collective.
+  // For a test: while `use` runs, parameters and buffers are the mean over ranks; then each rank
+  // has its own again, bit for bit, also when it throws. Collective.
+  virtual void with_mean_model(const std::function<void()>& use) = 0;
+
+  // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. needs: not
+  // models_differ(). Collective.
   virtual void check_equal() = 0;
 
   // What this replica found out by watching, in one line, for a checkpoint: a replica that is made
   // with it repeats the same bits. The same on all ranks; complete after the first step.
   virtual std::string observed() const = 0;
 
-  // What a checkpoint keeps beside the model and the optimizer's state; the same on all ranks after
-  // synchronize(). What is copied into these tensors before the first step counts.
-  virtual std::vector<sync::NamedTensor> state() const = 0;
+  // For a checkpoint: with this, each rank's model and its optimizer's state, training goes on to
+  // the bits it would have had. An exchange under way ends, and is applied when it is due.
+  // Collective.
+  virtual ReplicaState state() = 0;
+  // Goes on from what state() gave before, of this or another replica, on as many ranks or others;
+  // where a rank's own is not known, it stays as state() gave it here. needs: no step yet, and the
+  // model and the optimizer as they are to be
+  virtual void restore(const ReplicaState& state) = 0;
   // Whether the optimizer's state is each rank's own even after synchronize().
   virtual bool keeps_own_optimizer() const = 0;
+  // Makes the optimizer's own state what training has come to, and the same on all ranks: fetches
+  // what is kept elsewhere, averages what each rank has of its own. With the parameters, that is
+  // all that another way of staying in step needs to go on from here: a replica that is made next
+  // begins with the state that it finds in the optimizer. After synchronize(); collective. Throws
+  // BadInput for an optimizer whose state is not known, JobFailed.
+  virtual void gather_optimizer_state() {}
 
   virtual ReplicaStats stats() const = 0;
 };

@@ -23,20 +23,18 @@ void check_names(const Given& given) {
             did_you_mean(name, names));
 }
 
-// What an earlier source said of another way, or of another pace.
-void forget_what_was_changed(Given& given) {
-  const TrainConfig usual;
-  if (const int source = given.changed_by("sync", usual.strategy.name())) {
-    std::vector<std::string> names = names_of_way_settings();
-    names.insert(names.end(), {"then", "at", "balance"});
-    given.forget(names, source);
-  }
-  if (const auto* then = given.find("then"); then && config::text_of(then->value) == "none")
-    given.forget(std::vector<std::string>{"at"}, then->source);
-  for (const WaySetting& each : settings_of_ways()) {
-    const int source = each.choice.empty() ? 0 : given.changed_by(each.choice, "");
-    if (source > 0) given.forget(std::vector{std::string(each.setting->name)}, source);
-  }
+bool has_servers(const std::string& name) {
+  const Way* way = find_way(name);
+  return way && way->capabilities(way->usual()).needs_servers;
+}
+
+// Servers that an earlier source wanted, or did not want, for another way.
+void forget_servers(Given& given, std::string_view choice, const std::string& usual) {
+  const int source = given.changed_by(choice, usual);
+  if (source == 0) return;
+  const std::string now = config::text_of(given.find(choice)->value);
+  if (has_servers(now) != has_servers(given.text_before(choice, source, usual)))
+    given.forget(std::vector<std::string>{"servers"}, source);
 }
 
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
@@ -52,16 +50,6 @@ void choose_length(Given& given) {
   const bool earlier_epochs = epochs->source < steps->source;
   const int later = std::max(epochs->source, steps->source);
   given.forget(std::vector<std::string>{earlier_epochs ? "epochs" : "steps"}, later);
-}
-
-// Servers that an earlier source wanted for another way.
-void forget_servers(Given& given, const TrainConfig& config) {
-  const bool needed = config.strategy.capabilities().needs_servers ||
-                      (config.then && config.then->capabilities().needs_servers);
-  if (needed) return;
-  const int source = std::max(given.changed_by("sync", TrainConfig().strategy.name()),
-                              given.changed_by("then", "none"));
-  given.forget(std::vector<std::string>{"servers"}, source);
 }
 
 Strategy strategy_from(const Way& way, const Given& given, const TrainConfig& config) {
@@ -116,15 +104,29 @@ std::vector<std::string> setting_names() {
   return names;
 }
 
+void forget_changed_choices(Given& given) {
+  const std::string usual = TrainConfig().strategy.name();
+  forget_servers(given, "sync", usual);
+  forget_servers(given, "then", "none");
+  if (const int source = given.changed_by("sync", usual)) {
+    std::vector<std::string> names = names_of_way_settings();
+    names.insert(names.end(), {"then", "at", "balance"});
+    given.forget(names, source);
+  }
+  if (const auto* then = given.find("then"); then && config::text_of(then->value) == "none")
+    given.forget(std::vector<std::string>{"at"}, then->source);
+  for (const WaySetting& each : settings_of_ways()) {
+    const int source = each.choice.empty() ? 0 : given.changed_by(each.choice, "");
+    if (source > 0) given.forget(std::vector{std::string(each.setting->name)}, source);
+  }
+}
+
 TrainConfig config_from(Given given) {
   given.forget(std::vector{std::string(kFormatKey)}, given.sources() + 1);
   check_names(given);
-  forget_what_was_changed(given);
+  forget_changed_choices(given);
   choose_length(given);
   TrainConfig config;
-  given.fill({settings(), &config});
-  forget_servers(given, config);
-  config = {};
   given.fill({settings(), &config});
   config.strategy = strategy_from(config.strategy.way(), given, config);
   std::vector<Strategy> strategies{config.strategy};
@@ -156,7 +158,7 @@ std::vector<std::string> to_flags(const TrainConfig& config) {
   std::vector<std::string> flags;
   for (const SettingValue& value : values_of(config)) {
     const Setting* own = config::find(settings(), value.setting->name);
-    if (own && value.text == own->field.text(&usual)) continue;
+    if (value.text.empty() || (own && value.text == own->field.text(&usual))) continue;
     flags.push_back(fmt::format("--{}={}", value.setting->name, value.text));
   }
   return flags;

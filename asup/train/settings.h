@@ -23,9 +23,12 @@ const config::Setting* find_setting(std::string_view name);
 // Of all, each once.
 std::vector<std::string> setting_names();
 
+// A choice that a later source changes takes with it what earlier sources said of the one before:
+// settings of another way, or of another pace.
+void forget_changed_choices(config::Given& given);
+
 // The configuration that was said. Throws BadInput: names no setting (suggests the nearest), has a
-// value that is not allowed, or one that has no effect with the strategies that were chosen. A
-// choice that a later source changes takes with it what earlier sources said of the one before.
+// value that is not allowed, or one that has no effect with the strategies that were chosen.
 TrainConfig config_from(config::Given given);
 
 // One setting of a configuration, as it is.

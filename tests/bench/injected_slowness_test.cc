@@ -17,21 +17,21 @@ namespace {
 using asup::testing::message_of;
 using ::testing::HasSubstr;
 
-InjectedSlowness handicap_of(const std::string& text, int rank = 3) {
+InjectedSlowness slowness_of(const std::string& text, int rank = 3) {
   return InjectedSlowness::from([&](const char*) { return std::optional(text); }, rank, 1);
 }
 
 TEST(InjectedSlowness, SlowsTheRankThatIsNamedWhileItIsTold) {
   const std::string text = "sample_ms=2 slow=3:4:0.25:0.5";
-  EXPECT_DOUBLE_EQ(handicap_of(text).seconds(10, 0.1), 0.02);
-  EXPECT_DOUBLE_EQ(handicap_of(text).seconds(10, 0.25), 0.08);
-  EXPECT_DOUBLE_EQ(handicap_of(text).seconds(10, 0.5), 0.02);
-  EXPECT_DOUBLE_EQ(handicap_of(text, 2).seconds(10, 0.3), 0.02);
-  EXPECT_DOUBLE_EQ(handicap_of("").seconds(10, 0.3), 0);
+  EXPECT_DOUBLE_EQ(slowness_of(text).seconds(10, 0.1), 0.02);
+  EXPECT_DOUBLE_EQ(slowness_of(text).seconds(10, 0.25), 0.08);
+  EXPECT_DOUBLE_EQ(slowness_of(text).seconds(10, 0.5), 0.02);
+  EXPECT_DOUBLE_EQ(slowness_of(text, 2).seconds(10, 0.3), 0.02);
+  EXPECT_DOUBLE_EQ(slowness_of("").seconds(10, 0.3), 0);
 }
 
 TEST(InjectedSlowness, SleepsAsLongAsABatchShouldTake) {
-  InjectedSlowness slowness = handicap_of("sample_ms=20");
+  InjectedSlowness slowness = slowness_of("sample_ms=20");
   const auto start = Clock::now();
   slowness.before_batch(2, 0);
   slowness.after_batch(2);
@@ -39,7 +39,7 @@ TEST(InjectedSlowness, SleepsAsLongAsABatchShouldTake) {
 }
 
 TEST(InjectedSlowness, ALongFirstBatchDoesNotShortenTheSecond) {
-  InjectedSlowness slowness = handicap_of("sample_ms=10");
+  InjectedSlowness slowness = slowness_of("sample_ms=10");
   slowness.before_batch(2, 0);
   std::this_thread::sleep_for(Seconds(0.05));  // computes
   slowness.after_batch(2);
@@ -57,7 +57,7 @@ char state_of(pid_t process) {
 TEST(InjectedSlowness, HaltsAndGoesOn) {
   const pid_t process = fork();
   if (process == 0) {
-    InjectedSlowness slowness = handicap_of("sample_ms=1 halt=3:50:10:0:0.5");
+    InjectedSlowness slowness = slowness_of("sample_ms=1 halt=3:50:10:0:0.5");
     for (int batch = 0; batch < 3; ++batch) slowness.before_batch(100, 0);
     slowness.before_batch(1, 0.5);
     _exit(0);
@@ -73,11 +73,11 @@ TEST(InjectedSlowness, HaltsAndGoesOn) {
 }
 
 TEST(InjectedSlowness, WordsThatMakeNoSenseAreNamed) {
-  EXPECT_THAT(message_of<BadInput>([] { handicap_of("speed=3"); }), HasSubstr("'speed=3'"));
-  EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1:x"); }), HasSubstr("'x' is no number"));
-  EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1"); }), HasSubstr("needs 2 to 4"));
-  EXPECT_THAT(message_of<BadInput>([] { handicap_of("slow=1:4:0.2"); }), HasSubstr("no end"));
-  EXPECT_THAT(message_of<BadInput>([] { handicap_of("halt=1:0:5"); }), HasSubstr("above 0"));
+  EXPECT_THAT(message_of<BadInput>([] { slowness_of("speed=3"); }), HasSubstr("'speed=3'"));
+  EXPECT_THAT(message_of<BadInput>([] { slowness_of("slow=1:x"); }), HasSubstr("'x' is no number"));
+  EXPECT_THAT(message_of<BadInput>([] { slowness_of("slow=1"); }), HasSubstr("needs 2 to 4"));
+  EXPECT_THAT(message_of<BadInput>([] { slowness_of("slow=1:4:0.2"); }), HasSubstr("no end"));
+  EXPECT_THAT(message_of<BadInput>([] { slowness_of("halt=1:0:5"); }), HasSubstr("above 0"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 namespace asup::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(AsupBench, RefusesBadInput) {
@@ -39,6 +40,18 @@ TEST(AsupBench, RefusesBadInput) {
   const Ended scene = run({"bench", "stragglers", "--scenes", "nowhere"});
   EXPECT_EQ(scene.status, 2);
   EXPECT_THAT(scene.last_error, HasSubstr("--scenes nowhere: there is equal, slow, "));
+}
+
+TEST(AsupBench, TakesSizesInBytes) {
+  const Ended ended =
+      run({"bench", "collective", "--sizes", "6291456,1025", "--link", "inproc", "--quick"});
+  EXPECT_EQ(ended.status, 0) << ended.last_error;
+  EXPECT_THAT(ended.text, AllOf(HasSubstr("6M"), HasSubstr("1025")));
+  for (const char* text : {"0", "3", "6Q", "1125899906842625", "1048577G"}) {
+    const Ended wrong = run({"bench", "collective", "--sizes", text});
+    EXPECT_EQ(wrong.status, 2) << text;
+    EXPECT_THAT(wrong.last_error, HasSubstr("--sizes: ")) << text;
+  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ TEST(Asup, SaysWhatItIsMadeOf) {
   EXPECT_EQ(ended.status, 0);
   EXPECT_THAT(ended.text, AllOf(StartsWith(std::string("asup ") + kVersion + "\ntorch 2."),
                                 HasSubstr("kernels use "), HasSubstr("built with ")));
+  EXPECT_EQ(run({"version"}).text, ended.text);
 }
 
 TEST(Asup, Helps) {
@@ -36,6 +37,32 @@ TEST(Asup, Helps) {
   EXPECT_THAT(one.text, AllOf(HasSubstr("Usage: asup run"), HasSubstr("--hosts a,b"),
                               HasSubstr("examples:"), HasSubstr("Exit status")));
   EXPECT_EQ(run({}).status, 2);
+}
+
+TEST(AsupTrain, HasAShortHelpAndAPageForEachWay) {
+  const Ended all = run({"train", "--help"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.text, AllOf(HasSubstr("--batch N"), HasSubstr("diloco"), HasSubstr("examples:"),
+                              Not(HasSubstr("--outer-lr")), Not(HasSubstr("--staleness"))));
+  const Ended way = run({"train", "--help", "diloco"});
+  EXPECT_EQ(way.status, 0);
+  EXPECT_THAT(way.text, AllOf(HasSubstr("--outer-lr X=0.7"), HasSubstr("asup train --sync diloco"),
+                              Not(HasSubstr("--batch"))));
+  const Ended none = run({"train", "--help", "dilocco"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.last_error, HasSubstr("did you mean 'diloco'?"));
+}
+
+TEST(Asup, ADryRunParsesAndRunsNothing) {
+  const Ended fine = run({"--dry-run", "run", "-n", "2", "--", "echo", "started"});
+  EXPECT_EQ(fine.status, 0) << fine.last_error;
+  EXPECT_EQ(fine.text, "");
+  const Ended together = run({"--dry-run", "train", "--pace", "ssp"});
+  EXPECT_EQ(together.status, 2);
+  EXPECT_THAT(together.last_error, StartsWith("asup train: pace = ssp has no effect"));
+  const Ended sizes = run({"--dry-run", "bench", "collective", "--sizes", "6Q"});
+  EXPECT_EQ(sizes.status, 2);
+  EXPECT_THAT(run({"--help"}).text, Not(HasSubstr("--dry-run")));
 }
 
 TEST(Asup, SuggestsTheNearestName) {
@@ -116,8 +143,8 @@ TEST(AsupTrain, RefusesServersThatDoNotFit) {
       {{"train", "--servers", "1"}, "servers = 1 has no effect: sync = allreduce has none"},
       {{"train", "--sync", "server", "--servers", "0"},
        "keeps the parameters on servers, and there are none: leave servers out for one"},
-      {{"train", "--sync", "server", "--pace", "fast"}, "'fast' is none of auto, bsp, ssp"},
-      {{"train", "--sync", "asup", "--pace", "bsp"}, "sync = asup is the server at an adaptive"},
+      {{"train", "--sync", "server", "--pace", "fast"}, "'fast' is not one of bsp, ssp, asp, adaptive"},
+      {{"train", "--sync", "asup", "--pace", "bsp"}, "pace = bsp has no effect: sync = asup has no such setting"},
       {{"train", "--pace", "ssp"}, "pace = ssp has no effect"},
       {{"train", "--sync", "server", "--servers", "-1"}, "allowed: 0 … 4096"},
   };

@@ -12,9 +12,9 @@ namespace {
 
 using net::LinkKind;
 
-class GrapevineOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
+class ProgressOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 
-TEST_P(GrapevineOnEveryLink, CountsAndCallsReachAll) {
+TEST_P(ProgressOnEveryLink, CountsAndCallsReachAll) {
   constexpr int kRanks = 5;
   std::barrier all(kRanks);
   std::atomic<int> know = 0;
@@ -34,7 +34,7 @@ TEST_P(GrapevineOnEveryLink, CountsAndCallsReachAll) {
 }
 
 // One worker has left: what it has done still counts.
-TEST_P(GrapevineOnEveryLink, WhoIsGoneIsRemembered) {
+TEST_P(ProgressOnEveryLink, WhoIsGoneIsRemembered) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     GossipProgress progress(net::workers_of(job));
     if (job.rank() == 2) return void(progress.call_round(progress.tell(40).round + 1));
@@ -54,7 +54,7 @@ TEST(GossipProgress, OneWorkerTellsNobody) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, GrapevineOnEveryLink,
+INSTANTIATE_TEST_SUITE_P(Links, ProgressOnEveryLink,
                          ::testing::Values(LinkKind::inproc, LinkKind::shm, LinkKind::tcp),
                          [](const auto& info) { return asup::testing::name_of(info.param); });
 

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <tuple>
+
 #include "asup/base/error.h"
 
 namespace asup::gossip {
@@ -60,6 +63,48 @@ TEST(Graph, IsReadFromEdges) {
   const Graph path = graph_of("0-1,2-1", 3);
   EXPECT_THAT(path.partners(1), ElementsAre(0, 2));
   EXPECT_THAT(path.partners(2), ElementsAre(1));
+}
+
+// What one sends to another, that one hears; all are reached; and weights of equal size keep the
+// mean, since all send to as many as they hear from.
+TEST(Graph, InARoundSendsMeetReceivesAndReachEverybody) {
+  for (const char* name : {"ring", "random", "exponential"})
+    for (int ranks = 2; ranks <= 17; ++ranks) {
+      const Graph graph = graph_of(name, ranks);
+      std::set<int> reached{0};
+      for (std::uint64_t round = 0; round < 16; ++round) {
+        std::set<std::pair<int, int>> sent, heard;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Round mine = graph.round(rank, round);
+          EXPECT_EQ(mine.to.size(), mine.from.size());
+          EXPECT_EQ(mine.to.size(), graph.round(0, 0).to.size());
+          for (const int to : mine.to) {
+            sent.insert({rank, to});
+            EXPECT_TRUE(graph.joined(rank, to));
+          }
+          for (const int from : mine.from) heard.insert({from, rank});
+        }
+        EXPECT_EQ(sent, heard);
+        const std::set<int> before = reached;
+        for (const auto& [from, to] : sent)
+          if (before.contains(from)) reached.insert(to);
+      }
+      EXPECT_EQ(reached.size(), static_cast<std::size_t>(ranks));
+    }
+}
+
+TEST(Graph, RoundsTakeNeighboursOrOneByTurns) {
+  EXPECT_THAT(Graph::ring(2).round(0, 0).to, ElementsAre(1));
+  EXPECT_THAT(Graph::ring(5).round(0, 3).from, ElementsAre(1, 4));
+  EXPECT_THAT(Graph::ring(1).round(0, 0).to, IsEmpty());
+  EXPECT_THAT(Graph::exponential(1).round(0, 7).from, IsEmpty());
+  // 1, 2, 4 places on, and again.
+  const Graph six = Graph::exponential(6);
+  for (const auto& [number, to, from] :
+       {std::tuple(0, 5, 3), std::tuple(1, 0, 2), std::tuple(2, 2, 0), std::tuple(3, 5, 3)}) {
+    EXPECT_THAT(six.round(4, static_cast<std::uint64_t>(number)).to, ElementsAre(to));
+    EXPECT_THAT(six.round(4, static_cast<std::uint64_t>(number)).from, ElementsAre(from));
+  }
 }
 
 TEST(Graph, RefusesWhatCannotWork) {

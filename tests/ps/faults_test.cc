@@ -7,6 +7,7 @@
 
 #include "asup/base/error.h"
 #include "tests/ps/group.h"
+#include "tests/ps/raw_member.h"
 
 namespace asup::ps::testing {
 namespace {
@@ -118,6 +119,51 @@ TEST_P(OnEveryLink, AWorkerThatTalksNonsenseIsRefusedAndTheOthersGoOn) {
                                  ASSERT_NEAR(client.parameters()[7], -20.0f, 1e-3);
                                }),
                                -1, /*servers=*/1);
+}
+
+// A server dies when the second piece of an optimizer's state has come, or is asked for.
+TEST_P(OnEveryLink, AServerThatDiesWhileAnOptimizersStateTravelsIsNamed) {
+  ServerSetup setup = setup_of({3'000'000});
+  setup.rule.kind = kernels::Rule::Kind::momentum;
+  setup.rule.momentum = 0.9;
+  for (const bool fetches : {false, true}) {
+    setup.with_state = !fetches;
+    asup::testing::run_processes(
+        3, GetParam(),
+        [&](Job& job) {
+          const net::MemberGroup group = net::workers_and_servers(job);
+          if (job.member() == 2) {
+            RawMember server(group);
+            server.on_message = [pieces = 0](Kind kind) mutable {
+              if ((kind == Kind::state || kind == Kind::ask_state) && ++pieces == 2) raise(SIGKILL);
+            };
+            server.wait_for(Kind::hello);
+            const Range shard = shards_of(setup, 2)[1];
+            if (fetches) {
+              server.send(0, Welcome{});
+              server.wait_for(Kind::ask_state_updates);
+              server.send(0, StateUpdates{0, shard}, sizeof(std::uint64_t));
+              server.wait_for(Kind::ask_state);
+              server.send(0, State{0, 0, 0, {shard.begin, shard.begin + kMostStateElements}},
+                          kMostStateElements * sizeof(float));
+            }
+            server.wait_for(Kind::leave);
+            return;
+          }
+          try {
+            if (job.is_server()) return Server(group, {}).run();
+            Client client(group, setup, {}, kTimeout);
+            client.begin(true, {{1}, [](std::size_t, Range range, float* to) {
+                                  std::fill(to, to + range.size(), 1.0f);
+                                }});
+            client.fetch_state([](auto) {}, [](std::size_t, Range, const float*) {});
+            ADD_FAILURE() << "the state came whole";
+          } catch (const JobFailed& error) {
+            EXPECT_THAT(error.what(), HasSubstr("server 1"));
+          }
+        },
+        /*killed=*/2, /*servers=*/2);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, ::testing::Values(LinkKind::shm, LinkKind::tcp),

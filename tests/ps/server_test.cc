@@ -152,7 +152,7 @@ class EveryPace : public ::testing::TestWithParam<pace::Kind> {};
 
 // Whatever the pace, every sample is worked on once, and all stand at a sync point with the same
 // model.
-TEST_P(EveryPace, AllWorkIsDoneOnceAndFencesHold) {
+TEST_P(EveryPace, AllWorkIsDoneOnceAndSyncPointsHold) {
   ps::ServerSetup setup = setup_of({5000}, {.kind = GetParam(), .staleness = 1});
   setup.work = work_of(20, {5, 13});
   std::mutex mutex;

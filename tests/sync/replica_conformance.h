@@ -136,6 +136,52 @@ inline std::unique_ptr<torch::optim::Optimizer> two_groups(torch::nn::Module& mo
   return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
 }
 
+// Adam's tensors of each parameter.
+inline std::vector<torch::Tensor> moments_of(const Mlp& model, torch::optim::Optimizer& optimizer) {
+  std::vector<torch::Tensor> moments;
+  for (const auto& parameter : model.parameters()) {
+    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (found == optimizer.state().end()) continue;
+    auto& state = static_cast<torch::optim::AdamParamState&>(*found->second);
+    moments.push_back(state.exp_avg().clone());
+    moments.push_back(state.exp_avg_sq().clone());
+    moments.push_back(torch::tensor(static_cast<float>(state.step())));
+  }
+  return moments;
+}
+
+// What another way goes on from: one state for all, in each rank's optimizer.
+TEST_P(ReplicaConformance, GathersTheOptimizersState) {
+  Mlp alone;
+  const auto lone = adam(alone);
+  for (int step = 0; step < 4; ++step) {
+    lone->zero_grad();
+    loss_of(alone, Mlp::batch(step)).backward();
+    lone->step();
+  }
+  std::vector<std::vector<torch::Tensor>> moments(static_cast<std::size_t>(ranks()));
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto optimizer = adam(model);
+    const auto replica = trainee.make(model, *optimizer);
+    for (int step = 0; step < 4; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
+      replica->step();
+    }
+    replica->synchronize();
+    replica->gather_optimizer_state();
+    moments[static_cast<std::size_t>(trainee.rank)] = moments_of(model, *optimizer);
+  });
+  ASSERT_EQ(moments[0].size(), 3 * alone.parameters().size());
+  for (const auto& of_rank : moments)
+    for (std::size_t i = 0; i < moments[0].size(); ++i)
+      EXPECT_TRUE(torch::equal(of_rank.at(i), moments[0][i]));
+  if (way().follows_one_process) {
+    EXPECT_LT(distance(moments[0], moments_of(alone, *lone)), 1e-5);
+  }
+}
+
 TEST_P(ReplicaConformance, StartsFromRankZerosWeightsAndBuffers) {
   Mlp zero;
   fill(zero, 1);
@@ -363,6 +409,45 @@ TEST_P(ReplicaConformance, AveragesBuffers) {
     EXPECT_TRUE(torch::allclose(mean, torch::full({3, 2}, (ranks() - 1) / 2.0)));
     EXPECT_EQ(count.item<std::int64_t>(), 10);
     EXPECT_TRUE(flag.item<bool>());
+  });
+}
+
+// A test is of the mean of all models, and each rank then has its own again, also where it failed.
+TEST_P(ReplicaConformance, TheMeanModelIsACopy) {
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto statistics = model.register_buffer("statistics", torch::zeros({3}));
+    const auto optimizer = momentum_sgd(model);
+    const auto replica = trainee.make(model, *optimizer);
+    const double mean = (ranks() - 1) / 2.0;
+    for (int step = 0; step < 5; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
+      replica->step();
+      const bool differ = replica->models_differ();
+      {
+        torch::NoGradGuard no_grad;
+        statistics.fill_(trainee.rank);
+        if (differ) model.third->bias.fill_(trainee.rank);
+      }
+      const auto own = snapshot(model);
+      const auto expect_own = [&] {
+        for (std::size_t i = 0; i < own.size(); ++i)
+          EXPECT_TRUE(torch::equal(model.parameters()[i], own[i]));
+        EXPECT_TRUE(torch::equal(statistics, torch::full({3}, static_cast<float>(trainee.rank))));
+      };
+      replica->with_mean_model([&] {
+        EXPECT_TRUE(torch::allclose(statistics, torch::full({3}, mean)));
+        if (differ) {
+          EXPECT_TRUE(torch::allclose(model.third->bias, torch::full({4}, mean)));
+        }
+        if (differ || way().equal_after_steps) replica->check_equal();
+      });
+      expect_own();
+      EXPECT_THROW(replica->with_mean_model([] { throw std::runtime_error("a test failed"); }),
+                   std::runtime_error);
+      expect_own();
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -45,6 +46,21 @@ class Examples(Case):
             self.assertEqual([steps for steps, _ in several], [938, 938])
             self.assertGreater(several[0][1], 0.8)
             self.assertEqual(several[0][1], several[1][1])  # one model
+
+    # One is lost in the second epoch: step() regroups, and the program knows nothing of it.
+    def test_those_who_are_left_finish(self):
+        os.symlink(os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist"),
+                   self.path("data"))
+        process = self.start("run", "-n", "3", "--on-loss", "continue", "--env", "ASUP_SYNC=local",
+                             "--", DISTRIBUTED, self.path("data"), "2", "64")
+        while "epoch 1:" not in process.stdout.readline():
+            self.assertIsNone(process.poll(), "the program ended too early")
+        os.kill(self.members()["rank 1"], signal.SIGKILL)
+        out, err = process.communicate(timeout=300)
+        self.assertIn("rank 1 was lost: 2 workers go on", err)
+        accuracies = re.findall(r"epoch 2: \d+ steps, loss [\d.]+, test accuracy ([\d.]+)", out)
+        self.assertEqual(len(accuracies), 2, out + err)
+        self.assertGreater(min(map(float, accuracies)), 0.75)
 
 
 if __name__ == "__main__":

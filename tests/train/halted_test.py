@@ -10,7 +10,7 @@ import unittest
 from harness import SMALL, Case, Run
 
 HALTED = "rank 2"
-# Fences come after 6 steps, and with them server.json.
+# Sync points come after 6 steps, and with them server.json.
 ENDLESS = [*SMALL, "--synthetic-samples=144", "--workers=3", "--steps=1000000",
            "--eval-every=never", "--checkpoint-every=1000000", "--sync=asup"]
 

@@ -51,7 +51,7 @@ class Late(Case):
         finally:
             os.kill(late, signal.SIGCONT)
 
-    # A row that is new is written in the middle of a meeting. The moments after it fall into its
+    # A row that is new is written in the middle of a merge. The moments after it fall into its
     # test and checkpoint, into steps, and into the next merge.
     def test_the_others_go_on_and_it_comes_back(self):
         for name, rank in (("average", 1), ("keep", 2)):

@@ -60,19 +60,11 @@ class OwnSteps(Case):
         self.assertLess(abs(often - reduced), 0.1 * reduced)
         self.assertLess(seldom, often / 10)
 
-    # Workers meet at checkpoints: a run that stops at one goes on as if it had not.
-    def test_a_run_stopped_at_a_checkpoint_ends_as_one_that_was_not(self):
-        for name, flags in WAYS.items():
-            with self.subTest(way=name):
-                flags = [*flags, "--workers=2", "--steps=40", "--optimizer=adam",
-                         "--checkpoint-every=10"]
-                whole = self.train(f"{name}-whole", *flags)
-                parts = self.train(f"{name}-parts", *flags, "--stop-at=20")
-                self.assertFalse(parts.summary["finished"])
-                self.call("train", f"--resume={parts.folder}")
-                self.assertTrue(parts.summary["finished"])
-                self.assertEqual(parts.losses, whole.losses)
-                self.assertEqual(parts.sha, whole.sha)
+    # Epochs end after steps 17, 34, 51 and 68, each with a test and a checkpoint.
+    def test_rounds_go_across_epochs(self):
+        run = self.train("run", "--workers=2", "--epochs=4", "--sync=diloco", "--every=30")
+        merges = {row["step"]: row["merges"] for row in run.rows if row.get("merges")}
+        self.assertEqual(merges, {30: 1, 60: 1, 68: 1})
 
     def test_a_run_may_change_its_way(self):
         run = self.train("run", "--workers=2", "--steps=20")
@@ -108,30 +100,31 @@ class OwnSteps(Case):
         def refused(*flags):
             return self.refused("train", *SMALL, *flags)
 
-        self.assertIn("--every: 0 is out of range (allowed: 1 …", refused("--sync=local", "--every=0"))
-        self.assertIn("--every: 'often' is no whole number and none of usual, auto",
+        self.assertIn("--every: '0' is not a number of steps (allowed: 1 … 1e9) or auto",
+                      refused("--sync=local", "--every=0"))
+        self.assertIn("--every: 'often' is not a number of steps (allowed: 1 … 1e9) or auto",
                       refused("--sync=local", "--every=often"))
         self.assertIn("every = 4 has no effect", refused("--every=4"))
-        self.assertIn("local-after = '130%' is no number of steps and no share of the run",
+        self.assertIn("--local-after: '130%' is not a number of steps, or a share of the run like 30%",
                       refused("--sync=local", "--local-after=130%"))
         self.assertIn("fragments = 9 cannot be exchanged one by one in every = 8 steps",
                       refused("--sync=diloco", "--every=8", "--fragments=9"))
         self.assertIn("outer-overlap = 8 steps do not end before the next exchange",
                       refused("--sync=diloco", "--every=8", "--outer-overlap=8"))
         self.assertIn("--outer-lr: 0 is out of range", refused("--sync=diloco", "--outer-lr=0"))
-        self.assertIn("fragments = 2 has no effect: it is a choice of sync = diloco, not local",
+        self.assertIn("fragments = 2 has no effect: sync = local has no such setting; sync = diloco has",
                       refused("--sync=local", "--fragments=2"))
-        self.assertIn("one worker has none", refused("--sync=gossip", "--workers=1"))
-        self.assertIn("every = auto is no number of steps", refused("--sync=gossip", "--every=auto"))
-        self.assertIn("merge-state = keep has no effect: it is a choice of sync = local, not gossip",
+        self.assertIn("sync = gossip takes 2 workers at least", refused("--sync=gossip", "--workers=1"))
+        self.assertIn("--every: 'auto' is not a whole number", refused("--sync=gossip", "--every=auto"))
+        self.assertIn("merge-state = keep has no effect: sync = gossip has no such setting; sync = local has",
                       refused("--sync=gossip", "--merge-state=keep"))
         self.assertIn("graph = exponential has no effect", refused("--sync=local", "--graph=exponential"))
-        self.assertIn("graph = 'star' is none of ring, exponential",
+        self.assertIn("--graph: 'star' is none of ring, exponential",
                       refused("--sync=gossip", "--graph=star"))
         self.assertIn("bucket-mb = 4 has no effect", refused("--sync=local", "--bucket-mb=4"))
         with open(self.path("job.toml"), "w") as file:
             file.write('sync = "local"\nevery = 0\n')
-        self.assertIn("job.toml:2: every: 0 is out of range",
+        self.assertIn("job.toml:2: every: 0 is not a number of steps",
                       self.refused("train", "--config=job.toml"))
 
 

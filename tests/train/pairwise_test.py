@@ -43,7 +43,7 @@ class OwnPace(Case):
                 summary = run.summary
                 self.assertTrue(summary["finished"])
                 self.assertEqual(summary["step"], 102)
-                # What was under way when the last fence was called is done too.
+                # What was under way when the last sync point was called is done too.
                 self.assertGreaterEqual(summary["samples"], 2400)
                 self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row),
                                  summary["samples"])
@@ -118,6 +118,27 @@ class OwnPace(Case):
                 self.assertGreaterEqual(sum(after), 1600)
                 self.assertEqual(sum(after), run.summary["samples"])
 
+    # A checkpoint has each worker's model, but where all have merged: in rounds, and at the end.
+    def test_only_rounds_and_the_end_merge(self):
+        def sections(run):
+            with open(run.checkpoints[-1], "rb") as file:
+                text = file.read().decode(errors="replace")
+            return re.findall(r'"name":"(parameters[^"]*)"', text.split('"sections"')[1])
+
+        own = ["parameters", "parameters of rank 0", "parameters of rank 1"]
+        for name, kept in (("ring", own), ("rounds", own[:1])):
+            with self.subTest(pace=name):
+                run = self.train(name, "--workers=2", "--steps=68", *PACES[name], "--stop-at=34")
+                self.assertEqual(sections(run), kept)
+                self.call("train", f"--resume={run.folder}")
+                self.assertEqual(sections(run), own[:1])
+                # Stopped where it turns out to be done, it has yet to merge.
+                early = self.train(f"{name}-early", "--workers=2", "--steps=68", *PACES[name],
+                                   "--stop-at=34")
+                self.call("train", f"--resume={early.folder}", "--steps=34")
+                self.assertTrue(early.summary["finished"])
+                self.assertIn("test_accuracy", early.summary)
+
     def test_a_run_may_change_its_way(self):
         run = self.train("run", "--workers=2", "--steps=20")
         steps = 20
@@ -154,7 +175,7 @@ class OwnPace(Case):
                       refused("--sync=adpsgd", "--workers=4", "--graph=0-1,2-3"))
         self.assertIn("there is no rank 7", refused("--sync=adpsgd", "--graph=0-7"))
         self.assertIn("'star' is no edge", refused("--sync=adpsgd", "--graph=star"))
-        self.assertIn("use two workers or more", refused("--sync=adpsgd", "--workers=1"))
+        self.assertIn("sync = adpsgd takes 2 workers at least", refused("--sync=adpsgd", "--workers=1"))
         self.assertIn("round-seconds = 1 has no effect", refused("--round-seconds=1"))
         self.assertIn("eta-min = 2 has no effect", refused("--eta-min=2"))
         self.assertRegex(

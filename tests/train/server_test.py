@@ -128,7 +128,7 @@ class Server(Case):
         self.assertEqual(run.summary["server"]["samples"], 16000)
         self.assertEqual(run.rows[-1]["step"], 680)
 
-    # The files of a run's only fence show how far rank 0 is. Rank 2 is halted there, wherever it is
+    # The files of a run's only sync point show how far rank 0 is. Rank 2 is halted there, wherever it is
     # by then, so that the others come to wait for it, and then dies.
     def test_a_worker_lost_while_a_run_ends_is_done_without(self):
         for sign in ("metrics.jsonl", "evaluation.json", "checkpoints/step-00000017.asup",
@@ -164,7 +164,7 @@ class Server(Case):
         self.assertRegex(err.strip().splitlines()[-1],
                          rf"server 1 \(pid {pid} on .*\) was killed by signal 9")
 
-    # The next fence that was planned is far away.
+    # The next sync point that was planned is far away.
     def test_ctrl_c_stops_soon_and_can_be_resumed(self):
         run = Run(self.path("run"))
         process = self.start("train", *SMALL, "--sync=server", "--pace=asp", "--workers=2",

@@ -24,7 +24,7 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-std::string handicap_of(const Training& training, const TrainingRun& run) {
+std::string slowness_of(const Training& training, const TrainingRun& run) {
   if (!run.takes_its_time) return "";
   return fmt::format("ASUP_HANDICAP=sample_ms={} {}", training.sample_ms, run.slowness);
 }
@@ -151,7 +151,7 @@ std::vector<std::string> command_of(const Training& training, const TrainingRun&
   append(words, run.hosts->run_flags());
   if (run.way.has_servers(training.flags))
     append(words, {"--servers", std::to_string(training.workers)});
-  if (run.takes_its_time) append(words, {"--env", handicap_of(training, run)});
+  if (run.takes_its_time) append(words, {"--env", slowness_of(training, run)});
   append(words, {"--", program, "train"});
   append(words, flags);
   return run.hosts->on_first_host(words);
@@ -163,7 +163,7 @@ Figures train(const Training& training, const TrainingRun& run, ProgramRunner& r
   std::filesystem::create_directories(training.folder);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   Words variables;
-  if (run.takes_its_time) variables.push_back(handicap_of(training, run));
+  if (run.takes_its_time) variables.push_back(slowness_of(training, run));
   const int status = runner.run(command_of(training, run, program), variables, log);
   const std::string said = status == 0 ? "" : read_file(log);
   asup::check(status == 0 || said.find("has diverged") != std::string::npos,

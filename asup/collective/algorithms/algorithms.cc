@@ -29,7 +29,7 @@ const std::vector<Algorithm>& algorithms() {
        "2(n-1) rounds; 2(n-1)/n of the elements, the least there is; large counts",
        false, ring_all_reduce},
       {"staged", Collective::all_reduce,
-       "2 meetings a piece of n slices; by way of memory that all reach; private buffers on one host",
+       "2 barriers a piece of n slices; by way of memory that all reach; private buffers on one host",
        false, staged_all_reduce, true},
       {"recursive_doubling", Collective::all_reduce,
        "log2 n rounds of the whole, the fewest there are; two more where n is no power of two; "

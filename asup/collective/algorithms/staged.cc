@@ -8,7 +8,7 @@ namespace asup::collective {
 namespace {
 
 constexpr int kLanes = 2;
-constexpr std::size_t kSlices = 2;  // of Spec::slice, that ranks meet for
+constexpr std::size_t kSlices = 2;  // of Spec::slice, between two barriers
 
 // One lane's part of the stage: a slot for the slice that each rank reduces, and one for the
 // result.

@@ -19,7 +19,7 @@ Events group(Events events, Key key) {
   return {events.begin(), end};
 }
 
-// Signals of one tick say little one by one: everyone meets everyone.
+// Signals of one tick say little one by one: they are a barrier.
 std::string lines_of(const Spec& spec, Events tick, std::size_t most) {
   std::string text;
   std::size_t lines = 0, signals = 0;

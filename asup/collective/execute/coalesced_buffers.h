@@ -17,7 +17,7 @@ class CoalescedBuffers {
 
   void pack();
   void unpack();
-  // Ranks that coalesced other sizes make another call.
+  // Ranks that coalesce other sizes make another call.
   void describe(Envelope& envelope) const;
 
  private:

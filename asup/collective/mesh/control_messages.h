@@ -23,7 +23,7 @@ struct Failure {
   Outcome outcome;
 };
 
-// "0 1 2,5 the message": generation, kind, ranks, message. Nothing where the text is no such note.
+// "0 1 2,5 the message": generation, kind, ranks, message. Nothing where the text is none.
 std::string write_failure(const Failure& failure);
 std::optional<Failure> read_failure(std::string_view text);
 

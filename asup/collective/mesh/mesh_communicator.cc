@@ -89,8 +89,8 @@ Outcome MeshCommunicator::run(Call call) {
   PendingCall pending(mesh_.loop());
   fill(pending, call);
   const net::MeshLock lock(mesh_.loop());
-  mesh_.run_posted();                // calls that were started before come first
-  enqueue({TicketPtr(), &pending});  // which nobody keeps when it is done
+  mesh_.run_posted();                     // calls that were started before come first
+  enqueue({PendingCallPtr(), &pending});  // which nobody keeps when it is done
   try {
     if (progress()) mesh_.let_movers_go_on();
     mesh_.loop().drive([&] { return pending.done(); }, Deadline::max());

@@ -1,9 +1,9 @@
 // The communicator that runs verified plans over a mesh's links: the class behind
 // make_communicator, for the files that implement it.
 //
-// mesh_communicator.cc turns calls into pending_calls, progress.cc carries the pending_calls out,
-// trouble.cc finds out why one does not end, and rebuild.cc goes on with those who are left. Calls
-// come from the caller's thread; what runs under the lock (net/transport/loop.h) says so.
+// mesh_communicator.cc makes a PendingCall of each call, progress.cc carries it out, timeouts.cc
+// finds out why one does not end, and rebuild.cc goes on with those who are left. Calls come from
+// the caller's thread; what runs under the mesh's lock (net/transport/loop.h) says so.
 #pragma once
 
 #include <atomic>
@@ -40,8 +40,8 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
 
  private:
-  using TicketPtr = std::shared_ptr<PendingCall>;
-  using Queue = std::deque<TicketPtr>;
+  using PendingCallPtr = std::shared_ptr<PendingCall>;
+  using Queue = std::deque<PendingCallPtr>;
 
   void look_at_the_group();
   void fill(PendingCall& pending, Call& call);
@@ -52,7 +52,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void coalesced(PendingCall& pending, Call& call);
   const std::shared_ptr<SharedMemory>& at_least(std::size_t bytes,
                                                 std::shared_ptr<SharedMemory>& memory);
-  void enqueue(TicketPtr pending);
+  void enqueue(PendingCallPtr pending);
 
   bool progress() override;
   bool busy() override { return pending_ > 0; }
@@ -74,7 +74,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   std::string names_of(const std::vector<int>& ranks) const;
 
   net::Mesh& mesh_;
-  const std::uint64_t lineage_;  // our first id, by which notes find us in every generation
+  const std::uint64_t lineage_;  // our first id, by which control messages find us when rebuilt
   Group group_;
   const CommunicatorOptions options_;
   bool shares_memory_ = true;

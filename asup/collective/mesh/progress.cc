@@ -2,7 +2,7 @@
 
 namespace asup::collective {
 
-void MeshCommunicator::enqueue(TicketPtr pending) {
+void MeshCommunicator::enqueue(PendingCallPtr pending) {
   if (!broken_.ok()) {
     pending->finish(broken_);
     return;
@@ -25,7 +25,7 @@ bool MeshCommunicator::progress() {
 
 // Moves the first call of the queue; true when anything did.
 bool MeshCommunicator::progress_queue(Queue& queue) {
-  const TicketPtr pending = queue.front();
+  const PendingCallPtr pending = queue.front();
   try {
     if (!pending->execution) begin(*pending);
     const bool moved = pending->execution->advance();

@@ -1,6 +1,6 @@
-// A communicator of all workers of a job that can do without some of them for a while: who is late
-// for a meeting is no part of its calls, and of those after it is one again. Calls come from the
-// thread that trains.
+// A communicator of all workers of a job that can do without some of them for a while: a worker
+// that is late for a merge takes no part in its calls, and takes part again from the next one on.
+// Calls come from the thread that trains.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class SubgroupCommunicator : public Communicator {
   SubgroupCommunicator(Job& job, CommunicatorOptions options);
 
   // Calls are among these workers from now on, by their ranks in the job, ascending, with ranks by
-  // their places. `since`: the meeting since which they have met undisturbed, by which their calls
+  // their places. `since`: the merge since which they have been the same, by which their calls
   // are told from those of other groups; 0: they are all, from the begin or since rebuild(). needs:
   // the same on each of them, and no call under way.
   void meet(std::uint64_t since, const std::vector<int>& workers);
@@ -27,7 +27,7 @@ class SubgroupCommunicator : public Communicator {
   // other as long as it takes.
   void bound(Deadline until, Seconds silence);
   void unbound() { bound(Deadline::max(), Seconds(0)); }
-  // A call has ended as late since the workers have met.
+  // A call has ended as late since meet().
   bool was_late() const { return was_late_; }
 
   int rank() const override { return now().rank(); }
@@ -45,7 +45,7 @@ class SubgroupCommunicator : public Communicator {
   std::uint64_t bytes_moved() const override;
 
  private:
-  // A group that meets no more. It stays until all who were in it have come to another meeting:
+  // A group of earlier merges. It stays until all who were in it have come to another merge:
   // one of them may be halted, or slow, in the middle of a call, and use memory of ours.
   struct Former {
     std::unique_ptr<Communicator> communicator;

@@ -102,7 +102,7 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
       break;
     case kHere:
       for (auto& [number, queue] : queues_)
-        for (const TicketPtr& pending : queue)
+        for (const PendingCallPtr& pending : queue)
           if (pending->asked)
             pending->answers[peer] = read_number(text).value_or(PendingCall::kNoAnswer);
       break;
@@ -128,7 +128,7 @@ void MeshCommunicator::fail(Outcome why) {
                     write_failure({generation_, why}));
   }
   for (auto& [number, queue] : queues_)
-    for (const TicketPtr& pending : queue) pending->finish(why);
+    for (const PendingCallPtr& pending : queue) pending->finish(why);
   for (auto& [number, queue] : queues_) queue.clear();
   pending_ = 0;
 }

@@ -25,7 +25,7 @@ bool few_within_reach(const Spec& spec, std::size_t count) {
   return count < 1024 + 128 * static_cast<std::size_t>(spec.ranks);
 }
 
-// A few elements are with everybody sooner than ranks can meet twice.
+// A few elements are with everybody sooner than two barriers take.
 constexpr std::size_t kFewWithinReach = 2048;  // where ranks reach each other's buffers
 constexpr std::size_t kFew = 8192;
 

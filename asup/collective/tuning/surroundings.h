@@ -1,5 +1,5 @@
 // Where the ranks of a job are and how they are linked: all that measured rates depend on. Values
-// only; of_job() takes the mesh's lock for a moment.
+// only; surroundings_of() takes the mesh's lock for a moment.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The symbolic run's machine: carries steps out on terms instead of numbers. One thread at a time.
+// The symbolic run: carries steps out on contributions instead of numbers. One thread at a time.
 #pragma once
 
 #include <optional>

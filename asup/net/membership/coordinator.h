@@ -43,8 +43,8 @@ struct CoordinatorOptions {
   Seconds join_timeout{60};  // from the first member that comes to the last
   Seconds late_after{10};
   std::optional<int> rank{};  // of the member that keeps it; none: the launcher
-  std::string meeting{};      // where to hand out the key; empty: nowhere (meeting.h)
-  bool stays_open = false;    // at the meeting, for newcomers; else until all members are there
+  std::string meeting{};      // socket that hands out the key; empty: none (key_exchange.h)
+  bool stays_open = false;    // that socket, for newcomers; else until all members are there
   CoordinatorCallbacks callbacks{};
 };
 

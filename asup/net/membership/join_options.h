@@ -13,7 +13,7 @@
 //   ASUP_COORDINATOR=host:port  says where, instead of what follows from the launcher's variables;
 //   ASUP_KEY_FILE=path          holds the job's key (key.h). A job on one host needs none: its
 //   ranks
-//                               get a random key from rank 0 at a meeting place (meeting.h).
+//                               get a random key from rank 0 on this host (key_exchange.h).
 // and ASUP_SERVERS=S             makes servers of the last S processes.
 // Under the first, ASUP_ON_LOSS=continue says that a lost worker does not end the job.
 // Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_JOIN_TIMEOUT and
@@ -41,19 +41,19 @@ struct JoinOptions {
   int rank = 0;                     // place among the members: workers first, then servers
   int size = 1;                     // members, servers included
   int servers = 0;                  // how many of them, the last ones, are servers
-  std::string coordinator;          // host:port; empty with size 1: nothing to meet
+  std::string coordinator;          // host:port; empty with size 1: there is none
   bool joins = false;               // a running job, which gives place and size
   bool goes_on_after_loss = false;  // of a worker: the launcher does not end the others
   bool host_coordinator = false;    // this member keeps the coordinator (rank 0, other launchers)
   Key key{};
   // Where rank 0 hands key and coordinator's address to the ranks of its host and user; empty: both
-  // are known. With a meeting, `key` counts for nothing: Membership::key() is the job's.
+  // are known. With such a socket, `key` counts for nothing: Membership::key() is the job's.
   std::string meeting;
   bool one_host = false;  // the launcher says that all ranks are on this host
   // Name, address or network the member listens on; empty: the route to the coordinator.
   std::string interface;
   LinkKind links = LinkKind::automatic;
-  InprocHub* hub = nullptr;  // meeting place for LinkKind::inproc; outlives the job
+  InprocHub* hub = nullptr;  // joins links of LinkKind::inproc; outlives the job
   Seconds join_timeout{60};
   Seconds call_timeout{300};      // default deadline of a collective
   std::string launcher = "none";  // for messages: "asup run", "torchrun", "Slurm", "Open MPI"

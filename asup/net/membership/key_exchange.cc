@@ -109,7 +109,7 @@ std::optional<KeyOffer> try_key_socket(const std::string& name) {
   const uid_t user = peer_user(fd.get());
   if (user != geteuid())
     throw JobFailed(fmt::format(
-        "user {} holds the place where this job's ranks meet; set ASUP_KEY_FILE instead", user));
+        "user {} holds the socket that hands out this job's key; set ASUP_KEY_FILE instead", user));
   const auto bytes = read_all(fd.get(), Key{}.size() + kMostAddress);
   KeyOffer word;
   if (!bytes || bytes->size() <= word.key.size()) return std::nullopt;

@@ -106,7 +106,7 @@ RosterMessage wait_to_be_taken_in(ControlConnection& connection, Seconds patienc
 
 class Membership::State {
  public:
-  // A job of one, which has nobody to meet.
+  // A job of one, which needs no coordinator.
   State(const JoinOptions& options, Member self) : key_(options.key) {
     self.id = 1;
     message_.roster = {1, {std::move(self)}};
@@ -265,7 +265,7 @@ class Membership::State {
     answered_.notify_all();
   }
 
-  // The coordinator ended without a word, and so has the member that kept it.
+  // The coordinator ended without saying so, and so has the member that kept it.
   void take_end() {
     if (keeper_) return take_gone(*keeper_, true);
     log().warn("the launcher is gone ({}): from now on only links tell who is lost",

@@ -35,7 +35,7 @@ class Membership {
 
   const Roster& roster() const;
   const Member& self() const;
-  // The job's key: that of the options, or the one agreed on at the meeting.
+  // The job's key: that of the options, or the one that rank 0 handed out.
   const Key& key() const;
 
   // Others wait for the next generation.

@@ -9,7 +9,7 @@ namespace {
 // What is fetched with a header: a small message whole.
 constexpr std::size_t kHeaderAhead = 16 * 1024;
 
-// Payload that one call of progress() takes at most, about: other links have their turn.
+// Payload that one call of progress() takes at most, about: other links are served too.
 constexpr std::size_t kMostAtOnce = 256 * 1024;
 
 // Buffers kept for messages that come before their receivers: fresh memory costs more than the

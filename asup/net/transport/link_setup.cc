@@ -26,7 +26,7 @@ namespace asup::net {
 namespace {
 
 constexpr std::string_view kContext = "asup link";
-constexpr int kMostAtDoor = 64;  // connections that have not proved the key yet
+constexpr int kMostUnproven = 64;  // connections that have not proved the key yet
 
 // Said once the key is proved.
 struct Hello {
@@ -101,8 +101,8 @@ class Acceptor {
     stopping_ = true;
     thread_.join();
     std::unique_lock lock(mutex_);
-    for (const int guest : guests_at_door_) shutdown(guest, SHUT_RDWR);
-    changed_.wait(lock, [&] { return guests_ == 0; });
+    for (const int connection : unproven_) shutdown(connection, SHUT_RDWR);
+    changed_.wait(lock, [&] { return identifying_ == 0; });
   }
 
   // Those admitted so far are moved into `wires`; ranks above ours that have not come by the
@@ -130,55 +130,58 @@ class Acceptor {
       std::array<pollfd, 2> listeners{pollfd{listeners_.tcp(), POLLIN, 0},
                                       {listeners_.local(), POLLIN, 0}};
       if (poll(listeners.data(), listeners.size(), 50) <= 0) continue;
-      for (const pollfd& door : listeners)
-        if (door.revents) open(door.fd);
+      for (const pollfd& listener : listeners)
+        if (listener.revents) open(listener.fd);
     }
   }
 
-  void open(int door) {
-    Fd guest(accept4(door, nullptr, nullptr, SOCK_CLOEXEC));
-    if (guest.get() < 0) return;
+  void open(int listener) {
+    Fd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (connection.get() < 0) return;
     const std::lock_guard lock(mutex_);
-    if (guests_ >= kMostAtDoor) return;
-    ++guests_;
-    guests_at_door_.insert(guest.get());
-    std::thread([this, local = door == listeners_.local(), guest = std::move(guest)]() mutable {
-      const int number = guest.get();
+    if (identifying_ >= kMostUnproven) return;
+    ++identifying_;
+    unproven_.insert(connection.get());
+    std::thread([this, local = listener == listeners_.local(),
+                 connection = std::move(connection)]() mutable {
+      const int number = connection.get();
       try {
-        if (const int peer = identify(guest.get()); peer >= 0) admit(peer, std::move(guest), local);
+        if (const int peer = identify(connection.get()); peer >= 0)
+          admit(peer, std::move(connection), local);
       } catch (const std::exception& error) {
         log().warn("a connection was dropped: {}", error.what());
       }
       const std::lock_guard leaving(mutex_);
-      guests_at_door_.erase(number);
-      --guests_;
+      unproven_.erase(number);
+      --identifying_;
       changed_.notify_all();
     }).detach();
   }
 
-  // The rank of a guest that proves the key and belongs here, or -1.
-  int identify(int guest) {
+  // The rank of a connection that proves the key and belongs here, or -1.
+  int identify(int connection) {
     const Deadline deadline = after(kHandshakeTimeout);
-    const HandshakeResult result = handshake(guest, key_, Side::acceptor, kContext, deadline);
+    const HandshakeResult result = handshake(connection, key_, Side::acceptor, kContext, deadline);
     if (!result.ok()) {
       log().warn("turned away a connection to {}: {}",
                  roster_.members[static_cast<std::size_t>(rank_)].describe(), result.reason);
       return -1;
     }
     std::array<Hello, 1> hello;
-    if (!transfer_all(guest, std::as_writable_bytes(std::span(hello)), false, deadline)) return -1;
+    if (!transfer_all(connection, std::as_writable_bytes(std::span(hello)), false, deadline))
+      return -1;
     const auto [generation, peer, reserved] = hello[0];
     if (generation == roster_.generation && peer > rank_ && peer < roster_.size()) return peer;
     log().warn("turned away member {} of generation {}", peer, generation);
     return -1;
   }
 
-  void admit(int peer, Fd guest, bool local) {
+  void admit(int peer, Fd connection, bool local) {
     std::unique_ptr<Wire> wire;
     if (local)
-      wire = ShmWire::accept(guest.release());
+      wire = ShmWire::accept(connection.release());
     else
-      wire = std::make_unique<TcpWire>(guest.release());
+      wire = std::make_unique<TcpWire>(connection.release());
     const std::lock_guard lock(mutex_);
     auto& slot = wires_[static_cast<std::size_t>(peer)];
     if (!slot) slot = std::move(wire);
@@ -192,8 +195,8 @@ class Acceptor {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int guests_ = 0;                            // guarded by mutex_
-  std::set<int> guests_at_door_;              // guarded by mutex_
+  int identifying_ = 0;                       // guarded by mutex_
+  std::set<int> unproven_;                    // guarded by mutex_
   std::vector<std::unique_ptr<Wire>> wires_;  // guarded by mutex_
 };
 
@@ -205,7 +208,7 @@ bool by_memory(const Roster& roster, int a, int b, LinkKind links) {
           "links over shared memory were asked for, but {} and {} are on different hosts",
           members[static_cast<std::size_t>(a)].describe(),
           members[static_cast<std::size_t>(b)].describe());
-  // One that links by TCP alone has no door for members of its host.
+  // One that links by TCP alone has no unix socket for members of its host.
   return one_host && links != LinkKind::tcp &&
          !members[static_cast<std::size_t>(b)].unix_address.empty();
 }
@@ -216,7 +219,7 @@ std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::ui
   Fd fd = memory ? connect_unix(peer.unix_address) : connect_tcp(peer.tcp_address, deadline);
   if (fd.get() < 0)
     throw PeerLost(fmt::format("{} cannot connect to {} at {}: {}", own_name, peer.describe(),
-                               memory ? "its shared-memory door" : peer.tcp_address,
+                               memory ? "its unix socket" : peer.tcp_address,
                                std::strerror(errno)));
   const HandshakeResult result = handshake(fd.get(), key, Side::connector, kContext, deadline);
   if (!result.ok())

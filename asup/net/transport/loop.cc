@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After a caller's turn its next one is likely; the loop thread looks again this much later.
+// A caller that had the lock is likely to want it again; the loop thread looks this much later.
 constexpr milliseconds kStayAway{5};
 
 // Where nothing wakes a sleeper, it looks again after a nap, which grows while nothing happens:

@@ -98,7 +98,7 @@ class Loop {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> callers_{0};      // wait for the lock
-  std::atomic<bool> driven_{false};  // a caller had the turn lately: the loop thread stays away
+  std::atomic<bool> driven_{false};  // a caller had the lock lately: the loop thread stays away
 
   std::mutex turn_;
 
@@ -107,7 +107,7 @@ class Loop {
   std::atomic<bool> has_posted_{false};
 };
 
-// The right to touch the mesh, for a scope.
+// Holds the lock, the right to touch the mesh, for a scope.
 class MeshLock {
  public:
   explicit MeshLock(Loop& loop);

@@ -36,7 +36,7 @@ struct Mesh::Early {
   std::string text;
 };
 
-// Takes notes off a link's control channel, one after the other.
+// Takes control messages off a link's channel 0, one after the other.
 class NoteReceiver : public Receiver {
  public:
   NoteReceiver(Mesh& mesh, int rank) : mesh_(mesh), rank_(rank) {}

@@ -1,6 +1,6 @@
 // All the links of one member, and the loop that moves them.
 //
-// Methods that need the turn say so; the rest may be called from any thread.
+// Methods that need the lock (loop.h) say so; the rest may be called from any thread.
 #pragma once
 
 #include <deque>
@@ -43,7 +43,7 @@ class Mesh : private Loop::Body {
   // Every worker's memory can be reached: by the other workers, or by this server.
   bool shares_memory() const { return shares_memory_; }
 
-  // The following need the turn.
+  // The following need the lock.
   Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
   void add(std::uint64_t communicator, Mover& mover);
   void remove(std::uint64_t communicator);
@@ -68,7 +68,7 @@ class Mesh : private Loop::Body {
   Place place_of(const void* data, std::size_t bytes) { return regions_->place_of(data, bytes); }
   // Needs the lock. The peer's memory as mapped here; null when it cannot be reached.
   std::byte* reach(int rank, Place place, std::size_t bytes);
-  // Needs the lock. For use beside the turn: the peer's region stays as long as it is held,
+  // Needs the lock. For use without it: the peer's region stays as long as it is held,
   // whatever the peer does. Null when it cannot be reached.
   std::shared_ptr<const Region> hold(int rank, std::uint32_t region);
 
@@ -92,7 +92,7 @@ class Mesh : private Loop::Body {
   std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
   std::uint64_t endings_ = 0;
   std::map<std::uint64_t, Mover*> movers_;
-  int movers_due_ = 0;  // looks at the links before it is the movers' turn
+  int movers_due_ = 0;  // looks at the links until the movers are looked at
   struct Note;
   std::deque<std::unique_ptr<Note>> notes_;  // on their way out
   struct Early;

@@ -1,4 +1,4 @@
-// Heads of messenger (messenger.h) as values: a kind, by which the receiver knows it, and what
+// Heads of messages (messenger.h) as values: a kind, by which the receiver knows it, and what
 // belongs to it. Values only.
 //
 // A body is trivially copyable and names its kind:
@@ -16,7 +16,7 @@
 namespace asup::net {
 
 template <typename Body>
-struct MailHead {
+struct MessageHead {
   using Kind = std::remove_const_t<decltype(Body::kKind)>;
   static_assert(sizeof(Kind) == sizeof(std::uint32_t));
 
@@ -28,7 +28,7 @@ struct MailHead {
 template <typename Body>
 std::vector<std::byte> head_of(const Body& body) {
   static_assert(std::is_trivially_copyable_v<Body>);
-  const MailHead<Body> head{.body = body};
+  const MessageHead<Body> head{.body = body};
   std::vector<std::byte> bytes(sizeof head);
   std::memcpy(bytes.data(), &head, sizeof head);
   return bytes;
@@ -37,7 +37,7 @@ std::vector<std::byte> head_of(const Body& body) {
 // Nothing where the head is not one of this kind.
 template <typename Body>
 std::optional<Body> read(ConstBytes bytes) {
-  MailHead<Body> head;
+  MessageHead<Body> head;
   if (bytes.size() != sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.kind != Body::kKind) return std::nullopt;

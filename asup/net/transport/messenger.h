@@ -2,7 +2,7 @@
 // channel of its own of every link: what the parameter server and its workers talk by.
 //
 // Messages from one member come in the order it sent them. Everything here runs under the mesh's
-// turn (loop.h), the handler's calls too, and returns at once.
+// lock (loop.h), the handler's calls too, and returns at once.
 #pragma once
 
 #include <deque>

@@ -1,9 +1,9 @@
 // Decides when pushes become an update and when a worker may go on: the one mechanism behind every
 // pace.
 //
-// Events go in, with the time at which they happened, and the orders that are now due come out, in
-// the order in which they must be carried out. The same events give the same orders. A Pacer knows
-// nothing of samples' places, links or clocks. One thread at a time.
+// Events go in, with the time at which they happened, and the commands that are now due come out,
+// in the order in which they must be carried out. The same events give the same commands. A Pacer
+// knows nothing of samples' places, links or clocks. One thread at a time.
 //
 // A worker is away, working (it has parameters and owes a push), held (it waits to go on) or
 // resting (there is no work for it: nobody waits for it). Five bounds make all paces:
@@ -86,7 +86,7 @@ struct Drop {
   bool operator==(const Drop&) const = default;
 };
 
-// The worker may go on, with the parameters as they are at this place among the orders.
+// The worker may go on, with the parameters as they are at this place among the commands.
 struct Go {
   int worker = 0;
   bool operator==(const Go&) const = default;
@@ -126,7 +126,7 @@ class Pacer {
   // Its pushes that are not yet part of an update are dropped. `redo`: so many leases of it must be
   // part of the next update, so that other workers have to do them first.
   Orders left(int worker, double now, int redo = 0);
-  // SpinPolicy may be over. See wake().
+  // Patience may be over. See wake().
   Orders tick(double now);
   Orders set(const Bounds& bounds, double now);
 

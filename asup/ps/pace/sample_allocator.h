@@ -85,7 +85,7 @@ class SampleAllocator {
   // All before the sync point is dealt out, and nothing is out: pushed, and applied or dropped.
   bool at_sync_point() const;
   std::uint64_t sync_point() const;  // the next one, or Workload::steps
-  void pass();                       // needs: at_fence()
+  void pass();                       // needs: at_sync_point()
   // One more sync point, where none comes before: at the end of the step that is dealt out now.
   void sync_point_soon();
   bool at_end() const;

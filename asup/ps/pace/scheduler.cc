@@ -179,7 +179,7 @@ Decisions Scheduler::finish() {
 }
 
 void Scheduler::post(Orders orders) {
-  // In a queue, so that what follows from an order comes after those that were given with it.
+  // In a queue, so that what follows from a command comes after those that were given with it.
   for (Command& order : orders) commands_.push_back(std::move(order));
 }
 
@@ -255,9 +255,9 @@ void Scheduler::send_to_sync_point(int worker) {
                                  allocator_->sync_point(), version_});
 }
 
-// Whoever met one that is gone goes again at once: others may wait for it there, since they have
-// not ended the sync point. Where all are back and did not all meet all, two of them have lost each
-// other: going again shows who goes on.
+// Whoever ended it with one that is gone goes again at once: others may wait for it there, since
+// they have not ended the sync point. Where all are back and not all with all, two of them have
+// lost each other: going again shows who goes on.
 void Scheduler::end_sync_point() {
   const bool are_all_back = back_.size() == meeting_.size();
   const bool have_met = std::all_of(back_.begin(), back_.end(),

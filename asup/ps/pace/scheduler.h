@@ -1,21 +1,21 @@
-// The head's mind: joins the pacer (when), the allocator (which samples) and the controller (how
-// strict). The server tells it what happens and carries out what it decides.
+// Decides for the head: joins the pacer (when), the allocator (which samples) and the controller
+// (how strict). The server tells it what happens and carries out what it decides.
 //
 // Every event returns decisions, to be carried out in their order on all servers. Times are seconds
 // on any clock that does not go back. The same events at the same times give the same decisions.
 // One thread at a time.
 //
-//   Scheduler head({.workers = 4, .pace = {.kind = Kind::ssp}, .work = work});
-//   for each worker that has joined:  carry_out(head.arrived(worker, now));
-//   when all servers have a push:     carry_out(head.pushed(push, now));
-//   when a worker is through a sync point: carry_out(head.passed_fence(worker, whom_it_met, now));
-//   when a worker is lost:            carry_out(head.left(worker, now));
-//   when head.wake() has come:        carry_out(head.tick(now));
+//   Scheduler scheduler({.workers = 4, .pace = {.kind = Kind::ssp}, .work = work});
+//   for each worker that has joined:  carry_out(scheduler.arrived(worker, now));
+//   when all servers have a push:     carry_out(scheduler.pushed(push, now));
+//   when it is through a sync point:  carry_out(scheduler.passed_sync_point(worker, met, now));
+//   when a worker is lost:            carry_out(scheduler.left(worker, now));
+//   when wake() has come:             carry_out(scheduler.tick(now));
 //
 // Nothing is released before all workers have arrived or left. After that, a worker may leave and
 // arrive again at any time; its pushes are then numbered from 0 again.
 //
-// A sync point is passed when all who were sent there, and are still here, have met each other.
+// A sync point is passed when all who were sent there, and are still here, ended it together.
 // Where one is lost there, some may have ended it with the lost one and others without: they are
 // sent again.
 //
@@ -44,7 +44,7 @@ namespace asup::ps::pace {
 struct Clearance {
   enum class To {
     work,        // on `lease`, or without leases on whatever it likes
-    sync_point,  // meet the others, who are all at the same version, and say passed_fence()
+    sync_point,  // with the others, all at the same version; then passed_sync_point()
     end          // all work is done
   };
   int worker = 0;
@@ -102,7 +102,7 @@ class Scheduler {
   // `met`: the workers it ended the sync point with, itself included.
   Decisions passed_sync_point(int worker, const std::set<int>& met, double now);
   Decisions left(int worker, double now);
-  // All are to meet at the end of the step that samples are leased from now. Without leases,
+  // A sync point is to be at the end of the step that samples are leased from now. Without leases,
   // nothing.
   Decisions sync_point_soon(double now);
   Decisions tick(double now);
@@ -166,7 +166,7 @@ class Scheduler {
   std::set<int> here_;
   std::set<int> resting_;              // here, but there is no lease for them now
   std::set<int> meeting_;              // sent to the sync point, and still here
-  std::map<int, std::set<int>> back_;  // of those, who is back, and whom it met
+  std::map<int, std::set<int>> back_;  // of those, who is back, and with whom
   bool has_ended_ = false;
   std::size_t pushes_since_look_ = 0;  // of the controller
   std::uint64_t version_;              // after the updates that are decided so far

@@ -10,8 +10,8 @@ constexpr std::size_t kFew = 15;
 constexpr double kJump = 1.5;          // a new speed, from this ratio on
 constexpr double kLeastMargin = 0.1;   // of the typical time
 constexpr double kDeviations = 5;      // median deviations that are still jitter
-constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is observed
-constexpr int kLearned = 6;            // times after such a change that it is observed from
+constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is estimated
+constexpr int kLearned = 6;            // times after such a change that it is estimated from
 constexpr double kLearningRate = 0.4;
 constexpr double kMostFixed = 0.9;  // some of it always grows with the length
 

@@ -6,7 +6,7 @@
 // all that is done for the first time, counts only until there is a second.
 //
 // Leases differ in length. An even lease is B / n samples; one that is r times as long is taken to
-// last f + (1 - f) r times as long, and the fixed share f is observed where lengths change. One
+// last f + (1 - f) r times as long, and the fixed share f is estimated where lengths change. One
 // thread at a time.
 #pragma once
 
@@ -54,7 +54,7 @@ class Timing {
   std::uint64_t times_ = 0;  // in all
   double fixed_ = 0.1;
   Time before_{};     // usual, before lengths changed last
-  int to_learn_ = 0;  // times from which the fixed share is still to be observed
+  int to_learn_ = 0;  // times from which the fixed share is still to be estimated
 };
 
 }  // namespace asup::ps::pace

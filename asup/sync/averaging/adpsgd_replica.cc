@@ -19,12 +19,16 @@ class AdPsgdReplica final : public sync::LocalUpdateReplica {
   void synchronize() override;
   void regroup() override {
   }  // partners that are gone are passed over, and synchronize() always merges
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return true; }
   ReplicaStats stats() const override;
 
  private:
   void after_step() override;
+  bool has_moved() const override { return moved_; }
   void open();
+  void close();
   std::span<float> model();
 
   // Constant after construction.
@@ -33,6 +37,7 @@ class AdPsgdReplica final : public sync::LocalUpdateReplica {
   std::unique_ptr<gossip::Exchanger> exchanger_;
   std::int64_t since_ask_ = 0;  // steps
   bool open_ = false;           // partners may have the model
+  bool moved_ = false;          // since all had one model
 };
 
 AdPsgdReplica::AdPsgdReplica(Communicator& communicator, net::MemberGroup group,
@@ -60,7 +65,16 @@ void AdPsgdReplica::open() {
   open_ = true;
 }
 
+// The exchange under way is in the model then.
+void AdPsgdReplica::close() {
+  flat().take(flat().parameters());
+  if (open_) exchanger_->synchronize(model());
+  open_ = false;
+  flat().give(flat().parameters());
+}
+
 void AdPsgdReplica::after_step() {
+  moved_ = true;
   const auto start = Clock::now();
   flat().take(flat().parameters());
   if (!open_) open();
@@ -72,17 +86,26 @@ void AdPsgdReplica::after_step() {
 
 void AdPsgdReplica::synchronize() {
   const auto start = Clock::now();
-  flat().take(flat().parameters());
-  if (open_) exchanger_->synchronize(model());
-  open_ = false;
-  flat().give(flat().parameters());
+  close();
   expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
   ask_all();
   flat().give(flat().parameters());
+  moved_ = false;
   merged();
   exchanged(start);
   waited(start);
+}
+
+// What one of a pair has added, the other has taken away: an average that one has and the other
+// lacks would move the mean.
+ReplicaState AdPsgdReplica::state() {
+  close();
+  return {{{"models differ", torch::tensor({moved_ ? 1 : 0}, torch::kInt64)}}, {}};
+}
+
+void AdPsgdReplica::restore(const ReplicaState& state) {
+  moved_ = state.common[0].tensor[0].item<std::int64_t>() != 0;
 }
 
 ReplicaStats AdPsgdReplica::stats() const {

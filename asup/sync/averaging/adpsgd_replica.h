@@ -1,5 +1,5 @@
 // AD-PSGD: workers step on their own, and each averages its model with one partner at a time, at
-// its own pace, while it goes on (asup/pairwise). Nobody waits for anybody.
+// its own pace, while it goes on (asup/gossip). Nobody waits for anybody.
 //
 // Between steps, what averages with partners have changed is added to the model. synchronize()
 // waits for the exchange under way, and makes all models their mean, by one all-reduce. step() is
@@ -10,8 +10,8 @@
 // X. Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018,
 // arXiv:1710.06952; docs/pairwise.md has the equations.
 //
-// Memory: four copies of the model. The optimizer's state is each worker's own. See local_updates.h
-// for what else differs from all-reduce.
+// Memory: four copies of the model. The optimizer's state is each worker's own. See
+// local_update_replica.h for what else differs from all-reduce.
 #pragma once
 
 #include <memory>

@@ -45,18 +45,23 @@ class DilocoReplica final : public sync::LocalUpdateReplica {
 
   void synchronize() override;
   void regroup() override;
-  std::vector<sync::NamedTensor> state() const override { return {{"outer momentum", momentum_}}; }
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return true; }
 
  private:
   void before_step() override;
   void after_step() override;
+  bool has_moved() const override;
   void plan();
+  std::vector<std::int64_t> settings_of_plan() const;
   void start(Fragment& fragment);
   void apply(Fragment& fragment, bool mix);
   void move_shared(Fragment& fragment, const torch::Tensor& gradient);
   void adopt_shared(Fragment& fragment, bool mix);
   void catch_up(Fragment& fragment);
+  // Where differences travel.
+  const torch::Tensor& travelling() { return options_.in_bf16 ? narrow_ : flat().all(); }
   torch::Tensor part(const torch::Tensor& whole, const Fragment& fragment) const {
     return whole.narrow(0, fragment.begin, fragment.end - fragment.begin);
   }
@@ -112,7 +117,12 @@ void DilocoReplica::plan() {
   round_step_ = 0;
 }
 
-// Models are one here, whether they have just been made or read from a checkpoint.
+bool DilocoReplica::has_moved() const {
+  return std::any_of(fragments_.begin(), fragments_.end(),
+                     [](const Fragment& fragment) { return fragment.moved || fragment.under_way; });
+}
+
+// Models are one here, unless a checkpoint has the shared one.
 void DilocoReplica::before_step() {
   if (shared_.defined()) return;
   flat().take(flat().parameters());
@@ -220,6 +230,65 @@ void DilocoReplica::catch_up(Fragment& fragment) {
   for (const torch::Tensor& whole : {shared_, momentum_})
     expect(communicator().broadcast(sync::buffer_of(part(whole, fragment)), root));
   if (fragment.exchanges < *furthest) adopt_shared(fragment, options_.overlap > 0);
+}
+
+// The plan is that of exchanges, behind the settings that it is of.
+ReplicaState DilocoReplica::state() {
+  std::vector<std::int64_t> plan = settings_of_plan();
+  std::vector<double> figures;
+  torch::Tensor pending;
+  if (options_.overlap > 0) pending = torch::zeros_like(travelling());
+  plan.push_back(round_step_);
+  for (Fragment& fragment : fragments_) {
+    expect(wait_for_all(fragment.works));
+    fragment.works.clear();
+    if (fragment.under_way) part(pending, fragment).copy_(part(travelling(), fragment));
+    plan.insert(plan.end(), {fragment.due, fragment.moved ? 1 : 0, fragment.under_way ? 1 : 0,
+                             fragment.exchanges});
+    figures.insert(figures.end(), {fragment.squared, fragment.apart, fragment.size});
+  }
+  const bool has_shared = shared_.defined();
+  ReplicaState state;
+  state.common = {{"outer momentum", momentum_},
+                  {"shared model", has_shared ? shared_ : torch::zeros_like(flat().all())},
+                  {"has a shared model", torch::tensor({has_shared ? 1 : 0}, torch::kInt64)},
+                  {"plan of exchanges", torch::tensor(plan, torch::kInt64)},
+                  {"figures of exchanges", torch::tensor(figures, torch::kFloat64)}};
+  if (pending.defined()) state.common.push_back({"pending differences", pending});
+  return state;
+}
+
+// A plan without a shared model is that of a replica that has done nothing.
+std::vector<std::int64_t> DilocoReplica::settings_of_plan() const {
+  return {shared_.defined() ? 1 : 0, options_.every, options_.overlap, options_.in_bf16 ? 1 : 0};
+}
+
+// By other settings than before, there is a new plan. What was under way is still in the workers'
+// own models, and goes into the next exchange.
+void DilocoReplica::restore(const ReplicaState& state) {
+  momentum_.copy_(state.common[0].tensor);
+  if (state.common[2].tensor[0].item<std::int64_t>() == 0) return;
+  shared_ = state.common[1].tensor.clone();
+  const auto plan = state.common[3].tensor.accessor<std::int64_t, 1>();
+  const auto figures = state.common[4].tensor.accessor<double, 1>();
+  std::int64_t at = 0, figure = 0;
+  bool is_known = true;
+  for (const std::int64_t setting : settings_of_plan()) is_known &= plan[at++] == setting;
+  if (is_known) round_step_ = plan[at++];
+  for (Fragment& fragment : fragments_) {
+    fragment.moved = true;
+    if (!is_known) continue;
+    fragment.due = plan[at++];
+    fragment.moved = plan[at++] != 0;
+    fragment.under_way = plan[at++] != 0;
+    fragment.exchanges = plan[at++];
+    fragment.squared = figures[figure++];
+    fragment.apart = figures[figure++];
+    fragment.size = figures[figure++];
+    fragment.since = Clock::now();
+    if (fragment.under_way)
+      part(travelling(), fragment).copy_(part(state.common[5].tensor, fragment));
+  }
 }
 
 void DilocoReplica::synchronize() {

@@ -17,7 +17,7 @@
 // arXiv:2501.18512.
 //
 // Memory: three copies of the model: g, v, and what is exchanged (with bf16 half of one more). The
-// optimizer's state is each worker's own. See local_updates.h for what else differs from
+// optimizer's state is each worker's own. See local_update_replica.h for what else differs from
 // all-reduce.
 #pragma once
 

@@ -29,9 +29,12 @@ const Way& way_of(const Gossip&) {
       .settings =
           {{"every", field<&Gossip::every>(), "steps between two exchanges of models",
             config::kCount},
-           {"graph", field<&Gossip::graph>(),
+           {"graph",
+            field<&Gossip::graph>(),
             "models are averaged with both neighbours on a ring, or with one worker 1, 2, 4, … "
-            "places on, by turns (exponential)"},
+            "places on, by turns (exponential)",
+            {},
+            {"ring", "exponential"}},
            {"jitter-ms",
             field<&Gossip::jitter_ms>(),
             "an exchange is put off by up to so many milliseconds, at random, so that workers do "

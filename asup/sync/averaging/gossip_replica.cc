@@ -3,6 +3,7 @@
 #include <span>
 
 #include "asup/base/error.h"
+#include "asup/gossip/graph.h"
 #include "asup/sync/averaging/consensus_estimator.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
@@ -12,8 +13,13 @@ namespace {
 constexpr std::uint64_t kGaugeEvery = 10;  // rounds
 
 std::vector<sync::AgreedValue> agreed_values(const GossipOptions& options) {
-  return {{"setting every", std::to_string(options.every)},
-          {"setting graph", options.graph == GossipGraph::ring ? "ring" : "exponential"}};
+  return {{"setting every", std::to_string(options.every)}, {"setting graph", options.graph}};
+}
+
+gossip::Graph graph_of(const GossipOptions& options, int ranks) {
+  const auto graph = gossip::named_graph(options.graph, ranks);
+  require(graph.has_value(), "graph = '{}' is none of ring, exponential, random", options.graph);
+  return *graph;
 }
 
 class GossipReplica final : public sync::LocalUpdateReplica {
@@ -23,17 +29,21 @@ class GossipReplica final : public sync::LocalUpdateReplica {
 
   void synchronize() override;
   void regroup() override;
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return true; }
 
  private:
   void after_step() override;
+  bool has_moved() const override { return !one_; }
   void exchange();
-  void hear(const GossipRound& round);
+  void hear(const gossip::Round& round);
   void gauge();
 
   // Constant after construction.
   const GossipOptions options_;
 
+  gossip::Graph graph_;
   std::vector<torch::Tensor> heard_;  // others' models: room for those of a round
   sync::ConsensusEstimator estimator_;
   std::int64_t since_exchange_ = 0;  // steps
@@ -45,11 +55,11 @@ GossipReplica::GossipReplica(Communicator& communicator, torch::nn::Module& modu
                              torch::optim::Optimizer& optimizer, const GossipOptions& options)
     : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
       options_(options),
+      graph_(graph_of(options, communicator.size())),
       estimator_(communicator, flat().elements()) {
   draw_jitter_per_rank();
   require(options.every >= 1, "models cannot be exchanged every {} steps", options.every);
-  const auto others =
-      gossip_round(options.graph, communicator.rank(), communicator.size(), 0).from.size();
+  const auto others = graph_.round(communicator.rank(), 0).from.size();
   for (std::size_t i = 0; i < others; ++i)
     heard_.push_back(
         sync::tensor_for_links(communicator, flat().elements(), flat().all().scalar_type()));
@@ -65,8 +75,7 @@ void GossipReplica::after_step() {
 void GossipReplica::exchange() {
   apply_jitter();
   const auto start = Clock::now();
-  const GossipRound round =
-      gossip_round(options_.graph, communicator().rank(), communicator().size(), round_);
+  const gossip::Round round = graph_.round(communicator().rank(), round_);
   flat().take(flat().parameters());
   gauge();
   hear(round);
@@ -83,7 +92,7 @@ void GossipReplica::exchange() {
 }
 
 // All calls end before a failure of one is told: they use this replica's memory.
-void GossipReplica::hear(const GossipRound& round) {
+void GossipReplica::hear(const gossip::Round& round) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < round.from.size(); ++i)
     works.push_back(communicator().start_recv(sync::buffer_of(heard_[i]), round.from[i]));
@@ -101,8 +110,24 @@ void GossipReplica::gauge() {
 
 // Neighbours of a lost worker become neighbours of each other: ranks are new.
 void GossipReplica::regroup() {
+  graph_ = graph_of(options_, communicator().size());
   estimator_.drop();
   one_ = false;
+}
+
+ReplicaState GossipReplica::state() {
+  return {{{"steps since the exchange, rounds, one model",
+            torch::tensor({since_exchange_, static_cast<std::int64_t>(round_),
+                           static_cast<std::int64_t>(one_)},
+                          torch::kInt64)}},
+          {}};
+}
+
+void GossipReplica::restore(const ReplicaState& state) {
+  const auto counts = state.common[0].tensor.accessor<std::int64_t, 1>();
+  since_exchange_ = counts[0];
+  round_ = static_cast<std::uint64_t>(counts[1]);
+  one_ = counts[2] != 0;
 }
 
 void GossipReplica::synchronize() {

@@ -12,23 +12,23 @@
 // agree after m rounds, were they not to step.
 //
 // Memory: copies of the model: its own, and one of each that it hears from in a round. The
-// optimizer's state is each worker's own. See local_updates.h for what else differs from
+// optimizer's state is each worker's own. See local_update_replica.h for what else differs from
 // all-reduce.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
-#include "asup/sync/averaging/gossip_graph.h"
 #include "asup/sync/replica.h"
 
 namespace asup {
 
 struct GossipOptions {
-  std::int64_t every = 1;  // steps
-  GossipGraph graph = GossipGraph::ring;
-  Seconds jitter{0};  // an exchange is put off by up to so much, at random
+  std::int64_t every = 1;      // steps
+  std::string graph = "ring";  // one with a name, of gossip/graph.h
+  Seconds jitter{0};           // an exchange is put off by up to so much, at random
 };
 
 // ReplicaStats::consensus_distance is of a sample of elements (consensus_estimator.h), of every

@@ -41,6 +41,8 @@ class LocalReplica final : public sync::LocalUpdateReplica {
   void synchronize() override;
   void regroup() override;
   std::string observed() const override { return options_.adaptive ? interval_.to_text() : ""; }
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return options_.state == MergeState::keep; }
 
  private:
@@ -60,6 +62,7 @@ class LocalReplica final : public sync::LocalUpdateReplica {
 
   void before_step() override;
   void after_step() override;
+  bool has_moved() const override { return since_merge_ > 0 || must_merge_; }
   std::int64_t interval() const;
   void merge();
   Round meet();
@@ -95,17 +98,31 @@ std::int64_t LocalReplica::interval() const {
 // What a merge was weighed by is forgotten here, not when it is over: those who have ended it may
 // have to merge once more with others who have not.
 void LocalReplica::before_step() {
-  if (since_merge_ == 0) forget_batches();
+  if (since_merge_ == 0) set_batches({});
 }
 
 void LocalReplica::after_step() {
   ++since_merge_;
-  if (since_merge_ == interval()) merge();
+  if (interval() > 0 && since_merge_ >= interval()) merge();
 }
 
 // Where each merges at its own count of steps, only all of them know whether there is anything new.
 void LocalReplica::synchronize() {
   if (since_merge_ > 0 || options_.every == 0 || must_merge_) merge();
+}
+
+// The interval is in observed().
+ReplicaState LocalReplica::state() {
+  const Batches& own = batches();
+  return {{{"steps since the merge", torch::tensor({since_merge_}, torch::kInt64)}},
+          {{"samples and losses since the merge",
+            torch::tensor({own.samples, own.loss, own.described ? 1.0 : 0.0}, torch::kFloat64)}}};
+}
+
+void LocalReplica::restore(const ReplicaState& state) {
+  since_merge_ = state.common[0].tensor[0].item<std::int64_t>();
+  const auto own = state.own[0].tensor.accessor<double, 1>();
+  set_batches({own[0], own[1], own[2] != 0});
 }
 
 // The interval becomes that of a worker that has ended most merges.

@@ -9,7 +9,7 @@
 // ICLR 2020, arXiv:1808.07217.
 //
 // Memory: a copy of the model, and during a merge one of the optimizer's state, where that is
-// averaged. See local_updates.h for what else differs from all-reduce.
+// averaged. See local_update_replica.h for what else differs from all-reduce.
 #pragma once
 
 #include <memory>
@@ -44,7 +44,8 @@ struct LocalOptions {
   std::string observed{};  // what Replica::observed() said before
 };
 
-// synchronize() is a merge, and a round begins anew after it. With `every` = 0, workers may have
+// synchronize() is a merge, and a round begins anew after it. `local_after` counts from when the
+// replica is made. With `every` = 0, workers may have
 // taken different numbers of steps when they call it. As make_all_reduce_replica() otherwise.
 // Collective.
 std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,

@@ -1,12 +1,15 @@
 #include "asup/sync/averaging/local_update_replica.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 #include <utility>
 
 #include "asup/base/error.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/kept_tensors.h"
+#include "asup/sync/model/optimizer_state.h"
 
 namespace asup::sync {
 namespace {
@@ -97,12 +100,39 @@ void LocalUpdateReplica::found_distance(double squared, double mean_squared) {
   consensus_distance_ = mean_squared > 0 ? std::sqrt(std::max(0.0, squared) / mean_squared) : 0;
 }
 
+// Workers may have taken different numbers of steps.
+bool LocalUpdateReplica::models_differ() {
+  std::int32_t differ = has_moved() ? 1 : 0;
+  expect(communicator_.all_reduce(buffer_of(std::span(&differ, 1)), ReduceOp::max));
+  return differ > 0;
+}
+
+// Not in flat(), where an exchange may be under way. Models that are one stay as they are: their
+// mean may be off by rounding.
+void LocalUpdateReplica::with_mean_model(const std::function<void()>& use) {
+  const KeptTensors statistics(model_.buffers());
+  average_buffers();
+  if (!models_differ()) return use();
+  const KeptTensors own(model_.trainable());
+  average_packed(communicator_, model_.trainable());
+  std::array<double, 2> squares{own.squared_distance(), 0};
+  for (const NamedTensor& parameter : model_.trainable())
+    squares[1] += std::pow(parameter.tensor.detach().norm().item<double>(), 2);
+  expect(communicator_.all_reduce(buffer_of(std::span(squares)), ReduceOp::average));
+  found_distance(squares[0], squares[1]);
+  use();
+}
+
 void LocalUpdateReplica::average_buffers() {
   if (!model_.buffers().empty()) average_packed(communicator_, model_.buffers());
 }
 
 void LocalUpdateReplica::check_equal() {
   check_equal_tensors(communicator_, "parameter", model_.parameters());
+}
+
+void LocalUpdateReplica::gather_optimizer_state() {
+  if (keeps_own_optimizer()) average_state(communicator_, model_.optimizer(), model_.parameters());
 }
 
 ReplicaStats LocalUpdateReplica::stats() const {

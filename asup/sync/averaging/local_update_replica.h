@@ -4,7 +4,7 @@
 // What differs from a replica by all-reduce:
 //   - grad() is this worker's own gradient, to be read and clipped at will; finish_exchange() has
 //     nothing to do. A parameter without one is left alone by the optimizer, here.
-//   - Between steps models differ. check_equal() makes sense after synchronize().
+//   - Between steps models differ, until synchronize().
 //   - The optimizer steps before models are exchanged: when step() throws JobFailed, this worker's
 //     own step is done, and its model is whole: its own, or one that was exchanged before.
 //   - Buffers (BatchNorm statistics) stay on their worker, but for average_buffers().
@@ -36,10 +36,12 @@ class LocalUpdateReplica : public Replica {
   void finish_exchange() final {}
   void set_sync(bool sync) final { sync_ = sync; }
   void describe_batch(std::uint64_t samples, double loss) final;
+  bool models_differ() final;
   void average_buffers() final;
+  void with_mean_model(const std::function<void()>& use) final;
   void check_equal() final;
   std::string observed() const override { return ""; }
-  std::vector<NamedTensor> state() const override { return {}; }
+  void gather_optimizer_state() final;
   ReplicaStats stats() const override;
 
   // step() without an exchange, whether one is due or not.
@@ -64,6 +66,8 @@ class LocalUpdateReplica : public Replica {
   // The optimizer is about to step, and has stepped.
   virtual void before_step() {}
   virtual void after_step() = 0;
+  // Whether this worker has stepped since all had one model.
+  virtual bool has_moved() const = 0;
 
   Communicator& communicator() { return communicator_; }
   torch::optim::Optimizer& optimizer() { return model_.optimizer(); }
@@ -77,7 +81,7 @@ class LocalUpdateReplica : public Replica {
     bool described = true;  // every step was, by describe_batch()
   };
   const Batches& batches() const { return batches_; }
-  void forget_batches() { batches_ = {}; }
+  void set_batches(const Batches& batches) { batches_ = batches; }
 
   // Stands still for a random part of the jitter.
   void apply_jitter();

@@ -9,6 +9,7 @@
 #include "asup/sync/gradients/gradient_exchange.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/trained_model.h"
 
 namespace asup {
@@ -55,10 +56,13 @@ class AllReduceReplica final : public Replica {
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t, double) override {}
   void synchronize() override {}  // always is
+  bool models_differ() override { return false; }
   void average_buffers() override;
+  void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override;
-  std::vector<sync::NamedTensor> state() const override { return {}; }
+  ReplicaState state() override { return {}; }
+  void restore(const ReplicaState&) override {}
   bool keeps_own_optimizer() const override { return false; }
   ReplicaStats stats() const override;
 
@@ -138,6 +142,12 @@ void AllReduceReplica::exchange_buffers(BufferSync way) {
 }
 
 void AllReduceReplica::average_buffers() { exchange_buffers(BufferSync::average); }
+
+void AllReduceReplica::with_mean_model(const std::function<void()>& use) {
+  const sync::KeptTensors own(model_.buffers());
+  average_buffers();
+  use();
+}
 
 void AllReduceReplica::check_equal() {
   sync::check_equal_tensors(communicator_, "parameter", model_.parameters());

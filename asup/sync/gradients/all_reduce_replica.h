@@ -7,7 +7,7 @@
 // Between backward and step() gradients may be under way: call finish_exchange() before reading or
 // clipping them. After step(), grad() holds the average until the optimizer's zero_grad(), with or
 // without set_to_none; without zero_grad(), the next backward adds to it, as in one process. Two
-// Backwards before a step are exchanged one by one; NoSync around the first saves its exchange.
+// backward passes before a step are exchanged one by one; NoSync around the first saves one.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ struct AllReduceOptions {
   std::size_t bucket_bytes = 25u << 20;
   std::size_t first_bucket_bytes = 4u << 20;  // small, so that the exchange starts early
   // Gradients of this size are averaged where autograd made them (gradient_arena.h, which changes
-  // where torch takes memory from); smaller ones are copied into buckets. The largest value: all.
+  // where torch takes memory from while the replica lives); smaller ones are copied into buckets.
+  // The largest value: all.
   std::size_t in_place_bytes = 1u << 20;
   BufferSync buffers = BufferSync::local;
   std::string

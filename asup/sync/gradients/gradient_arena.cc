@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -110,8 +111,26 @@ class ArenaAllocator final : public c10::Allocator {
  public:
   // Never destroyed: tensors of any lifetime come from it.
   static ArenaAllocator& instance() {
-    static auto* allocator = new ArenaAllocator(*c10::GetCPUAllocator());
+    static auto* allocator = new ArenaAllocator;
     return *allocator;
+  }
+
+  // One more, or one less, wants it in front. The first puts it there, the last restores what was
+  // there before.
+  void enter() {
+    std::lock_guard lock(mutex_);
+    // One that another put in front of this may have gone since, and this with it.
+    if (users_++ > 0 || (is_in_front_ && c10::GetCPUAllocator() != usual_)) return;
+    usual_ = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(this);
+    // torch keeps an allocator that was set with a higher priority.
+    is_in_front_ = c10::GetCPUAllocator() == this;
+  }
+  void leave() {
+    std::lock_guard lock(mutex_);
+    if (--users_ > 0 || c10::GetCPUAllocator() != this) return;  // another may be built on this one
+    c10::SetCPUAllocator(usual_);
+    is_in_front_ = false;
   }
 
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -124,30 +143,34 @@ class ArenaAllocator final : public c10::Allocator {
             leases_.begin(block, bytes, std::move(arena));
             return {block, block, &release, c10::Device(c10::DeviceType::CPU)};
           }
-    return usual_.allocate(bytes);
+    return usual_.load()->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    usual_.copy_data(to, from, bytes);
+    usual_.load()->copy_data(to, from, bytes);
   }
 
  private:
-  explicit ArenaAllocator(c10::Allocator& usual) : usual_(usual) {}
+  ArenaAllocator() = default;
 
   static void release(void* memory) {
-    if (!instance().leases_.end(memory)) instance().usual_.raw_deleter()(memory);
+    if (!instance().leases_.end(memory)) instance().usual_.load()->raw_deleter()(memory);
   }
 
-  c10::Allocator& usual_;
+  // Stays after leave(): another thread may be in allocate().
+  std::atomic<c10::Allocator*> usual_ = nullptr;
   Leases leases_;
+
+  // Protected by mutex_.
+  std::mutex mutex_;
+  int users_ = 0;
+  bool is_in_front_ = false;
 };
 
-void install_allocator() {
-  static const bool installed = [] {
-    c10::SetCPUAllocator(&ArenaAllocator::instance());
-    return true;
-  }();
-  (void)installed;
+std::shared_ptr<const void> put_allocator_in_front() {
+  ArenaAllocator& allocator = ArenaAllocator::instance();
+  allocator.enter();
+  return {&allocator, [](ArenaAllocator* in_front) { in_front->leave(); }};
 }
 
 }  // namespace
@@ -155,7 +178,7 @@ void install_allocator() {
 GradientArena::GradientArena(Communicator& communicator, std::span<const std::size_t> sizes)
     : blocks_(std::make_shared<Blocks>(communicator, sizes)) {
   if (sizes.empty()) return;
-  install_allocator();
+  allocator_ = put_allocator_in_front();
   std::erase_if(arenas_here(), [](const auto& weak) { return weak.expired(); });
   arenas_here().push_back(blocks_);
 }

@@ -1,12 +1,12 @@
 // Memory in which autograd itself makes large gradients, so that links reach them where they are
 // and nobody copies them.
 //
-// torch takes all CPU memory from one allocator of the process. The first arena puts another in
-// front of it, for good, which serves a request out of an arena when it comes in a backward, on the
-// thread that made the arena, and is exactly as large as one of the arena's gradients (of at least
-// 64 KB); all other requests go to the allocator that was there. Blocks are used again in the next
-// backward, which also saves the page faults of fresh memory. When an arena has no block left, the
-// request is served as if it were not there.
+// torch takes all CPU memory from one allocator of the process. While there is an arena, another is
+// in front of it, which serves a request out of an arena when it comes in a backward, on the thread
+// that made the arena, and is exactly as large as one of the arena's gradients (of at least 64 KB);
+// all other requests go to the allocator that was there, which is back in its place when the last
+// arena has gone. Blocks are used again in the next backward, which also saves the page faults of
+// fresh memory. When an arena has no block left, the request is served as if it were not there.
 //
 // Made on the thread that trains. Memory may be given back on any thread.
 #pragma once
@@ -36,6 +36,7 @@ class GradientArena {
 
  private:
   std::shared_ptr<Blocks> blocks_;
+  std::shared_ptr<const void> allocator_;  // is in front while this lives
 };
 
 }  // namespace asup::sync

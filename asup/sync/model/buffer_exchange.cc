@@ -37,7 +37,10 @@ void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, 
 
   std::map<torch::ScalarType, torch::Tensor> results;
   for (const auto& [type, tensors] : by_type) {
-    const torch::Tensor packed = results[type] = pack(tensors);
+    torch::Tensor packed = pack(tensors);
+    if (average && is_averaged(packed) && packed.element_size() < 4)
+      packed = packed.to(torch::kFloat32);  // so that it is rounded once
+    results[type] = packed;
     const Outcome outcome = average && is_averaged(packed)
                                 ? communicator.all_reduce(buffer_of(packed), ReduceOp::average)
                                 : communicator.broadcast(bytes_of(packed));

@@ -7,6 +7,8 @@
 #include "asup/ps/client.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/kept_tensors.h"
+#include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
 
@@ -23,11 +25,17 @@ class MergeReplica final : public ServerReplica {
   void finish_exchange() override {}  // gradients stay here: they may be read and clipped at once
   void set_sync(bool sync) override { sync_ = sync; }
   void synchronize() override {}  // show_common() has what is common
+  bool models_differ() override { return false; }
   void average_buffers() override { settle_unshared(workers_, averaged_, options_.evaluate_with); }
+  void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override { return ""; }
-  std::vector<NamedTensor> state() const override { return {}; }
+  ReplicaState state() override { return {}; }
+  void restore(const ReplicaState&) override {}
   bool keeps_own_optimizer() const override { return true; }
+  void gather_optimizer_state() override {
+    average_state(workers_, model_.optimizer(), model_.parameters());
+  }
   ReplicaStats stats() const override;
 
   void describe_batch(std::uint64_t samples, double loss) override;
@@ -213,6 +221,19 @@ void MergeReplica::exchange() {
 torch::Tensor MergeReplica::whole(float* data) const {
   return torch::from_blob(data, {static_cast<std::int64_t>(space_.layout.elements)},
                           torch::kFloat32);
+}
+
+// The servers have the model that all have in common; it takes the mean's place.
+void MergeReplica::with_mean_model(const std::function<void()>& use) {
+  struct Shown {
+    MergeReplica& replica;
+    const bool before;
+    ~Shown() { replica.show_common(before); }
+  } shown{*this, shows_common_};
+  show_common(true);
+  const KeptTensors own(averaged_);
+  average_buffers();
+  use();
 }
 
 void MergeReplica::check_equal() {

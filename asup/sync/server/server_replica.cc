@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/kernels/finite.h"
@@ -9,13 +11,22 @@
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/flat_space.h"
+#include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/server/merge_replica.h"
 #include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/server_state.h"
 
 namespace asup {
 namespace {
+
+// Whether rank 0's optimizer has a state that servers are to begin with.
+bool has_state(Communicator& workers, const std::vector<std::uint64_t>& updates) {
+  std::int32_t has = std::any_of(updates.begin(), updates.end(), [](auto n) { return n > 0; });
+  workers.broadcast(buffer_of(std::span(&has, 1))).or_throw();
+  return has != 0;
+}
 
 class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
  public:
@@ -28,13 +39,17 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void set_sync(bool sync) override { collector_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override;
   void synchronize() override {}  // at sync points, workers have what the servers have
+  bool models_differ() override { return false; }
   void average_buffers() override {
     sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
   }
+  void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override { return ""; }
-  std::vector<sync::NamedTensor> state() const override { return {}; }
+  ReplicaState state() override { return {}; }
+  void restore(const ReplicaState&) override {}
   bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
+  void gather_optimizer_state() override;
   ReplicaStats stats() const override;
 
   const ps::Release& release() const override { return release_; }
@@ -55,7 +70,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void second_backward() override;
 
   const std::vector<sync::NamedTensor>& agreed();
-  ps::ServerSetup setup() const;
+  ps::ServerSetup setup(bool with_state) const;
   void move_parameters();
   void check_unchanged();
   void step_local();
@@ -100,9 +115,15 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
-  client_ = std::make_unique<ps::Client>(group, setup(), space_.ranges, options.timeout);
+  sync::ServerState state(optimizer, rule_, sharing_.shared, space_);
+  const auto updates = state.updates();
+  const bool with_state = options.resume.empty() && has_state(workers, updates);
+  client_ = std::make_unique<ps::Client>(group, setup(with_state), space_.ranges, options.timeout);
   move_parameters();
-  client_->begin(workers.rank() == 0);
+  client_->begin(workers.rank() == 0, {updates, [&](std::size_t slot, ps::Range range, float* to) {
+                                         state.read(slot, range, to);
+                                       }});
+  state.forget();
   if (!options.work) arrive({});
 }
 
@@ -122,7 +143,7 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
   return sharing_.shared;
 }
 
-ps::ServerSetup ServerReplicaOfClient::setup() const {
+ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   ps::ServerSetup setup;
   setup.layout = space_.layout;
   setup.rule = rule_;
@@ -130,6 +151,7 @@ ps::ServerSetup ServerReplicaOfClient::setup() const {
   setup.work = options_.work;
   setup.compensation = options_.compensation;
   setup.resume = options_.resume;
+  setup.with_state = with_state;
   return setup;
 }
 
@@ -236,8 +258,35 @@ void ServerReplicaOfClient::step_local() {
     sharing_.shared[i].tensor.mutable_grad() = gradients[i];
 }
 
+void ServerReplicaOfClient::with_mean_model(const std::function<void()>& use) {
+  const sync::KeptTensors own(unshared_);
+  average_buffers();
+  use();
+}
+
 void ServerReplicaOfClient::check_equal() {
   sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
+}
+
+// Rank 0 fetches it when all workers have come: none has a push under way then.
+void ServerReplicaOfClient::gather_optimizer_state() {
+  workers_.barrier().or_throw();
+  std::string complaint;
+  if (workers_.rank() == 0) {
+    sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_);
+    try {
+      client_->fetch_state(
+          [&](std::span<const std::uint64_t> updates) { state.begin_write(updates); },
+          [&](std::size_t slot, ps::Range range, const float* from) {
+            state.write(slot, range, from);
+          });
+    } catch (const JobFailed& error) {
+      complaint = error.what();
+    }
+  }
+  sync::agree(workers_, complaint);
+  sync::broadcast_state(workers_, model_.optimizer(), sharing_.shared);
+  if (!sharing_.local.empty()) sync::average_state(workers_, model_.optimizer(), sharing_.local);
 }
 
 ReplicaStats ServerReplicaOfClient::stats() const {

@@ -14,7 +14,9 @@
 //   - A second backward before step() throws, unless the first ran with NoSync.
 //   - A parameter that no worker used has a gradient of zeros: momentum and weight decay move it.
 //   - The optimizer's options count when the replica is made, but for the learning rate, which is
-//     taken at each step() and is one for all shared parameters. Its state is on the servers.
+//     taken at each step() and is one for all shared parameters. Its state is on the servers, which
+//     begin with what rank 0's has, unless they begin with files; gather_optimizer_state() fetches
+//     it.
 //
 // Not shared are buffers (BatchNorm statistics), parameters that the optimizer does not have or
 // that need no gradient, and those that ServerReplicaOptions::local names: equal at first, then

@@ -1,5 +1,9 @@
 #include "asup/sync/server/server_state.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "asup/base/error.h"
 #include "asup/ps/snapshot.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
@@ -14,60 +18,122 @@ std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& parameters
   return tensors;
 }
 
+// Those that have elements, in the order of the flat space's layout.
+std::vector<std::size_t> order_in(const FlatSpace& space) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < space.parameters.size(); ++i)
+    if (!space.parameters[i].empty()) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return space.parameters[a].begin < space.parameters[b].begin;
+  });
+  return order;
+}
+
+// Memory in which the elements have the order of view_like()'s.
+torch::Tensor zeros_in_order(const torch::Tensor& parameter) {
+  const auto options = torch::TensorOptions(torch::kFloat32);
+  return parameter.is_non_overlapping_and_dense()
+             ? torch::empty_strided(parameter.sizes(), parameter.strides(), options).zero_()
+             : torch::zeros(parameter.sizes(), options);
+}
+
+torch::Tensor in_order(const torch::Tensor& parameter, const torch::Tensor& state) {
+  const bool is_so = parameter.is_non_overlapping_and_dense()
+                         ? state.strides() == parameter.strides()
+                         : state.is_contiguous();
+  return is_so && state.dtype() == torch::kFloat32 ? state : zeros_in_order(parameter).copy_(state);
+}
+
 }  // namespace
+
+ServerState::ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
+                         std::vector<NamedTensor> shared, FlatSpace space)
+    : rule_(rule),
+      parameters_(std::move(shared)),
+      space_(std::move(space)),
+      order_(order_in(space_)),
+      state_(optimizer, tensors_of(parameters_)) {}
 
 ServerState::ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                          const ServerReplicaOptions& options)
-    : rule_(rule_of(optimizer)),
-      parameters_(share(TrainedModel(module, optimizer), options.local).shared),
-      space_(flat_space(parameters_, options.bucket_sizes())),
-      state_(optimizer, tensors_of(parameters_)) {}
+    : ServerState(optimizer, rule_of(optimizer),
+                  share(TrainedModel(module, optimizer), options.local).shared,
+                  flat_space(share(TrainedModel(module, optimizer), options.local).shared,
+                             options.bucket_sizes())) {}
 
-// All of it as one server's, with updates counted for each parameter.
-ps::Shard ServerState::shard() const {
-  std::vector<std::uint64_t> cuts;
-  for (const ps::Range& range : space_.parameters) cuts.push_back(range.begin);
-  return {{0, space_.layout.elements}, rule_, space_.layout, std::move(cuts)};
-}
-
-torch::Tensor ServerState::view_of(std::size_t parameter, float* space) const {
-  return view_like(parameters_[parameter].tensor, space + space_.parameters[parameter].begin,
-                   nullptr);
-}
-
-// Servers count updates by what workers push together, and parameters are few at a time for them:
-// all get the count of the one that was updated most.
-void ServerState::write(const std::string& path) const {
+// A parameter that lacks a tensor, as before its first step, begins anew.
+std::vector<std::uint64_t> ServerState::updates() {
   torch::NoGradGuard no_grad;
-  ps::Shard shard = this->shard();
-  std::int64_t updates = 0;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    view_of(i, shard.parameters()).copy_(parameters_[i].tensor);
+  std::vector<std::uint64_t> updates;
+  slots_.assign(parameters_.size(), {});
+  for (const std::size_t i : order_) {
     const OptimizerState::Slots slots = state_.slots(i);
-    updates = std::max(updates, slots.updates);
-    for (std::size_t slot = 0; slot < std::min(slots.tensors.size(), shard.state().size()); ++slot)
-      view_of(i, shard.state()[slot].data()).copy_(slots.tensors[slot]);
+    const bool is_whole =
+        !slots.tensors.empty() && slots.tensors.size() == kernels::state_slots(rule_);
+    updates.push_back(is_whole ? static_cast<std::uint64_t>(slots.updates) : 0);
+    if (!is_whole) continue;
+    for (const torch::Tensor& tensor : slots.tensors)
+      slots_[i].push_back(in_order(parameters_[i].tensor, tensor));
   }
-  for (ps::Shard::Segment& segment : shard.segments())
-    segment.updates = static_cast<std::uint64_t>(updates);
-  ps::write_shard(shard, /*version=*/0, ps::shard_file(path, 0, 1));
+  return updates;
 }
 
-void ServerState::read(const std::string& path) {
+// Calls action(elements of the tensor, how many, where in the range they are) for each parameter
+// that has this slot and elements in the range.
+template <typename Action>
+void ServerState::for_parts(std::size_t slot, ps::Range range, const Action& action) const {
+  auto at = std::partition_point(order_.begin(), order_.end(), [&](std::size_t i) {
+    return space_.parameters[i].end <= range.begin;
+  });
+  for (; at != order_.end() && space_.parameters[*at].begin < range.end; ++at) {
+    const ps::Range parameter = space_.parameters[*at];
+    const ps::Range part = ps::intersection(parameter, range);
+    if (slots_[*at].size() <= slot) continue;
+    const torch::Tensor& tensor = slots_[*at][slot];
+    action(tensor.data_ptr<float>() + (part.begin - parameter.begin), part.size(),
+           part.begin - range.begin);
+  }
+}
+
+void ServerState::read(std::size_t slot, ps::Range range, float* to) const {
+  std::fill(to, to + range.size(), 0.0f);
+  for_parts(slot, range, [&](const float* state, std::uint64_t count, std::uint64_t offset) {
+    std::memcpy(to + offset, state, count * sizeof(float));
+  });
+}
+
+void ServerState::begin_write(std::span<const std::uint64_t> updates) {
   torch::NoGradGuard no_grad;
-  ps::Shard shard = this->shard();
-  ps::load_shard(shard, path, space_.layout.elements);
+  check(updates.size() == order_.size(), "updates of {} parameters, and there are {}",
+        updates.size(), order_.size());
   state_.clear();
-  if (shard.state().empty()) return;
-  for (const ps::Shard::Segment& segment : shard.segments())
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (space_.parameters[i].begin != segment.range.begin || segment.updates == 0) continue;
-      OptimizerState::Slots slots{static_cast<std::int64_t>(segment.updates), {}};
-      for (const ps::Floats& slot : shard.state())
-        slots.tensors.push_back(
-            torch::empty_like(parameters_[i].tensor).copy_(view_of(i, slot.data())));
-      state_.set_slots(i, rule_, slots);
-    }
+  slots_.assign(parameters_.size(), {});
+  const std::size_t count = kernels::state_slots(rule_);
+  for (std::size_t k = 0; k < order_.size(); ++k) {
+    if (updates[k] == 0 || count == 0) continue;
+    const std::size_t i = order_[k];
+    for (std::size_t slot = 0; slot < count; ++slot)
+      slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
+    state_.set_slots(i, rule_, {static_cast<std::int64_t>(updates[k]), slots_[i]});
+  }
+}
+
+void ServerState::write(std::size_t slot, ps::Range range, const float* from) {
+  for_parts(slot, range, [&](float* state, std::uint64_t count, std::uint64_t offset) {
+    std::memcpy(state, from + offset, count * sizeof(float));
+  });
+}
+
+// All of it as one server's.
+void ServerState::read_files(const std::string& path) {
+  const ps::Range whole{0, space_.layout.elements};
+  ps::Shard shard(whole, rule_, space_.layout, {});
+  ps::load_shard(shard, path, space_.layout.elements);
+  std::vector<std::uint64_t> updates;
+  for (const std::size_t i : order_) updates.push_back(shard.updates_of(space_.parameters[i]));
+  begin_write(updates);
+  for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
+    write(slot, whole, shard.state()[slot].data());
 }
 
 }  // namespace asup::sync

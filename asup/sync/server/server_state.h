@@ -1,36 +1,49 @@
-// The state of an optimizer on its way to servers and back, so that a run that changes between them
-// and another way keeps its momentum. It goes through the files that servers save and resume from
-// (ps/snapshot.h). Used on one worker, from the thread that trains.
+// The state of an optimizer as servers keep it: each slot of its rule (kernels/rule.h) laid out as
+// the flat space, and how often each parameter was updated. It goes to servers and comes back in
+// pieces (ps/client.h), or comes from the files that they leave (ps/snapshot.h). Used on one
+// worker, from the thread that trains.
 #pragma once
 
 #include <torch/torch.h>
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "asup/kernels/rule.h"
-#include "asup/ps/shard.h"
+#include "asup/ps/shard_map.h"
 #include "asup/sync/model/flat_space.h"
 #include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/server/server_replica.h"
 
 namespace asup::sync {
 
-// What servers share of a model, whose replica is or would be made with `options` and without a
-// merge. Everything must outlive this.
 class ServerState {
  public:
-  // Throws BadInput for a model or optimizer that cannot be trained through servers.
+  // Of the parameters that servers share, which lie in the space as it says. The optimizer must
+  // outlive this.
+  ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
+              std::vector<NamedTensor> shared, FlatSpace space);
+  // Of a model whose replica is or would be made with `options` and without a merge. Throws
+  // BadInput for a model or optimizer that cannot be trained through servers.
   ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
               const ServerReplicaOptions& options);
 
-  // Writes the parameters and the optimizer's state as one server would that had come so far, for
-  // ServerReplicaOptions::resume. Throws BadInput where it cannot.
-  void write(const std::string& path) const;
+  // What the optimizer has: how often each tensor of the space's layout was updated, 0 where it has
+  // no state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is
+  // from the first call to the last.
+  std::vector<std::uint64_t> updates();
+  void read(std::size_t slot, ps::Range range, float* to) const;
 
-  // Gives the optimizer the state of the files that begin with this path; the parameters stay as
-  // they are. Throws BadInput where the files are not there, not whole, or of another model or
-  // optimizer; then nothing has changed.
-  void read(const std::string& path);
+  // The optimizer gets a state, in place of the one that it had: zeros, of tensors that were
+  // updated so often, and then elements of a slot.
+  void begin_write(std::span<const std::uint64_t> updates);
+  void write(std::size_t slot, ps::Range range, const float* from);
+
+  // The same from the files that begin with this path; the parameters stay as they are. Throws
+  // BadInput where the files are not there, not whole, or of another model or optimizer; then
+  // nothing has changed.
+  void read_files(const std::string& path);
 
   // The optimizer has no state of these parameters any more: it is the servers', or begins anew.
   void forget() { state_.clear(); }
@@ -39,14 +52,16 @@ class ServerState {
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
  private:
-  ps::Shard shard() const;
-  // Of a parameter's part of memory that is laid out as the flat space.
-  torch::Tensor view_of(std::size_t parameter, float* space) const;
+  template <typename Action>
+  void for_parts(std::size_t slot, ps::Range range, const Action& action) const;
 
   const kernels::Rule rule_;
   const std::vector<NamedTensor> parameters_;
   const FlatSpace space_;
+  std::vector<std::size_t> order_;  // of the parameters in the flat space
   OptimizerState state_;
+  // By parameter and slot, in memory that has the order of the flat space; none: zeros.
+  std::vector<std::vector<torch::Tensor>> slots_;
 };
 
 }  // namespace asup::sync

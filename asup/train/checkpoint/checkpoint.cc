@@ -1,5 +1,6 @@
 #include "asup/train/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "asup/base/error.h"
@@ -87,23 +88,6 @@ void unpack_optimizer(const std::string& bytes, torch::optim::Optimizer& optimiz
   }
 }
 
-std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
-// A worker that was lost has left none; it begins with the first one's.
-std::string first_section_of_rank(const CheckpointFile& file) {
-  for (const auto& section : file.sections)
-    if (section.name.starts_with("rank ")) return section.name;
-  return section_of_rank(0);
-}
-std::string optimizer_of(const std::string& section) { return "optimizer of " + section; }
-
-// ",rank 0,rank 1,": those that the file has a state of.
-std::string ranks_in(const CheckpointFile& file) {
-  std::string names = ",";
-  for (const auto& section : file.sections)
-    if (section.name.starts_with("rank ")) names += section.name + ",";
-  return names;
-}
-
 // Runs `action`, and makes its complaint every rank's.
 template <typename Action>
 void together(Communicator& communicator, const Action& action) {
@@ -114,6 +98,83 @@ void together(Communicator& communicator, const Action& action) {
     complaint = error.what();
   }
   sync::agree(communicator, complaint);
+}
+
+std::string section_of_rank(int rank) { return fmt::format("rank {}", rank); }
+std::string optimizer_of(const std::string& section) { return "optimizer of " + section; }
+std::string parameters_of(const std::string& section) { return "parameters of " + section; }
+std::string replica_of(const std::string& section) { return "replica of " + section; }
+
+// What a file has of ranks' own.
+struct Saved {
+  std::vector<std::string> ranks;  // sections of those that have left something
+  bool models = false, optimizers = false;
+
+  bool knows(const std::string& rank) const {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  }
+};
+
+Saved saved_in(const CheckpointFile& file) {
+  Saved saved;
+  for (const auto& section : file.sections)
+    if (section.name.starts_with("rank ")) saved.ranks.push_back(section.name);
+  require(!saved.ranks.empty(), "the checkpoint has nothing of any rank");
+  saved.models = file.has_section(parameters_of(saved.ranks.front()));
+  saved.optimizers = file.has_section(optimizer_of(saved.ranks.front()));
+  return saved;
+}
+
+// Of rank 0's file, on all ranks.
+Saved share_saved(Communicator& communicator, const CheckpointFile& file) {
+  Saved saved;
+  together(communicator, [&] {
+    if (communicator.rank() == 0) saved = saved_in(file);
+  });
+  const Json json = Json::parse(broadcast_text(
+      communicator,
+      Json{{"ranks", saved.ranks}, {"models", saved.models}, {"optimizers", saved.optimizers}}
+          .dump()));
+  json.at("ranks").get_to(saved.ranks);
+  json.at("models").get_to(saved.models);
+  json.at("optimizers").get_to(saved.optimizers);
+  return saved;
+}
+
+// The mean of the ranks' optimizers. `trained` has it then.
+std::string mean_of_optimizers(const CheckpointFile& file, const Saved& saved,
+                               const Trained& trained) {
+  std::vector<torch::Tensor> parameters;
+  for (const auto& named : sync::parameters_of(trained.module))
+    if (named.tensor.requires_grad()) parameters.push_back(named.tensor);
+  sync::OptimizerState state(trained.optimizer, parameters);
+  const auto load = [&](const std::string& rank) {
+    state.clear();
+    unpack_optimizer(file.section(optimizer_of(rank)), trained.optimizer);
+  };
+  sync::OptimizerState::Counts most = state.counts();
+  for (const std::string& rank : saved.ranks) {
+    load(rank);
+    const auto counts = state.counts();
+    std::transform(most.begin(), most.end(), counts.begin(), most.begin(),
+                   [](auto a, auto b) { return std::max(a, b); });
+  }
+  std::vector<torch::Tensor> tensors, sums;
+  for (const std::string& rank : saved.ranks) {
+    load(rank);
+    state.complete(most);
+    tensors.clear();
+    for (const auto& kind : state.tensors())
+      for (const torch::Tensor& tensor : kind)
+        if (tensor.defined()) tensors.push_back(tensor);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      rank == saved.ranks.front() ? sums.push_back(tensors[i].to(torch::kFloat64))
+                                  : void(sums[i].add_(tensors[i]));
+  }
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].copy_(sums[i].div_(static_cast<double>(saved.ranks.size())));
+  return pack_optimizer(trained.optimizer);
 }
 
 }  // namespace
@@ -169,22 +230,30 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
 
 void save_checkpoint(Communicator& communicator, const std::string& path,
                      const CheckpointInfo& info, const Trained& trained) {
+  const bool own_optimizer = trained.own_optimizer || trained.own_model;
+  const auto tensors = sync::parameters_of(trained.module);
   const std::string optimizer = pack_optimizer(trained.optimizer);
-  const auto names = gather_texts(communicator, section_of_rank(trained.rank));
-  const auto states =
-      gather_texts(communicator, pack_tensors(rank_state(trained, generator().get_state())));
-  const auto optimizers = gather_texts(communicator, trained.own_optimizer ? optimizer : "");
+  const auto gather = [&](std::string text) {
+    return gather_texts_at_first(communicator, std::move(text));
+  };
+  const auto names = gather(section_of_rank(trained.rank));
+  const auto states = gather(pack_tensors(rank_state(trained, generator().get_state())));
+  const auto optimizers = gather(own_optimizer ? optimizer : "");
+  const auto models = gather(trained.own_model ? pack_tensors(tensors) : "");
+  const auto replicas = gather(pack_tensors(trained.replica.own));
   together(communicator, [&] {
     if (communicator.rank() != 0) return;
     CheckpointFile file;
     file.header = header_of(info);
-    file.sections.push_back({"parameters", pack_tensors(sync::parameters_of(trained.module))});
-    file.sections.push_back({"optimizer", optimizer});
-    if (!trained.replica.empty())
-      file.sections.push_back({"replica", pack_tensors(trained.replica)});
+    file.sections.push_back(
+        {"parameters", trained.own_model ? mean_of_packs(models, tensors) : pack_tensors(tensors)});
+    if (!own_optimizer) file.sections.push_back({"optimizer", optimizer});
+    file.sections.push_back({"replica", pack_tensors(trained.replica.common)});
     for (std::size_t i = 0; i < names.size(); ++i) {
       file.sections.push_back({names[i], states[i]});
-      if (trained.own_optimizer) file.sections.push_back({optimizer_of(names[i]), optimizers[i]});
+      file.sections.push_back({replica_of(names[i]), replicas[i]});
+      if (own_optimizer) file.sections.push_back({optimizer_of(names[i]), optimizers[i]});
+      if (trained.own_model) file.sections.push_back({parameters_of(names[i]), models[i]});
     }
     write_checkpoint_file(path, std::move(file));
   });
@@ -193,38 +262,54 @@ void save_checkpoint(Communicator& communicator, const std::string& path,
 void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
                         const Trained& trained) {
   const bool reads = communicator.rank() == 0;
-  // The first of these sections that is there.
-  const auto share = [&](const std::string& name, const std::string& or_else) {
-    return broadcast_text(communicator,
-                          reads ? file.section(file.has_section(name) ? name : or_else) : "");
+  const Saved saved = share_saved(communicator, file);
+  const bool as_many = saved.ranks.size() == static_cast<std::size_t>(communicator.size());
+  const bool each_its_own = saved.models && as_many && trained.own_model;
+  const bool mean = saved.models && !each_its_own;
+
+  // A rank that has left nothing begins with what was the first's.
+  const auto section_for = [&](int rank) {
+    if (as_many) return saved.ranks[static_cast<std::size_t>(rank)];
+    return saved.knows(section_of_rank(rank)) ? section_of_rank(rank) : saved.ranks.front();
   };
-  const std::string known = broadcast_text(communicator, reads ? ranks_in(file) : "");
-  const bool is_known = known.find("," + section_of_rank(trained.rank) + ",") != known.npos;
-  const std::string parameters = share("parameters", "parameters");
-  // Another way of staying in step has left none, or another.
+  // To each rank what was its own; "" where the file has none.
+  const auto deal_out = [&](const auto& section_of) {
+    std::vector<std::string_view> texts;
+    for (int rank = 0; reads && rank < communicator.size(); ++rank) {
+      const std::string name = section_of(section_for(rank));
+      texts.push_back(file.has_section(name) ? std::string_view(file.section(name)) : "");
+    }
+    return scatter_texts(communicator, texts);
+  };
+  std::string common_optimizer;
+  together(communicator, [&] {
+    if (!reads) return;
+    if (mean) common_optimizer = mean_of_optimizers(file, saved, trained);
+    if (!saved.optimizers) common_optimizer = file.section("optimizer");
+  });
+  const std::string own = deal_out([](const std::string& rank) { return rank; });
+  const std::string own_replica = deal_out(replica_of);
   const std::string replica = broadcast_text(
       communicator, reads && file.has_section("replica") ? file.section("replica") : "");
-  const bool was_own = reads && file.has_section(optimizer_of(first_section_of_rank(file)));
-  const bool had_own = !broadcast_text(communicator, was_own ? "yes" : "").empty();
-  std::string own, optimizer;
-  for (int rank = 0; rank < communicator.size(); ++rank) {
-    const std::string name = section_of_rank(rank);
-    std::string state = share(name, first_section_of_rank(file));
-    std::string of_rank = share(optimizer_of(name), "optimizer");
-    if (rank != communicator.rank()) continue;
-    own = std::move(state);
-    optimizer = std::move(of_rank);
-  }
+  const std::string optimizer = saved.optimizers && !mean
+                                    ? deal_out(optimizer_of)
+                                    : broadcast_text(communicator, common_optimizer);
+  const std::string parameters =
+      each_its_own ? deal_out(parameters_of)
+                   : broadcast_text(communicator, reads ? file.section("parameters") : "");
   together(communicator, [&] {
     torch::Tensor random = generator().get_state();
     unpack_tensors(parameters, sync::parameters_of(trained.module));
     unpack_optimizer(optimizer, trained.optimizer);
     unpack_tensors(own, rank_state(trained, random));
-    if (!is_known) random = generator().get_state();  // another rank's would repeat its numbers
-    if (!replica.empty() && !trained.replica.empty()) unpack_tensors(replica, trained.replica);
+    // Another rank's would repeat its numbers.
+    if (!as_many && !saved.knows(section_of_rank(trained.rank))) random = generator().get_state();
+    // What another way of staying in step has left is not known here.
+    if (!replica.empty()) unpack_known(replica, trained.replica.common);
+    if (!own_replica.empty() && as_many) unpack_known(own_replica, trained.replica.own);
     generator().set_state(random);
   });
-  if (had_own && !trained.own_optimizer)
+  if (saved.optimizers && !saved.models && !trained.own_optimizer)
     sync::average_state(communicator, trained.optimizer, sync::parameters_of(trained.module));
 }
 

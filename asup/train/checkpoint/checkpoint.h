@@ -1,7 +1,8 @@
 // A run's whole state in a file, so that it can go on from there to the same bits.
 //
 // Rank 0 writes and reads the file; what belongs to each rank (BatchNorm statistics, random
-// numbers) travels. Called by the thread that trains; saving and restoring are collective.
+// numbers, and its model and optimizer where they differ) travels. Called by the thread that
+// trains; saving and restoring are collective.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
-#include "asup/sync/model/tensors.h"
+#include "asup/sync/replica.h"
 #include "asup/train/checkpoint/checkpoint_file.h"
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
@@ -53,9 +54,11 @@ struct Trained {
   torch::optim::Optimizer& optimizer;
   // Tensors that differ between ranks: buffers, and parameters that each trains for itself.
   std::vector<sync::NamedTensor> own;
-  bool own_optimizer = false;                // so does the optimizer's state
-  int rank = 0;                              // in the job, of which some may have been lost
-  std::vector<sync::NamedTensor> replica{};  // Replica::state(), the same on all ranks
+  bool own_optimizer = false;  // so does the optimizer's state
+  int rank = 0;                // in the job, of which some may have been lost
+  // All parameters differ, and so does the optimizer's state; when restored, they may.
+  bool own_model = false;
+  ReplicaState replica{};  // when restored, for Replica::restore()
 };
 
 // Throws BadInput for a header of another form, naming `path`.
@@ -74,8 +77,10 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
 void save_checkpoint(Communicator& communicator, const std::string& path,
                      const CheckpointInfo& info, const Trained& trained);
 
-// `file` is rank 0's; other ranks' is not looked at. A rank that was lost when it was written gets
-// what was rank 0's own. Where the run had an optimizer on each rank and is to have one, it gets
+// `file` is rank 0's; other ranks' is not looked at. By as many ranks as have written it, each gets
+// its own again. By others, a rank that has left nothing gets what was the first's own, and where
+// models were each rank's own all get the mean of them and of their optimizers, as they do where
+// there is to be one model. Where the run had an optimizer on each rank and is to have one, it gets
 // the average. Throws JobFailed on all ranks where it is of another model or optimizer.
 void restore_checkpoint(Communicator& communicator, const CheckpointFile& file,
                         const Trained& trained);

@@ -53,8 +53,8 @@ void Meetings::log_who_meets(const gossip::Quorum::Meeting& meeting,
                net::name_ranks(others));
   else if (meeting.allowed > allowed_)
     log().warn(
-        "a merge was not done within {:g} s, and no worker's link is to blame: all try again, and "
-        "it may take {:g} s. A longer merge-deadline saves them that.",
+        "a merge was not done within {:g} s: all try again, and it may take {:g} s. A longer "
+        "merge-deadline saves them that.",
         allowed_.count(), meeting.allowed.count());
 }
 

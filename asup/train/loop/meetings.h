@@ -1,5 +1,5 @@
 // Meetings of workers that go at their own pace, as one of them sees them, where those who are late
-// or hold a meeting up are done without (pairwise/quorum.h): the run's communicators are among
+// or hold a meeting up are done without (gossip/quorum.h): the run's communicators are among
 // those who meet, and their calls end when the meeting's time does. Used from the thread that
 // trains.
 #pragma once

@@ -15,6 +15,8 @@ class RoundClock {
   explicit RoundClock(Seconds seconds) : seconds_(seconds) {}
 
   void begin_round() { began_ = Clock::now(); }
+  // Since then, time has passed that is no part of the round.
+  void leave_out(Clock::time_point since) { began_ += Clock::now() - since; }
   // A step took so long, or such a share of one.
   void stepped(double seconds, double share = 1);
 

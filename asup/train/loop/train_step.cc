@@ -21,8 +21,9 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)) {}
 
-double TrainStep::gradients(const data::Batch& batch, double weight, double lr, double progress) {
-  for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+StepOutcome TrainStep::run(const StepWork& work, double progress) {
+  const data::Batch& batch = work.batch;
+  for (auto& group : optimizer_.param_groups()) group.options().set_lr(work.lr);
   optimizer_.zero_grad();
   const auto own = static_cast<std::size_t>(batch.input.size(0));
   hooks_.before_batch(own, progress);
@@ -35,10 +36,10 @@ double TrainStep::gradients(const data::Batch& batch, double weight, double lr, 
     std::optional<NoSync> local;
     if (i + 1 < portions) local.emplace(replica_);
     loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
-                    weight);
+                    work.weight);
   }
   hooks_.after_batch(own);
-  return loss;
+  return {work.step, static_cast<std::int64_t>(own), loss};
 }
 
 double TrainStep::portion(const data::Batch& batch, double weight) {

@@ -1,4 +1,4 @@
-// What a rank computes in a step: forward and backward. Used from one thread.
+// Executes what a worker computes in a step: forward and backward. Used from one thread.
 #pragma once
 
 #include "asup/data/dataset.h"
@@ -6,6 +6,7 @@
 #include "asup/models/model.h"
 #include "asup/sync/replica.h"
 #include "asup/train/config.h"
+#include "asup/train/loop/work_source.h"
 #include "asup/train/step_hooks.h"
 
 namespace asup::train {
@@ -16,10 +17,9 @@ class TrainStep {
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
             models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks);
 
-  // Gradients of the sum of the losses of the samples of `batch`, which may be empty, times
-  // `weight`; they are on their way when this returns. Returns the sum of the losses.
-  // `progress` is the share of the run that is done.
-  double gradients(const data::Batch& batch, double weight, double lr, double progress);
+  // Gradients of the work's samples, of which there may be none; they are on their way when this
+  // returns. `progress` is the share of the run that is done.
+  StepOutcome run(const StepWork& work, double progress);
 
  private:
   double portion(const data::Batch& batch, double weight);

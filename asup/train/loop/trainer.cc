@@ -1,89 +1,135 @@
 #include "asup/train/loop/trainer.h"
 
-#include <optional>
+#include <cmath>
+#include <utility>
 
-#include "asup/base/error.h"
-#include "asup/base/log.h"
-#include "asup/distribute/strategy.h"
-#include "asup/train/loop/free_running_loop.h"
-#include "asup/train/loop/lease_loop.h"
-#include "asup/train/loop/step_loop.h"
-#include "asup/train/state/generation.h"
-#include "asup/train/state/run_state.h"
-#include "asup/train/worker_changes.h"
+#include "asup/sync/averaging/local_update_replica.h"
+#include "asup/train/loop/even_batches.h"
+#include "asup/train/loop/leased_work.h"
+#include "asup/train/loop/own_shard.h"
 
 namespace asup::train {
 namespace {
 
-TrainEnd train_phase(RunState& run, Job& job, const std::function<bool()>& stop_asked) {
-  if (run.context().server) return train_by_leases(run, job, stop_asked);
+std::unique_ptr<WorkSource> make_source(RunState& run, Job& job,
+                                        const std::optional<RunRecovery>& recovery) {
+  const auto left = [&recovery] { return recovery->left(); };
+  if (run.context().server) return std::make_unique<LeasedWork>(run, left);
   if (!run.config().strategy.capabilities().lockstep)
-    return train_at_own_pace(run, job, stop_asked);
-  return train_in_step(run, job, stop_asked);
+    return std::make_unique<OwnShard>(run, job, left);
+  return std::make_unique<EvenBatches>(run);
 }
 
-// Any of them. Collective.
-bool any_rank(RunState& run, bool here) {
-  std::int32_t somewhere = here ? 1 : 0;
-  run.control().all_reduce(buffer_of(std::span(&somewhere, 1)), ReduceOp::max).or_throw();
-  return somewhere > 0;
-}
-
-// Nothing where it ended early to take newcomers in.
-std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
-                                         report::Observer& display,
-                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
-                                         Begun& begun) {
-  RunState run(job, config, display, hooks);
-  run.begin(begun == Begun::in_sight);
-  if (run.is_first_rank()) begun = Begun::in_sight;
-  run.control().barrier().or_throw();
-  begun = run.sees_folder() ? Begun::in_sight : Begun::elsewhere;
-  const bool open = can_change_workers(config);
-  if (!open && job.rank() == 0)
-    job.refuse_newcomers(
-        "the job takes no newcomers in: it keeps no checkpoints (checkpoint-every = never), or its "
-        "graph names each worker");
-  const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
-  TrainEnd end = train_phase(run, job, pause);
-  if (run.switches()) {
-    run.switch_strategy(job);
-    end = train_phase(run, job, pause);
-  }
-  const bool is_stop = !end.stopped || run.step() >= run.last_step() || any_rank(run, stop_asked());
-  if (!is_stop) return std::nullopt;
-  run.tell(&report::Observer::ended, end.summary);
-  return end;
-}
-
-// Whether there are no more workers than have something to do. The last to come leave again, and
-// the others begin another generation without them.
-bool all_have_work(const Job& job, const TrainConfig& config) {
-  const std::int64_t most = most_workers(config);
-  if (job.size() <= most) return true;
-  require(job.rank() < most,
-          "the job takes no more than {} workers: its batch of {} has no portion for another one",
-          most, config.batch);
-  if (job.rank() == 0) log().warn("{} workers came, and there is work for {}", job.size(), most);
-  return false;
+std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
+  if (!run.config().strategy.capabilities().survives_loss) return std::nullopt;
+  return std::optional<RunRecovery>(std::in_place, run, job);
 }
 
 }  // namespace
 
-TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
-               const std::function<bool()>& stop_asked, StepHooks& hooks) {
-  Begun begun = Begun::not_yet;
-  for (TrainConfig now = config;;) {
-    try {
-      now = settings_of_generation(job, now, begun);
-      if (all_have_work(job, now))
-        if (auto end = train_generation(job, now, display, stop_asked, hooks, begun)) return *end;
-    } catch (const PeerLost& failure) {
-      if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
-      log().warn("{}. The others go on from the last checkpoint", failure.what());
-    }
-    check(job.renew(), "the coordinator has ended: this job has no next generation");
+Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_asked)
+    : run_(run),
+      replica_(*run.context().replica),
+      stop_asked_(stop_asked),
+      recovery_(make_recovery(run, job)),
+      source_(make_source(run, job, recovery_)),
+      executor_(*run.context().model, *run.context().optimizer, replica_, run.context().path,
+                run.config(), run.hooks()),
+      log_(run, source_->traits()),
+      sync_points_(run, *source_, log_) {}
+
+TrainEnd Trainer::train() {
+  if (run_.step() >= run_.last_step()) {
+    const TrainEnd end = run_.conclude();
+    run_.control().barrier().or_throw();
+    return end;
   }
+  // All may have to come to the last sync point again.
+  while (!sync_points_.end() || hold_again_ || source_->sync_point_due(stop_)) try {
+      go_on();
+    } catch (const JobFailed& failure) {
+      if (!recover(failure)) throw;
+    }
+  return *sync_points_.end();
+}
+
+void Trainer::go_on() {
+  if (place_ == Place::beginning) source_->begin();
+  if (place_ == Place::rejoining) rejoin();
+  place_ = Place::steps;
+  stop_.asked = stop_.asked || stop_asked_();
+  if (hold_again_ || source_->sync_point_due(stop_))
+    hold_sync_point();
+  else
+    take_step();
+}
+
+// A whole step, in whichever way workers stay in step.
+void Trainer::take_step() {
+  const StepWork work = source_->next();
+  const StepOutcome outcome = executor_.run(work, run_.share_done(work.step));
+  log_.add(work, outcome);
+  source_->computed(outcome);
+  exchange(work, outcome);
+  const double waited = new_wait();
+  log_.took(outcome, waited);
+  source_->stepped(waited);
+  if (source_->sums_due()) {
+    stop_.agreed = log_.collect() || stop_.agreed;  // the last ones travelled beside this step
+    log_.start(stop_.asked);
+  }
+  // All are told at a sync point. Where servers skip such a step, the run goes on.
+  if (!std::isfinite(outcome.loss) && !source_->traits().skips_non_finite) stop_.asked = true;
+}
+
+// Ends what left during backward, and steps.
+void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
+  if (work.alone && run_.context().server) return run_.context().server->step_alone();
+  replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
+                          work.loss_before + outcome.loss);
+  if (work.alone)
+    run_.context().local->step_alone();
+  else
+    replica_.step();
+}
+
+void Trainer::hold_sync_point() {
+  place_ = Place::sync_point;
+  hold_again_ = false;
+  if (source_->come(stop_))
+    sync_points_.hold(stop_, [this] { return new_wait(); });
+  else
+    sync_points_.missed();
+}
+
+// Whether those who are left, or who are in time, go on after this.
+bool Trainer::recover(const JobFailed& failure) {
+  const bool holds = place_ == Place::sync_point;
+  hold_again_ = true;
+  if (holds && source_->gives_up(failure)) {
+    log_.put_back();
+    return true;
+  }
+  const bool together = place_ != Place::steps || source_->traits().recovers_in_steps;
+  if (!recovery_ || !together) return false;
+  source_->call_others();
+  if (!recovery_->regroup()) return false;
+  if (place_ != Place::beginning) place_ = Place::rejoining;
+  return true;
+}
+
+// Those who are left are where each of them missed the lost one. They come to the furthest of their
+// steps, and hold a sync point there.
+void Trainer::rejoin() {
+  log_.regroup();
+  source_->regroup();
+  while (source_->is_behind()) take_step();
+}
+
+// Seconds that this worker stood still since it was last asked.
+double Trainer::new_wait() {
+  const double waited = source_->gathering_seconds() + replica_.stats().wait_seconds;
+  return waited - std::exchange(waited_, waited);
 }
 
 }  // namespace asup::train

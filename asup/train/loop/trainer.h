@@ -1,29 +1,60 @@
-// A whole training run, as one rank of a job works on it. Used from one thread.
+// Trains a run's phase: every way of training goes through here. What to compute comes from a
+// source of work, the replica keeps workers in step, and sync points are held where they are due.
+// Used from one thread.
+//
+// Where the way of staying in step allows it, those who are left go on when a worker is lost
+// (sync/recovery.h).
 #pragma once
 
 #include <functional>
-#include <string>
+#include <memory>
+#include <optional>
 
 #include "asup/net/job.h"
-#include "asup/report/observer.h"
-#include "asup/train/config.h"
-#include "asup/train/state/train_end.h"
-#include "asup/train/step_hooks.h"
+#include "asup/train/loop/run_recovery.h"
+#include "asup/train/loop/step_log.h"
+#include "asup/train/loop/sync_points.h"
+#include "asup/train/loop/train_step.h"
+#include "asup/train/loop/work_source.h"
+#include "asup/train/state/run_state.h"
 
 namespace asup::train {
 
-// Trains, and leaves the run folder config.out behind (rank 0 does). Collective: all ranks give the
-// same configuration, resolved, with workers = job.size(). `display` is told where the folder is
-// kept.
-// `stop_asked` is looked at after every step, or lease; when any rank's says so, all stop.
-//
-// Workers that join the job are taken in at the next step, and a job that goes on without lost
-// workers goes on from its last checkpoint, where the way of staying in step does not do without
-// them by itself: rank and size of the job may have changed when this returns.
-//
-// Throws BadInput for input that cannot be used, JobFailed where a peer was lost or ranks disagree,
-// Error when a file cannot be written or the loss is no number any more.
-TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
-               const std::function<bool()>& stop_asked, StepHooks& hooks);
+class Trainer {
+ public:
+  // Everything must outlive it. Collective.
+  Trainer(RunState& run, Job& job, const std::function<bool()>& stop_asked);
+
+  // To the last step of the run's phase, or to a sync point at which the loss has it switch its
+  // strategy, or until any worker's `stop_asked`, which is looked at after every step; and
+  // concludes the run. Nobody leaves before that. Collective.
+  TrainEnd train();
+
+ private:
+  void go_on();
+  void take_step();
+  void exchange(const StepWork& work, const StepOutcome& outcome);
+  void hold_sync_point();
+  bool recover(const JobFailed& failure);
+  void rejoin();
+  double new_wait();
+
+  RunState& run_;
+  Replica& replica_;
+  const std::function<bool()>& stop_asked_;
+  std::optional<RunRecovery> recovery_;  // where those who are left go on without the lost
+  const std::unique_ptr<WorkSource> source_;
+  TrainStep executor_;
+  StepLog log_;
+  SyncPoints sync_points_;
+
+  // What this worker is doing, as recovery must know it.
+  enum class Place { beginning, steps, sync_point, rejoining };
+  Place place_ = Place::beginning;
+  bool hold_again_ = false;  // a sync point, since the last one was not held to its end
+
+  StopRequest stop_;
+  double waited_ = 0;  // seconds that this worker stood still, told so far
+};
 
 }  // namespace asup::train

@@ -116,6 +116,8 @@ bool RunState::switches() const {
   return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
 }
 
+bool RunState::must_merge() const { return step_ >= context_.length.steps || switches(); }
+
 // Another way begins with all workers of the job: where some were lost, those who are left begin a
 // next generation from here.
 void RunState::require_all_workers() {
@@ -158,24 +160,15 @@ void RunState::log(report::StepRecord record) {
   tell(&report::Observer::logged, record);
 }
 
-// Testing changes nothing: statistics are averaged for it and then put back, so that how often a
-// run tests has no influence on its weights; but where workers step on their own, they have met and
-// averaged their models for it before.
+// Of a copy of the mean of all models: how often a run tests has no influence on its weights.
 void RunState::test() {
   const auto start = Clock::now();
-  const auto own = trained_of(context_, rank_).own;
-  const std::string before = pack_tensors(own);
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(context_.test->size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   Evaluation evaluation;
-  try {
-    context_.replica->average_buffers();
+  context_.replica->with_mean_model([&] {
     evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once);
-  } catch (...) {
-    unpack_tensors(before, own);  // the test is done again
-    throw;
-  }
-  unpack_tensors(before, own);
+  });
 
   test_ = report::EvalRecord{step_,
                              epoch(),
@@ -225,7 +218,8 @@ void RunState::save_servers(const std::string& path) {
 void RunState::save() {
   const std::string path = folder_.checkpoint_file(step_);
   if (context_.server) save_servers(path);
-  save_checkpoint(control(), path, checkpoint_info(), trained_of(context_, rank_));
+  const Trained trained = trained_of(context_, rank_);
+  save_checkpoint(control(), path, checkpoint_info(), trained);
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
   if (!first_rank_) return;
@@ -273,9 +267,9 @@ report::Summary RunState::summarise() {
   summary.bytes_sent = info.totals.bytes_sent;
   summary.peak_memory_bytes = sum_over_ranks(peak_memory());
   summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
-  // The weights to use: with statistics that all ranks share.
-  context_.replica->average_buffers();
-  summary.weights_sha256 = weights_sha256(*context_.model);
+  // The weights to use, with statistics that all ranks share.
+  context_.replica->with_mean_model(
+      [&] { summary.weights_sha256 = weights_sha256(*context_.model); });
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = context_.replica->stats().consensus_distance;
   summary.switched_after = context_.switched_after;

@@ -80,6 +80,8 @@ class RunState {
   // Whether the run is to go on by another way from here: then a loop returns, and conclude() does
   // nothing yet.
   bool switches() const;
+  // Whether all models are to become one here: the run ends, or goes on by another way.
+  bool must_merge() const;
   // Goes on by the other way. Collective. needs: switches(), and a settled replica
   void switch_strategy(Job& job);
 

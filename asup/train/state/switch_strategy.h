@@ -7,10 +7,10 @@
 namespace asup::train {
 
 // Takes the replica down and makes that of the second phase of `config`, on the same model and
-// optimizer, after `step` steps. Models are one on all ranks. Statistics stay each rank's own; so
-// does the optimizer's state, where both ways let it be, or else it becomes the average. It goes to
-// servers and comes from them through files in the run's folder (transfer_optimizer_state.h). What
-// the replica itself knew (an outer momentum, an order of gradients) is not carried over.
+// optimizer, after `step` steps. What goes from any way to any other is one neutral state: the
+// model's parameters and the optimizer's own tensors, the same on all ranks
+// (Replica::gather_optimizer_state()). Statistics stay each rank's own. What the replica itself
+// knew (an outer momentum, an order of gradients) is not carried over.
 //
 // Collective. needs: synchronize() since the last step. Throws JobFailed where models differ
 // between ranks.

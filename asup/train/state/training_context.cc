@@ -18,11 +18,12 @@
 #include "asup/net/transport/mesh.h"
 #include "asup/report/run_folder.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/train/checkpoint/tensor_pack.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
+#include "asup/train/state/read_servers_state.h"
 #include "asup/train/state/rounds.h"
-#include "asup/train/state/transfer_optimizer_state.h"
 
 namespace asup::train {
 namespace {
@@ -229,38 +230,46 @@ void check_roles_of_phases(const Job& job, const TrainConfig& config, Phase from
     check_roles(job, of_phase(config, phase).strategy, needs_servers(config));
 }
 
-// Servers begin with what they left beside the checkpoint; where it is of another way, they are
-// handed the state of its optimizer, unless workers keep theirs.
+bool strategy_has_changed(const TrainingContext& context) {
+  return context.resumed->config_of_phase().strategy.name() != context.config.strategy.name();
+}
+
+// By another strategy than before, workers do not go on with models of their own, and where each
+// rank had an optimizer's state of its own, all get the average.
+void restore(TrainingContext& context, const CheckpointFile& file, int rank) {
+  Trained trained = trained_of(context, rank);
+  const bool changed = strategy_has_changed(context);
+  trained.own_model = context.local != nullptr && !changed;
+  if (changed) {
+    trained.own_optimizer = false;
+    trained.replica = {};
+  }
+  restore_checkpoint(*context.control, file, trained);
+  if (!changed) context.replica->restore(trained.replica);
+}
+
+// Servers begin with what they left beside the checkpoint, or, where another strategy wrote it,
+// with the state of its optimizer.
 void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   const std::string shards = shards_of_checkpoint(context);
-  const bool is_handed =
-      shards.empty() && !context.config.strategy.capabilities().keeps_own_parameters;
-  const std::string handover = report::RunFolder(context.config.resume).handover();
-  std::string saved = shards;
-  if (is_handed) {
+  if (shards.empty()) {
     restore_checkpoint(*context.control, file,
-                       {*context.model,
-                        *context.optimizer,
-                        sync::buffers_of(*context.model),
-                        /*own_optimizer=*/false,
-                        job.rank(),
-                        {}});
-    saved = hand_to_servers(context, handover);
-  } else {
-    restore_parameters(*context.control, file, *context.model);
+                       {*context.model, *context.optimizer, sync::buffers_of(*context.model),
+                        /*own_optimizer=*/false, job.rank()});
+    return make_replica_from_neutral_state(context, job, context.resumed->step);
   }
-  make_replica_of_phase(context, job, context.resumed->step, saved);
-  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
-  if (is_handed) has_been_handed(context, handover);
+  restore_parameters(*context.control, file, *context.model);
+  make_replica_of_phase(context, job, context.resumed->step, shards);
+  restore(context, file, job.rank());
 }
 
 void resume_without_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
   make_replica_of_phase(context, job, context.resumed->step);
-  restore_checkpoint(*context.control, file, trained_of(context, job.rank()));
+  restore(context, file, job.rank());
   const TrainConfig before = context.resumed->config_of_phase();
   const std::string shards = shards_of_checkpoint(context);
   if (!shards.empty() && !before.strategy.capabilities().keeps_own_parameters)
-    take_from_servers(context, before, shards, /*saves=*/false);
+    read_servers_state(context, before, shards);
 }
 
 // The replica, and what the checkpoint has for it.
@@ -299,12 +308,20 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
   context.local = made.local;
 }
 
+void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step) {
+  const auto statistics = sync::buffers_of(*context.model);
+  const std::string own = pack_tensors(statistics);
+  make_replica_of_phase(context, job, step);
+  unpack_tensors(own, statistics);  // the new replica began with rank 0's
+}
+
 Trained trained_of(const TrainingContext& context, int rank) {
   return {*context.model,
           *context.optimizer,
           context.server ? context.server->unshared() : sync::buffers_of(*context.model),
           context.replica->keeps_own_optimizer(),
           rank,
+          context.replica->models_differ(),
           context.replica->state()};
 }
 

@@ -42,7 +42,7 @@ struct TrainingContext {
   std::optional<std::int64_t> switched_after;  // the step after which the second began
 };
 
-// What of it a checkpoint holds; `rank` is this one's in the job.
+// What of it a checkpoint holds; `rank` is this one's in the job. Collective.
 Trained trained_of(const TrainingContext& context, int rank);
 
 // What of a context comes anew with each phase, after `step` steps: the replica, and the gradients'
@@ -50,6 +50,10 @@ Trained trained_of(const TrainingContext& context, int rank);
 // Collective.
 void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
                            const std::string& saved = "");
+
+// The same, from the parameters and the optimizer's state, which are the same on all ranks, of
+// whichever way. Statistics stay each rank's own.
+void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step);
 
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.

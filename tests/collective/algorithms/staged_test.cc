@@ -33,7 +33,7 @@ TEST(Staged, TheStageDoesNotGrowWithTheCount) {
   expect_proven(staged(), spec);
 }
 
-TEST(Staged, WithoutTheLastMeetingAStageMayBeReadTooLate) {
+TEST(Staged, WithoutTheLastBarrierAStageMayBeReadTooLate) {
   const Spec spec = {.ranks = 2, .count = 100, .stage = true};
   auto plans = plans_of(staged(), spec);
   for (Plan& plan : plans) plan.lanes[0].pop_back();

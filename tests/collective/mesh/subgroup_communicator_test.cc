@@ -11,14 +11,14 @@ namespace {
 
 using net::LinkKind;
 
-class MeetingOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
+class SubgroupOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 
 double sum_of_ranks(Communicator& communicator, double own) {
   communicator.all_reduce(buffer_of(std::span(&own, 1))).or_throw();
   return own;
 }
 
-TEST_P(MeetingOnEveryLink, GroupsComeAndGo) {
+TEST_P(SubgroupOnEveryLink, GroupsComeAndGo) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     SubgroupCommunicator communicator(job, {});
     const double own = job.rank() + 1;
@@ -40,7 +40,7 @@ TEST_P(MeetingOnEveryLink, GroupsComeAndGo) {
 }
 
 // Rank 1 comes to a call that the others have given up, and hears of it; the next is among all.
-TEST_P(MeetingOnEveryLink, ACallThatIsBoundEndsAsLate) {
+TEST_P(SubgroupOnEveryLink, ACallThatIsBoundEndsAsLate) {
   std::barrier given_up(3);
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     SubgroupCommunicator communicator(job, {});
@@ -64,7 +64,7 @@ TEST_P(MeetingOnEveryLink, ACallThatIsBoundEndsAsLate) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, MeetingOnEveryLink,
+INSTANTIATE_TEST_SUITE_P(Links, SubgroupOnEveryLink,
                          ::testing::Values(LinkKind::inproc, LinkKind::shm, LinkKind::tcp),
                          [](const auto& info) { return asup::testing::name_of(info.param); });
 

@@ -313,7 +313,7 @@ TEST(Verify, LanesOfDifferentRanksMeetInOneMemory) {
 
 // Other ranks' memory.
 
-// Takes the signal from one rank to another out of a meeting round.
+// Takes the signal from one rank to another out of a barrier round.
 void drop_signal(Plans& plans, int round, int from, int to) {
   std::erase(plans[from].lanes[0][round], send(to, {}));
   std::erase(plans[to].lanes[0][round], recv(from, {}));

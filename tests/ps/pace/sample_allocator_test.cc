@@ -81,7 +81,7 @@ TEST(SampleAllocator, WhatALostWorkerHadComesFirst) {
   EXPECT_EQ(allocator.lease(0, {}), lease(1, 0, 2));
 }
 
-TEST(SampleAllocator, NothingBeyondAFenceIsDealtOutBeforeItIsPassed) {
+TEST(SampleAllocator, NothingBeyondASyncPointIsDealtOutBeforeItIsPassed) {
   for (const Dealing dealing : {Dealing::fixed, Dealing::in_order}) {
     Workload work = work_of(3, 2);
     work.sync_points = {1, 3};
@@ -108,7 +108,7 @@ TEST(SampleAllocator, NothingBeyondAFenceIsDealtOutBeforeItIsPassed) {
   }
 }
 
-TEST(SampleAllocator, AFenceThatIsAskedForIsAtTheEndOfTheStep) {
+TEST(SampleAllocator, ASyncPointThatIsAskedForIsAtTheEndOfTheStep) {
   for (const Dealing dealing : {Dealing::fixed, Dealing::in_order}) {
     Workload work = work_of(9, 4);
     work.sync_points = {6};
@@ -130,7 +130,7 @@ TEST(SampleAllocator, AFenceThatIsAskedForIsAtTheEndOfTheStep) {
   }
 }
 
-TEST(SampleAllocator, AResumedJobGoesOnWithoutTheFenceItWasSavedAt) {
+TEST(SampleAllocator, AResumedJobGoesOnWithoutTheSyncPointItWasSavedAt) {
   Workload work = work_of(6, 4);
   work.first_step = 4;
   work.sync_points = {2, 4, 6};
@@ -140,7 +140,7 @@ TEST(SampleAllocator, AResumedJobGoesOnWithoutTheFenceItWasSavedAt) {
   EXPECT_EQ(allocator.samples_total(), 8u);
 }
 
-TEST(SampleAllocator, ASlowWorkerTakesLittleOrNothingBeforeAFence) {
+TEST(SampleAllocator, ASlowWorkerTakesLittleOrNothingBeforeASyncPoint) {
   Workload work = work_of(1, 400);
   SampleAllocator allocator = ledger_of(work, Dealing::in_order, 4);
   Speeds speeds;
@@ -160,7 +160,7 @@ TEST(SampleAllocator, ASlowWorkerTakesLittleOrNothingBeforeAFence) {
   EXPECT_TRUE(allocator.has_lease_for(0, speeds));
 }
 
-TEST(SampleAllocator, FarFromAFenceASlowWorkerTakesAWholeLease) {
+TEST(SampleAllocator, FarFromASyncPointASlowWorkerTakesAWholeLease) {
   SampleAllocator allocator = ledger_of(work_of(100, 400), Dealing::in_order, 4);
   Speeds speeds;
   for (int worker = 0; worker < 3; ++worker) speeds.workers[worker] = {0.01, 0.5};

@@ -191,7 +191,7 @@ TEST(Scheduler, WhenAllAreLostANewOneFinishes) {
   }
 }
 
-TEST(Scheduler, OneThatIsLostAtAFenceDoesNotHoldIt) {
+TEST(Scheduler, OneThatIsLostAtASyncPointDoesNotHoldIt) {
   SchedulerOptions options = job(Kind::asp, 2, 4, 4);
   options.work->sync_points = {2, 4};
   Scheduler head(options);
@@ -233,8 +233,8 @@ TEST(Scheduler, OneThatIsLostAtAFenceDoesNotHoldIt) {
 }
 
 // Three workers at a sync point.
-struct AtFence {
-  AtFence() : head(options()) {
+struct AtSyncPoint {
+  AtSyncPoint() : head(options()) {
     for (int worker = 0; worker < 3; ++worker) head.arrived(worker, 0);
     for (int worker = 0; worker < 3; ++worker) {
       Push push;
@@ -263,20 +263,20 @@ struct AtFence {
 
 // Worker 0 has ended it before worker 2 died, worker 1 has not and waits for worker 0.
 TEST(Scheduler, WhoMetOneThatIsLostMeetsTheOthersAgain) {
-  AtFence at;
-  ASSERT_EQ(AtFence::sent(at.last), (std::vector{0, 1, 2}));
+  AtSyncPoint at;
+  ASSERT_EQ(AtSyncPoint::sent(at.last), (std::vector{0, 1, 2}));
   EXPECT_TRUE(at.head.passed_sync_point(0, {0, 1, 2}, 2).empty());
-  EXPECT_EQ(AtFence::sent(at.head.left(2, 3)), std::vector{0});
+  EXPECT_EQ(AtSyncPoint::sent(at.head.left(2, 3)), std::vector{0});
   EXPECT_TRUE(at.head.passed_sync_point(1, {0, 1}, 4).empty());
   const Decisions after = at.head.passed_sync_point(0, {0, 1}, 4);
-  EXPECT_EQ(AtFence::sent(after), std::vector<int>{});
+  EXPECT_EQ(AtSyncPoint::sent(after), std::vector<int>{});
   EXPECT_EQ(after.size(), 2u);  // leases
   EXPECT_FALSE(at.head.is_at_sync_point());
 }
 
 // The loss is heard of by the others first.
-TEST(Scheduler, AFenceIsNotPassedBeforeTheHeadHearsOfTheLoss) {
-  AtFence at;
+TEST(Scheduler, ASyncPointIsNotPassedBeforeTheHeadHearsOfTheLoss) {
+  AtSyncPoint at;
   EXPECT_TRUE(at.head.passed_sync_point(0, {0, 1}, 2).empty());
   EXPECT_TRUE(at.head.passed_sync_point(1, {0, 1}, 2).empty());
   EXPECT_TRUE(at.head.is_at_sync_point());
@@ -286,10 +286,10 @@ TEST(Scheduler, AFenceIsNotPassedBeforeTheHeadHearsOfTheLoss) {
 
 // Worker 2 thinks that it has met all; the others went on without it.
 TEST(Scheduler, WhereNotAllMetAllTheyAllMeetAgain) {
-  AtFence at;
+  AtSyncPoint at;
   EXPECT_TRUE(at.head.passed_sync_point(0, {0, 1}, 2).empty());
   EXPECT_TRUE(at.head.passed_sync_point(2, {0, 1, 2}, 2).empty());
-  EXPECT_EQ(AtFence::sent(at.head.passed_sync_point(1, {0, 1}, 2)), (std::vector{0, 1, 2}));
+  EXPECT_EQ(AtSyncPoint::sent(at.head.passed_sync_point(1, {0, 1}, 2)), (std::vector{0, 1, 2}));
   EXPECT_TRUE(at.head.passed_sync_point(0, {0, 1}, 3).empty());
   EXPECT_TRUE(at.head.passed_sync_point(1, {0, 1}, 3).empty());
   EXPECT_EQ(at.head.left(2, 4).size(), 2u);

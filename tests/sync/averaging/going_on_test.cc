@@ -37,7 +37,7 @@ std::vector<Case> ways() {
       return make_diloco_replica(communicator, module, optimizer, options);
     };
   };
-  const auto gossip = [](GossipGraph graph) {
+  const auto gossip = [](const char* graph) {
     return [=](auto& communicator, auto& module, auto& optimizer) {
       return make_gossip_replica(communicator, module, optimizer, {.every = 2, .graph = graph});
     };
@@ -47,8 +47,8 @@ std::vector<Case> ways() {
           {"local_auto", local(MergeState::reset, true)},
           {"diloco", diloco({.every = 2})},
           {"streaming", diloco({.every = 4, .overlap = 1, .fragments = 2, .in_bf16 = true})},
-          {"ring", gossip(GossipGraph::ring)},
-          {"exponential", gossip(GossipGraph::exponential)}};
+          {"ring", gossip("ring")},
+          {"exponential", gossip("exponential")}};
 }
 
 void step(sync::LocalUpdateReplica& replica, torch::optim::Optimizer& optimizer, Mlp& model,
@@ -197,7 +197,9 @@ TEST(GoingOnAlike, WhoHasMissedAnOuterStepAdoptsIt) {
     replica->regroup();
     replica->check_equal();
     EXPECT_EQ(replica->stats().merges, 2u);
-    sync::check_equal_tensors(real, "outer momentum", replica->state());
+    auto state = replica->state().common;
+    state.resize(2);  // the outer momentum and the shared model; synchronize() makes a new plan
+    sync::check_equal_tensors(real, "state", state);
     replica->synchronize();
     for (int i = 4; i < 9; ++i) step(*replica, optimizer, model, rank, i);
     replica->synchronize();

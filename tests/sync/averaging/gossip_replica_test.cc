@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
-#include <set>
 
 #include "asup/base/error.h"
 #include "asup/sync/averaging/consensus_estimator.h"
@@ -26,37 +25,7 @@ torch::optim::SGD sgd(torch::nn::Module& module) {
   return torch::optim::SGD(module.parameters(), torch::optim::SGDOptions(0.05));
 }
 
-constexpr GossipGraph kGraphs[] = {GossipGraph::ring, GossipGraph::exponential};
-
-// What one sends to another, that one hears; and nobody is alone.
-TEST(GossipGraph, SendsMeetReceivesAndReachEverybody) {
-  for (const GossipGraph graph : kGraphs)
-    for (int ranks = 2; ranks <= 17; ++ranks) {
-      std::set<int> reached{0};
-      for (std::uint64_t round = 0; round < 16; ++round) {
-        std::set<std::pair<int, int>> sent, heard;
-        for (int rank = 0; rank < ranks; ++rank) {
-          const GossipRound mine = gossip_round(graph, rank, ranks, round);
-          EXPECT_EQ(mine.to.size(), mine.from.size());
-          EXPECT_EQ(mine.to.size(), gossip_round(graph, 0, ranks, 0).to.size());
-          for (const int to : mine.to) sent.insert({rank, to});
-          for (const int from : mine.from) heard.insert({from, rank});
-          EXPECT_THAT(mine.to, ::testing::Not(::testing::Contains(rank)));
-        }
-        EXPECT_EQ(sent, heard);
-        const std::set<int> before = reached;
-        for (const auto& [from, to] : sent)
-          if (before.contains(from)) reached.insert(to);
-      }
-      EXPECT_EQ(reached.size(), static_cast<std::size_t>(ranks));
-    }
-  EXPECT_TRUE(gossip_round(GossipGraph::ring, 0, 1, 0).to.empty());
-}
-
-TEST(GossipGraph, RingsOfTwoHaveOneNeighbour) {
-  EXPECT_THAT(gossip_round(GossipGraph::ring, 0, 2, 0).to, ::testing::ElementsAre(1));
-  EXPECT_THAT(gossip_round(GossipGraph::ring, 0, 5, 0).from, ::testing::ElementsAre(1, 4));
-}
+constexpr const char* kGraphs[] = {"ring", "exponential"};
 
 // A model's parameters in one row of doubles.
 torch::Tensor row_of(const torch::nn::Module& module) {
@@ -67,7 +36,7 @@ torch::Tensor row_of(const torch::nn::Module& module) {
 }
 
 // Ranks begin with models of their own, and never step: what they have after each round, by rank.
-std::vector<std::vector<torch::Tensor>> gossiped(GossipGraph graph, int ranks, int rounds,
+std::vector<std::vector<torch::Tensor>> gossiped(const char* graph, int ranks, int rounds,
                                                  LinkKind links) {
   std::vector<std::vector<torch::Tensor>> models(
       static_cast<std::size_t>(rounds) + 1,
@@ -95,7 +64,7 @@ double apart(const std::vector<torch::Tensor>& rows) {
 }
 
 TEST(GossipReplica, KeepsTheMeanAndBringsModelsTogether) {
-  for (const GossipGraph graph : kGraphs)
+  for (const char* graph : kGraphs)
     for (const int ranks : {2, 3, 5}) {
       const auto models = gossiped(graph, ranks, 30, LinkKind::inproc);
       const auto mean = mean_of(models[0]);
@@ -106,7 +75,7 @@ TEST(GossipReplica, KeepsTheMeanAndBringsModelsTogether) {
 }
 
 TEST(GossipReplica, OnARingOfFourAThirdIsOnesOwn) {
-  const auto models = gossiped(GossipGraph::ring, 4, 1, LinkKind::shm);
+  const auto models = gossiped("ring", 4, 1, LinkKind::shm);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const auto expected =
         (models[0][(rank + 3) % 4] + models[0][rank] + models[0][(rank + 1) % 4]) / 3;
@@ -116,7 +85,7 @@ TEST(GossipReplica, OnARingOfFourAThirdIsOnesOwn) {
 
 // One peer a round, 2^m ranks: after m rounds all have the mean.
 TEST(GossipReplica, OnTheExponentialGraphFourAgreeAfterTwoRounds) {
-  const auto models = gossiped(GossipGraph::exponential, 4, 2, LinkKind::tcp);
+  const auto models = gossiped("exponential", 4, 2, LinkKind::tcp);
   EXPECT_GT(apart(models[1]), 0.1);
   EXPECT_LT(apart(models[2]), 1e-6 * apart(models[0]));
 }
@@ -137,7 +106,7 @@ TEST(GossipReplica, EverySecondStepIsOnesOwn) {
 }
 
 TEST(GossipReplica, TheDistanceIsFound) {
-  const auto models = gossiped(GossipGraph::ring, 4, 0, LinkKind::inproc);
+  const auto models = gossiped("ring", 4, 0, LinkKind::inproc);
   const double expected =
       apart(models[0]) / std::sqrt(4) / mean_of(models[0]).norm().item<double>();
   train_ranks(4, LinkKind::inproc, [&](Communicator& communicator) {

@@ -79,8 +79,7 @@ const ReplicaWay kRing =
     });
 const ReplicaWay kExponential =
     way("gossip_exponential", false, [](auto& communicator, auto& module, auto& optimizer) {
-      return make_gossip_replica(communicator, module, optimizer,
-                                 {.graph = GossipGraph::exponential});
+      return make_gossip_replica(communicator, module, optimizer, {.graph = "exponential"});
     });
 
 INSTANTIATE_TEST_SUITE_P(Ring, ReplicaConformance, ::testing::ValuesIn(replica_cases(kRing)),

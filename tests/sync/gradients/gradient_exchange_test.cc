@@ -128,7 +128,7 @@ TEST(GradientExchange, AllRanksSendBucketsInOneOrder) {
   });
 }
 
-// The first of two layout::backwards is averaged by itself, and the second is added to it.
+// The first of two backward passes is averaged by itself, and the second is added to it.
 TEST(GradientExchange, TwoBackwardsBeforeAStep) {
   train_ranks(3, LinkKind::shm, [](Communicator& communicator) {
     Trained trained(communicator, {.bucket_bytes = 600, .first_bucket_bytes = 100});
@@ -270,6 +270,38 @@ TEST(GradientExchange, LargeGradientsTravelFromWhereTheyAre) {
         exchange.next_step();
       }
     });
+}
+
+// torch's own allocator is back when the last arena has gone, whichever came first; what came out
+// of an arena stays valid.
+TEST(GradientExchange, TorchsAllocatorIsReplacedOnlyWhileAnArenaLives) {
+  c10::Allocator* const before = c10::GetAllocator(c10::kCPU);
+  train_ranks(1, LinkKind::shm, [&](Communicator& communicator) {
+    const auto make = [&](Wide& model) {
+      return std::make_unique<GradientExchange>(communicator, parameters_of(model),
+                                                layout::backwards(4), kOneBucket);
+    };
+    Wide one, two;
+    auto first = make(one);
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before);
+    auto second = make(two);
+    loss_of_wide(one, 0).backward();
+    const torch::Tensor kept = one.first->weight.grad();
+    const torch::Tensor copy = kept.clone();
+    first.reset();
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before) << "the second one needs it";
+    second.reset();
+    EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
+    EXPECT_TRUE(torch::equal(kept, copy));
+
+    auto third = make(two);
+    EXPECT_NE(c10::GetAllocator(c10::kCPU), before);
+    loss_of_wide(two, 0).backward();
+    third.reset();
+    EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
+    EXPECT_TRUE(torch::equal(two.first->weight.grad(), copy));
+  });
+  EXPECT_EQ(c10::GetAllocator(c10::kCPU), before);
 }
 
 // Rank 1 has used up the arena, rank 0 has not: they still meet.

@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Between exchanges it has its own parameters, at a sync point the servers', and then its own
 // again.
-TEST(MergingByLeases, AtAFenceAllHaveTheCenter) {
+TEST(MergingByLeases, AtASyncPointAllHaveTheCenter) {
   ServerReplicaOptions options;
   options.merge = Merge::easgd;
   options.pace.kind = ps::pace::Kind::asp;

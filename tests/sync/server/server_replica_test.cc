@@ -321,7 +321,7 @@ TEST(ServerReplica, NoticesWhatIsFrozenLater) {
 
 // Workers lease samples; at a sync point they all have the same, and save it; others resume from
 // there.
-TEST(ServerReplica, LeasesFencesAndFiles) {
+TEST(ServerReplica, LeasesSyncPointsAndFiles) {
   const TemporaryFolder folder;
   std::vector<torch::Tensor> at_sync_point;
   ServerReplicaOptions options = kSmallBuckets;

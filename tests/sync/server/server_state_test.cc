@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -10,8 +9,11 @@
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
 #include "asup/ps/snapshot.h"
+#include "asup/sync/gradients/all_reduce_replica.h"
+#include "asup/sync/server/rule_of.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/sync/optimizers.h"
-#include "tests/sync/training.h"
+#include "tests/sync/server_training.h"
 
 namespace asup::sync {
 namespace {
@@ -20,24 +22,22 @@ using asup::testing::loss_of;
 using asup::testing::MakeOptimizer;
 using asup::testing::maker;
 using asup::testing::Mlp;
+using asup::testing::part;
+using asup::testing::ServerStage;
+using asup::testing::train_with_servers;
 using torch::optim::AdamOptions;
 using torch::optim::RMSpropOptions;
 using torch::optim::SGDOptions;
+
+// Several buckets even for a small model.
+const ServerReplicaOptions kSmallBuckets{.bucket_bytes = 600, .first_bucket_bytes = 100};
 
 struct OptimizerCase {
   std::string name;
   MakeOptimizer make;
 };
 
-class EveryOptimizersServerState : public ::testing::TestWithParam<OptimizerCase> {
- protected:
-  EveryOptimizersServerState() { std::filesystem::create_directories(folder_); }
-  ~EveryOptimizersServerState() override { std::filesystem::remove_all(folder_); }
-
-  const std::string folder_ =
-      std::filesystem::temp_directory_path() / fmt::format("asup-server-state-{}", ::getpid());
-  const std::string path_ = folder_ + "/state";
-};
+class EveryOptimizersServerState : public ::testing::TestWithParam<OptimizerCase> {};
 
 void step(Mlp& model, torch::optim::Optimizer& optimizer, int batch) {
   optimizer.zero_grad();
@@ -45,21 +45,36 @@ void step(Mlp& model, torch::optim::Optimizer& optimizer, int batch) {
   optimizer.step();
 }
 
-// A second process that goes on with what the first one left goes on as the first one does.
-TEST_P(EveryOptimizersServerState, ComesBackAsItWent) {
-  Mlp model;
-  const auto optimizer = GetParam().make(model);
-  for (int i = 0; i < 3; ++i) step(model, *optimizer, i);
-  ServerState(model, *optimizer, {}).write(path_);
-
-  Mlp other;
-  {
-    torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < model.parameters().size(); ++i)
-      other.parameters()[i].copy_(model.parameters()[i]);
+// What servers that had come as far would leave at this path.
+void leave_files(const std::string& path, Mlp& model, torch::optim::Optimizer& optimizer) {
+  ServerState state(model, optimizer, {});
+  const FlatSpace space = flat_space(state.parameters(), ServerReplicaOptions().bucket_sizes());
+  ps::Shard shard({0, space.layout.elements}, rule_of(optimizer), space.layout, {});
+  const auto updates = state.updates();
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    shard.set_updates(space.layout.tensors[i].range, updates[i]);
+  for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
+    state.read(slot, shard.range(), shard.state()[slot].data());
+  ps::Snapshot snapshot(shard, 3, ps::shard_file(path, 0, 1));
+  while (!snapshot.look()) {
   }
-  const auto its_optimizer = GetParam().make(other);
-  ServerState(other, *its_optimizer, {}).read(path_);
+}
+
+void copy_parameters(const Mlp& from, Mlp& to) {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < from.parameters().size(); ++i)
+    to.parameters()[i].copy_(from.parameters()[i]);
+}
+
+// A second process that goes on with the files of the first one's servers goes on as it does.
+TEST_P(EveryOptimizersServerState, ComesFromFilesAsItWent) {
+  const asup::testing::TemporaryFolder folder;
+  Mlp model, other;
+  const auto optimizer = GetParam().make(model), its_optimizer = GetParam().make(other);
+  for (int i = 0; i < 3; ++i) step(model, *optimizer, i);
+  leave_files(folder.file("state"), model, *optimizer);
+  copy_parameters(model, other);
+  ServerState(other, *its_optimizer, {}).read_files(folder.file("state"));
   for (int i = 3; i < 6; ++i) {
     step(model, *optimizer, i);
     step(other, *its_optimizer, i);
@@ -68,16 +83,74 @@ TEST_P(EveryOptimizersServerState, ComesBackAsItWent) {
   }
 }
 
-TEST_P(EveryOptimizersServerState, ThatWasCutShortIsRefused) {
+TEST_P(EveryOptimizersServerState, OfFilesThatWereCutShortIsRefused) {
+  const asup::testing::TemporaryFolder folder;
   Mlp model;
   const auto optimizer = GetParam().make(model);
   step(model, *optimizer, 0);
-  ServerState(model, *optimizer, {}).write(path_);
-  const std::string file = ps::shard_file(path_, 0, 1);
+  leave_files(folder.file("state"), model, *optimizer);
+  const std::string file = ps::shard_file(folder.file("state"), 0, 1);
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 8);
   const auto fresh = GetParam().make(model);
-  EXPECT_THROW(ServerState(model, *fresh, {}).read(path_), BadInput);
+  EXPECT_THROW(ServerState(model, *fresh, {}).read_files(folder.file("state")), BadInput);
   EXPECT_TRUE(fresh->state().empty());
+}
+
+// The tensors and counts that an optimizer has, by parameter.
+std::vector<OptimizerState::Slots> slots_of(const Mlp& model, torch::optim::Optimizer& optimizer) {
+  const OptimizerState state(optimizer, model.parameters());
+  std::vector<OptimizerState::Slots> slots;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    slots.push_back(state.slots(i));
+    for (torch::Tensor& tensor : slots.back().tensors) tensor = tensor.clone();
+  }
+  return slots;
+}
+
+// To two servers and back to all workers, with no file: not a bit of it changes.
+TEST_P(EveryOptimizersServerState, ComesBackFromServersAsItWent) {
+  train_with_servers(2, 2, net::LinkKind::tcp, [&](const ServerStage& stage) {
+    Mlp model;
+    const auto optimizer = GetParam().make(model);
+    for (int i = 0; i < 3; ++i) step(model, *optimizer, i);
+    const auto before = slots_of(model, *optimizer);
+    const auto replica = stage.make(model, *optimizer, kSmallBuckets);
+    EXPECT_TRUE(optimizer->state().empty()) << "it is the servers' now";
+    replica->gather_optimizer_state();
+    const auto after = slots_of(model, *optimizer);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(after[i].updates, before[i].updates);
+      ASSERT_EQ(after[i].tensors.size(), before[i].tensors.size());
+      for (std::size_t slot = 0; slot < before[i].tensors.size(); ++slot)
+        EXPECT_TRUE(torch::equal(after[i].tensors[slot], before[i].tensors[slot]));
+    }
+  });
+}
+
+// By all-reduce, through servers, by all-reduce: the course of one process that trains alone.
+TEST_P(EveryOptimizersServerState, GoesWithARunThatChangesItsWayTwice) {
+  Mlp alone;
+  const auto lone = GetParam().make(alone);
+  for (int i = 0; i < 9; ++i) step(alone, *lone, i);
+  train_with_servers(2, 2, net::LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    const auto optimizer = GetParam().make(model);
+    const auto train = [&](std::unique_ptr<Replica> replica, int first) {
+      for (int i = first; i < first + 3; ++i) {
+        optimizer->zero_grad();
+        loss_of(model, part(Mlp::batch(i), stage.rank, 2)).backward();
+        replica->step();
+      }
+      replica->gather_optimizer_state();
+      optimizer->zero_grad();
+    };
+    train(make_all_reduce_replica(stage.workers, model, *optimizer), 0);
+    train(stage.make(model, *optimizer, kSmallBuckets), 3);
+    train(make_all_reduce_replica(stage.workers, model, *optimizer), 6);
+    EXPECT_LT(
+        asup::testing::distance(asup::testing::snapshot(model), asup::testing::snapshot(alone)),
+        1e-5);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -104,20 +177,41 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(ServerState, OfAnotherOptimizerIsRefused) {
-  const std::string path =
-      std::filesystem::temp_directory_path() / fmt::format("asup-server-state-{}", ::getpid());
+  const asup::testing::TemporaryFolder folder;
   Mlp model;
   torch::optim::Adam adam(model.parameters(), AdamOptions(0.01));
   step(model, adam, 0);
-  ServerState(model, adam, {}).write(path);
+  leave_files(folder.file("state"), model, adam);
   torch::optim::SGD sgd(model.parameters(), SGDOptions(0.01).momentum(0.9));
   try {
-    ServerState(model, sgd, {}).read(path);
+    ServerState(model, sgd, {}).read_files(folder.file("state"));
     ADD_FAILURE() << "took Adam's state for that of SGD";
   } catch (const BadInput& refusal) {
     EXPECT_THAT(refusal.what(), ::testing::HasSubstr("was trained by 'adam"));
   }
-  std::filesystem::remove(ps::shard_file(path, 0, 1));
+}
+
+// A parameter that was never used has no state and no count; it is still so on the way back.
+TEST(ServerState, KeepsCountsOfEachParameter) {
+  Mlp model;
+  torch::optim::Adam adam(model.parameters(), AdamOptions(0.01));
+  for (int i = 0; i < 3; ++i) {
+    adam.zero_grad();
+    loss_of(model, Mlp::batch(i)).backward();
+    if (i == 1) model.first->weight.mutable_grad().reset();
+    model.second->bias.mutable_grad().reset();
+    adam.step();
+  }
+  const auto before = slots_of(model, adam);
+  ServerState state(model, adam, {});
+  const auto updates = state.updates();
+  EXPECT_THAT(updates, ::testing::UnorderedElementsAre(2, 3, 3, 0, 3, 3));
+  state.begin_write(updates);
+  const auto after = slots_of(model, adam);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(after[i].updates, before[i].updates);
+    EXPECT_EQ(after[i].tensors.size(), before[i].tensors.size());
+  }
 }
 
 }  // namespace

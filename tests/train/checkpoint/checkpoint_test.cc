@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "asup/base/error.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
@@ -65,6 +67,22 @@ TEST(TensorPack, AnotherModelIsNamed) {
   EXPECT_EQ(refusal(fewer), "it holds 4 tensors, and the model has 3");
 }
 
+TEST(TensorPack, TakesWhatItKnowsAlone) {
+  const auto pack =
+      pack_tensors(std::vector<sync::NamedTensor>{{"a", torch::full({3}, 1.0)},
+                                                  {"b", torch::full({2}, 2, torch::kInt64)},
+                                                  {"c", torch::full({2}, 3.0, torch::kFloat64)}});
+  const std::vector<sync::NamedTensor> tensors{{"c", torch::zeros({2}, torch::kFloat64)},
+                                               {"a", torch::zeros({4})},
+                                               {"b", torch::zeros({2}, torch::kInt64)},
+                                               {"d", torch::zeros({2})}};
+  unpack_known(pack, tensors);
+  EXPECT_EQ(tensors[0].tensor.sum().item<double>(), 6);
+  EXPECT_EQ(tensors[1].tensor.sum().item<double>(), 0) << "of another shape";
+  EXPECT_EQ(tensors[2].tensor.sum().item<double>(), 4);
+  EXPECT_EQ(tensors[3].tensor.sum().item<double>(), 0);
+}
+
 TEST(TensorPack, HashesNamesShapesAndBits) {
   torch::manual_seed(1);
   Net net;
@@ -86,6 +104,17 @@ TEST(StringsExchange, TextsOfAnyLength) {
     EXPECT_EQ(broadcast_text(*communicator, ""), "");
     EXPECT_THAT(gather_texts(*communicator, own),
                 ElementsAre("", std::string(1000, 'b'), std::string(2000, 'c')));
+    const auto at_first = gather_texts_at_first(*communicator, own);
+    if (job.rank() == 0) {
+      EXPECT_THAT(at_first, ElementsAre("", std::string(1000, 'b'), std::string(2000, 'c')));
+    } else {
+      EXPECT_TRUE(at_first.empty());
+    }
+    EXPECT_EQ(gather_texts_at_first(*communicator, "").size(), job.rank() == 0 ? 3u : 0u);
+    std::vector<std::string_view> dealt;
+    if (job.rank() == 0) dealt = {"first", "", "and last"};
+    const std::array expected{"first", "", "and last"};
+    EXPECT_EQ(scatter_texts(*communicator, dealt), expected[static_cast<std::size_t>(job.rank())]);
   });
 }
 
@@ -170,6 +199,62 @@ TEST_F(CheckpointTest, OwnParametersAndTheirMomentaComeBackToTheirRank) {
     const float expected = static_cast<float>(job.rank() == 1 ? 5 : job.rank() + 5);
     EXPECT_EQ(restored.own.back().tensor.flatten()[0].item<float>(), expected);
     EXPECT_EQ(others.state().size(), optimizer.state().size());
+  });
+}
+
+double momentum_in(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter) {
+  return static_cast<torch::optim::SGDParamState&>(
+             *optimizer.state().at(parameter.unsafeGetTensorImpl()))
+      .momentum_buffer()
+      .flatten()[0]
+      .item<double>();
+}
+
+// As many ranks as before get their own models again; fewer, or where there is to be one model, get
+// the mean.
+TEST_F(CheckpointTest, ModelsThatDiffer) {
+  run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    const auto two = communicator->split(job.rank() == 2 ? -1 : 0, job.rank());
+    const auto sgd = torch::optim::SGDOptions(0.1).momentum(0.5);
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), sgd);
+    train_a_little(net, optimizer);
+    {
+      torch::NoGradGuard no_grad;
+      for (auto& parameter : net.parameters()) {
+        parameter.fill_(10 * job.rank());
+        auto& state = *optimizer.state().at(parameter.unsafeGetTensorImpl());
+        static_cast<torch::optim::SGDParamState&>(state).momentum_buffer().fill_(job.rank());
+      }
+    }
+    const auto counts = [](int common, int own) {
+      return ReplicaState{{{"steps", torch::tensor({common}, torch::kInt64)}},
+                          {{"samples", torch::tensor({own}, torch::kInt64)}}};
+    };
+    Trained trained = as_trained(net, optimizer, job);
+    trained.own_model = true;
+    trained.replica = counts(7, 100 + job.rank());
+    save_checkpoint(*communicator, path_, info(3), trained);
+    CheckpointFile file;
+    if (job.rank() == 0) file = read_checkpoint_file(path_);
+
+    const auto expect = [&](Communicator& ranks, bool own_model, double parameter, double momentum,
+                            int own) {
+      Net other;
+      torch::optim::SGD others(other.parameters(), sgd);
+      Trained restored = as_trained(other, others, job);
+      restored.own_model = own_model;
+      restored.replica = counts(0, 0);
+      restore_checkpoint(ranks, file, restored);
+      EXPECT_EQ(other.linear->weight[0][0].item<double>(), parameter);
+      EXPECT_EQ(momentum_in(others, other.linear->weight), momentum);
+      EXPECT_EQ(restored.replica.common[0].tensor.item<int>(), 7);
+      EXPECT_EQ(restored.replica.own[0].tensor.item<int>(), own);
+    };
+    expect(*communicator, true, 10 * job.rank(), job.rank(), 100 + job.rank());
+    expect(*communicator, false, 10, 1, 100 + job.rank());
+    if (two) expect(*two, true, 10, 1, 0);
   });
 }
 

@@ -36,7 +36,8 @@ TEST(Balance, TheSlowOneEndsUpWithLess) {
     EXPECT_EQ(balance.parts(), (Parts{24, 23, 23}));
     const double seconds = std::array{0.001, 0.002, 0.004}[communicator.rank()];
     for (int i = 0; i < 12; ++i) round(balance, communicator, seconds);
-    // The fixed share of a step, which is 0 here, is observed as parts change; so about 40, 20, 10.
+    // The fixed share of a step, which is 0 here, is estimated as parts change; so about 40,
+    // 20, 10.
     EXPECT_NEAR(static_cast<double>(balance.parts()[0]), 40, 2);
     EXPECT_NEAR(static_cast<double>(balance.parts()[1]), 20, 2);
     EXPECT_NEAR(static_cast<double>(balance.parts()[2]), 10, 2);

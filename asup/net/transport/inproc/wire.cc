@@ -88,7 +88,7 @@ std::unique_ptr<Wire> InprocHub::meet(std::uint64_t generation, int rank, int pe
   auto& slot = pairs_[{generation, std::min(rank, peer), std::max(rank, peer)}];
   if (!slot) slot = std::make_shared<Pair>();
   const auto pair = slot;
-  check(!pair->here[side], "rank {} meets rank {} twice", rank, peer);
+  check(!pair->here[side], "rank {} connects to rank {} twice", rank, peer);
   pair->here[side] = true;
   changed_.notify_all();
   if (!changed_.wait_until(lock, deadline, [&] { return pair->here[1 - side]; })) return nullptr;

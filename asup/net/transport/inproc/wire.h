@@ -1,5 +1,5 @@
 // A wire between two members that are threads of one process: the same rings as between processes,
-// on the heap. The hub is their meeting place. Wires are used under their meshes' turns; the hub
+// on the heap, which the hub makes. Wires are used under their meshes' locks; the hub
 // from any thread.
 #pragma once
 

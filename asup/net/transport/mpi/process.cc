@@ -49,7 +49,7 @@ MpiProcess::MpiProcess() {
           "this program has called MPI_Finalize already: join the job before it does");
   int level = MPI_THREAD_SINGLE;
   if (has_begun()) {
-    // The program's own calls know nothing of our turn.
+    // The program's own calls know nothing of our lock.
     MPI_Query_thread(&level);
     require(level >= MPI_THREAD_MULTIPLE,
             "this program began MPI with {}, and links over MPI have a thread of their own: begin "

@@ -1,0 +1,171 @@
+// How a worker sends servers the state of their rule, and fetches it: a piece for each server at a
+// time, so that all of them are at work and little is kept here.
+#include <algorithm>
+#include <cstring>
+
+#include "asup/base/error.h"
+#include "asup/ps/client.h"
+
+namespace asup::ps {
+namespace {
+
+// The tensors of the layout that have elements in the shard, by index.
+std::vector<std::size_t> tensors_of(const Layout& layout, Range shard) {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i)
+    if (!intersection(layout.tensors[i].range, shard).empty()) indices.push_back(i);
+  return indices;
+}
+
+// Calls action(slot, pieces), with a piece for each server, empty where its shard has no more,
+// until all slots have been gone through.
+template <typename Action>
+void for_all_pieces(const kernels::Rule& rule, const std::vector<Range>& shards,
+                    const Action& action) {
+  std::uint64_t longest = 0;
+  for (const Range& shard : shards) longest = std::max(longest, shard.size());
+  for (std::size_t slot = 0; slot < kernels::state_slots(rule); ++slot)
+    for (std::uint64_t done = 0; done < longest; done += kMostStateElements) {
+      std::vector<Range> pieces;
+      for (const Range& shard : shards) {
+        const std::uint64_t begin = shard.begin + std::min(done, shard.size());
+        pieces.push_back({begin, begin + std::min(kMostStateElements, shard.end - begin)});
+      }
+      action(slot, pieces);
+    }
+}
+
+}  // namespace
+
+void Client::send_state(const RuleState& state) {
+  check(state.updates.size() == setup_.layout.tensors.size() && state.read,
+        "the state of {} tensors, and the setup has {}", state.updates.size(),
+        setup_.layout.tensors.size());
+  for (int server = 0; server < group_.servers; ++server) {
+    const Range shard = shards_[static_cast<std::size_t>(server)];
+    std::vector<std::uint64_t> updates;
+    for (const std::size_t tensor : tensors_of(setup_.layout, shard))
+      updates.push_back(state.updates[tensor]);
+    const auto bytes = std::as_bytes(std::span(updates));
+    messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, shard}),
+                          {bytes.begin(), bytes.end()});
+  }
+  for_all_pieces(setup_.rule, shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
+    for (int server = 0; server < group_.servers; ++server) {
+      const Range piece = pieces[static_cast<std::size_t>(server)];
+      if (piece.empty()) continue;
+      std::vector<std::byte> payload(piece.size() * sizeof(float));
+      state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
+      bytes_moved_ += payload.size();
+      messenger_->send_kept(group_.member_of_server(server),
+                            head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
+                            std::move(payload));
+    }
+    drive([&] { return !messenger_->has_unsent(); },
+          "room at the servers for an optimizer's state");
+  });
+}
+
+void Client::fetch_state(const BeginWrite& begin, const WriteState& write) {
+  const net::MeshLock lock(group_.mesh.loop());
+  state_version_.reset();
+  questions_.assign(static_cast<std::size_t>(group_.servers), {});
+  begin(fetch_updates());
+  for_all_pieces(setup_.rule, shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
+    for (int server = 0; server < group_.servers; ++server) {
+      const Range piece = pieces[static_cast<std::size_t>(server)];
+      if (piece.empty()) continue;
+      const AskState ask{static_cast<std::uint32_t>(slot), 0, piece};
+      Question& question = questions_[static_cast<std::size_t>(server)];
+      question.open = true;
+      question.ask = ask;
+      question.answer.resize(piece.size() * sizeof(float));
+      messenger_->send(group_.member_of_server(server), head_of(ask));
+    }
+    await_answers();
+    for (std::size_t server = 0; server < pieces.size(); ++server) {
+      if (pieces[server].empty()) continue;
+      const auto& answer = questions_[server].answer;
+      write(slot, pieces[server], reinterpret_cast<const float*>(answer.data()));
+      bytes_moved_ += answer.size();
+    }
+  });
+  questions_.clear();
+}
+
+// A tensor that lies in two shards was updated as often as the part that was updated most.
+std::vector<std::uint64_t> Client::fetch_updates() {
+  for (int server = 0; server < group_.servers; ++server) {
+    Question& question = questions_[static_cast<std::size_t>(server)];
+    const auto tensors =
+        tensors_in(setup_.layout, shards_[static_cast<std::size_t>(server)]).size();
+    question.open = true;
+    question.answer.resize(tensors * sizeof(std::uint64_t));
+    messenger_->send(group_.member_of_server(server), head_of(AskStateUpdates{}));
+  }
+  await_answers();
+  std::vector<std::uint64_t> updates(setup_.layout.tensors.size());
+  for (std::size_t server = 0; server < questions_.size(); ++server) {
+    const auto tensors = tensors_of(setup_.layout, shards_[server]);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      std::uint64_t of_shard = 0;
+      std::memcpy(&of_shard, questions_[server].answer.data() + i * sizeof of_shard,
+                  sizeof of_shard);
+      updates[tensors[i]] = std::max(updates[tensors[i]], of_shard);
+    }
+  }
+  return updates;
+}
+
+void Client::await_answers() {
+  drive(
+      [&] {
+        return std::none_of(questions_.begin(), questions_.end(),
+                            [](const Question& question) { return question.open; });
+      },
+      "optimizer state from the servers");
+}
+
+// It is the answer to what this server was asked, as long as it should be.
+bool Client::is_answer(int server, net::ConstBytes head, std::uint64_t bytes) const {
+  const auto index = static_cast<std::size_t>(server);
+  if (index >= questions_.size() || !questions_[index].open) return false;
+  const Question& question = questions_[index];
+  if (bytes != question.answer.size()) return false;
+  const auto state = read<State>(head);
+  const auto updates = read<StateUpdates>(head);
+  return question.ask
+             ? state && state->slot == question.ask->slot && state->range == question.ask->range
+             : updates && updates->range == shards_[index];
+}
+
+net::Bytes Client::room_for_state(int server, net::ConstBytes head, std::uint64_t bytes) {
+  if (!is_answer(server, head, bytes)) return {};
+  return questions_[static_cast<std::size_t>(server)].answer;
+}
+
+void Client::take_state(int server, net::ConstBytes head, net::ConstBytes payload) {
+  if (!failure_.empty()) return;
+  // What began to come before it was asked for is not in its room.
+  if (!is_answer(server, head, payload.size()) ||
+      (!payload.empty() &&
+       payload.data() != questions_[static_cast<std::size_t>(server)].answer.data())) {
+    failure_ = fmt::format("{} sent {} bytes of optimizer state that it was not asked for",
+                           name_of_server(server), payload.size());
+    return;
+  }
+  const auto state = read<State>(head);
+  const std::uint64_t version = state ? state->version : read<StateUpdates>(head)->version;
+  if (version != state_version_.value_or(version)) {
+    failure_ = fmt::format(
+        "{} has the optimizer's state of version {}, another server or an earlier piece that of "
+        "{}: "
+        "it can be fetched at a sync point only",
+        name_of_server(server), version, *state_version_);
+    return;
+  }
+  state_version_ = version;
+  questions_[static_cast<std::size_t>(server)].open = false;
+}
+
+}  // namespace asup::ps

@@ -1,0 +1,62 @@
+#include "asup/sync/recovery.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "asup/base/error.h"
+#include "asup/net/membership/roles.h"
+
+namespace asup::sync {
+
+Recovery::Recovery(Job& job, std::vector<Communicator*> communicators,
+                   std::function<void()> regroup_users)
+    : job_(job),
+      communicators_(std::move(communicators)),
+      regroup_users_(std::move(regroup_users)),
+      left_(static_cast<std::size_t>(job.size())) {
+  std::iota(left_.begin(), left_.end(), 0);
+}
+
+bool Recovery::rebuild() {
+  return std::all_of(communicators_.begin(), communicators_.end(),
+                     [](Communicator* each) { return each->rebuild().ok(); });
+}
+
+std::vector<std::int64_t> Recovery::gather(std::int64_t own) {
+  Communicator& all = *communicators_.front();
+  std::vector<std::int64_t> values(static_cast<std::size_t>(all.size()));
+  all.all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(values))).or_throw();
+  return values;
+}
+
+std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
+  if (!rebuild()) return std::nullopt;
+  if (static_cast<std::size_t>(communicators_.front()->size()) == left_.size()) return std::nullopt;
+  Change change;
+  std::vector<int> left;
+  try {
+    for (const std::int64_t rank : gather(job_.rank())) left.push_back(static_cast<int>(rank));
+    change.notes = gather(note);
+    if (regroup_users_) regroup_users_();
+  } catch (const JobFailed&) {
+    return regroup(note);  // another one was lost meanwhile
+  }
+  std::set_difference(left_.begin(), left_.end(), left.begin(), left.end(),
+                      std::back_inserter(change.lost));
+  require_right_to_go_on(left, change.lost);
+  left_ = left;
+  return change;
+}
+
+void Recovery::require_right_to_go_on(const std::vector<int>& left,
+                                      const std::vector<int>& lost) const {
+  if (2 * left.size() > left_.size() || job_.are_gone(lost)) return;
+  throw JobFailed(fmt::format(
+      "{} of {} workers are left, which is no majority, and the launcher does not say that {} "
+      "ended: the others may go on by themselves. Resume from the last checkpoint",
+      left.size(), left_.size(), net::name_ranks(lost)));
+}
+
+}  // namespace asup::sync

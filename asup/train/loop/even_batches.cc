@@ -1,0 +1,142 @@
+#include "asup/train/loop/even_batches.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "asup/base/log.h"
+#include "asup/train/state/inputs.h"
+
+namespace asup::train {
+namespace {
+
+constexpr std::size_t kAhead = 2;           // batches
+constexpr std::int64_t kBalanceEvery = 10;  // steps
+constexpr std::int64_t kBalanceFirst = 4;   // steps of this call: speeds are told after each
+
+}  // namespace
+
+EvenBatches::EvenBatches(RunState& run)
+    : run_(run),
+      context_(run.context()),
+      began_(run.step()),
+      exchanges_models_(context_.local != nullptr),
+      workers_(run.control().size()),
+      held_(run.step()) {
+  if (!run.config().balance) return;
+  balance_.emplace(run.control(), run.config().batch, context_.choices.parts);
+  context_.choices.parts = balance_->parts();
+}
+
+std::uint64_t EvenBatches::epoch() const {
+  return static_cast<std::uint64_t>(run_.step() / context_.length.steps_per_epoch);
+}
+
+std::size_t EvenBatches::step_in_epoch() const {
+  return static_cast<std::size_t>(run_.step() % context_.length.steps_per_epoch);
+}
+
+StepWork EvenBatches::next() {
+  StepWork work;
+  since_ = Clock::now();
+  work.alone = is_behind();
+  work.batch =
+      work.alone ? context_.train->get(context_.batches->indices(epoch(), step_in_epoch()), epoch())
+                 : next_batch();
+  work.step = run_.step();
+  work.lr = learning_rate(run_.config(), context_.length, work.step);
+  work.parts = context_.choices.parts;
+  samples_ = work.batch.input.size(0);
+  // Gradients are averaged over ranks, and the update wants the mean over samples; where ranks step
+  // on their own, it is over their own samples, and models are weighted by those.
+  const auto of_all = context_.batches->global_count(epoch(), step_in_epoch());
+  work.weight = exchanges_models_ ? 1 / static_cast<double>(std::max<std::int64_t>(1, samples_))
+                                  : run_.control().size() / static_cast<double>(of_all);
+  return work;
+}
+
+// Batches of an epoch, or what is left of it, are assembled ahead, as long as parts stay what they
+// are.
+data::Batch EvenBatches::next_batch() {
+  if (workers_ != run_.control().size()) {
+    workers_ = run_.control().size();
+    TrainConfig left = run_.config();
+    left.workers = workers_;
+    ahead_.reset();
+    context_.batches = make_batches(left, *context_.train, run_.control().rank());
+  }
+  if (ahead_ && parts_ahead_ == context_.choices.parts)
+    if (auto batch = ahead_->next()) return *batch;
+  parts_ahead_ = context_.choices.parts;
+  ahead_.emplace(*context_.train, *context_.batches, epoch(), step_in_epoch(), kAhead,
+                 parts_ahead_);
+  const auto batch = ahead_->next();
+  check(batch.has_value(), "step {} is in no epoch", run_.step());
+  since_ = Clock::now();  // waiting for the first tells nothing of those to come
+  return *batch;
+}
+
+void EvenBatches::computed(const StepOutcome& outcome) { run_.set_step(outcome.step + 1); }
+
+void EvenBatches::stepped(double waited) {
+  if (!balance_) return;
+  balance_->worked(samples_, seconds_since(since_) - waited);
+  rebalance();
+  const bool speeds_due = run_.step() % kBalanceEvery == 0 || is_beginning();
+  if (!speeds_due || run_.step() >= run_.last_step()) return;
+  balance_->start();
+  if (is_beginning()) rebalance();  // a step in bad parts is longer than waiting for it
+}
+
+void EvenBatches::rebalance() {
+  if (!balance_->collect()) return;
+  context_.choices.parts = balance_->parts();
+  if (run_.is_first_rank())
+    log().info("after step {}, batches are dealt out by {}", run_.step(),
+               fmt::join(context_.choices.parts, " "));
+}
+
+bool EvenBatches::is_beginning() const { return run_.step() <= began_ + kBalanceFirst; }
+
+// Where gradients are averaged, ranks wait for each other in every step, and a few figures more
+// cost nothing. Where they step on their own, figures are summed now and then.
+bool EvenBatches::sums_due() const {
+  constexpr std::int64_t kEvery = 10;  // steps: somebody may watch, or wait for the run to stop
+  if (at_sync_point() || is_behind()) return false;
+  const std::int64_t log_every = run_.config().log_every;
+  return !exchanges_models_ || run_.step() % std::min(kEvery, log_every) == 0 ||
+         run_.step() % log_every == 0;
+}
+
+// See sync_points() of schedule.h.
+bool EvenBatches::at_sync_point() const {
+  return run_.ends_epoch() || run_.step() == run_.last_step() ||
+         run_.due(run_.config().eval_every) || run_.due(run_.config().checkpoint_every);
+}
+
+bool EvenBatches::sync_point_due(const StopRequest& stop) {
+  return run_.step() > held_ && (at_sync_point() || stop.agreed || run_.switches());
+}
+
+WorkSource::SyncPoint EvenBatches::reach(bool) {
+  return {.step = run_.step(), .merges = must_merge_};
+}
+
+// Who is past the barrier knows that all have held it; else, where somebody is lost in it, all hold
+// it again.
+void EvenBatches::end_sync_point() {
+  run_.control().barrier().or_throw();
+  held_ = run_.step();
+  must_merge_ = false;
+}
+
+// Those who are left have found together again, each in the step in which it missed the lost one.
+// Who is behind takes the steps alone that others have taken; then all merge, and deal out the
+// steps to come among themselves. What the lost one had of the steps until here is lost.
+void EvenBatches::regroup() {
+  furthest_ = run_.step();
+  run_.control().all_reduce(buffer_of(std::span(&furthest_, 1)), ReduceOp::max).or_throw();
+  must_merge_ = true;
+}
+
+}  // namespace asup::train

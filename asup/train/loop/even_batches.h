@@ -1,0 +1,58 @@
+// Work in lockstep: every worker has its part of every global batch, an even one or, with
+// `--balance`, one that fits its speed. Batches are assembled ahead. Used from the thread that
+// trains.
+//
+// Where workers step on their own, those who are left go on when one is lost: nothing is lost but
+// what it did since it last exchanged its model, and its parts of the steps until it was missed.
+#pragma once
+
+#include <optional>
+
+#include "asup/data/prefetch.h"
+#include "asup/train/loop/balance.h"
+#include "asup/train/loop/work_source.h"
+#include "asup/train/state/run_state.h"
+
+namespace asup::train {
+
+class EvenBatches : public WorkSource {
+ public:
+  explicit EvenBatches(RunState& run);
+
+  Traits traits() const override { return {.lockstep = true, .recovers_in_steps = true}; }
+  StepWork next() override;
+  void computed(const StepOutcome& outcome) override;
+  void stepped(double waited) override;
+  bool sums_due() const override;
+  bool sync_point_due(const StopRequest& stop) override;
+  SyncPoint reach(bool stops) override;
+  void end_sync_point() override;
+  void regroup() override;
+  bool is_behind() const override { return run_.step() < furthest_; }
+
+ private:
+  std::uint64_t epoch() const;
+  std::size_t step_in_epoch() const;
+  data::Batch next_batch();
+  void rebalance();
+  bool is_beginning() const;
+  bool at_sync_point() const;
+
+  RunState& run_;
+  TrainingContext& context_;
+  const std::int64_t began_;     // after so many steps
+  const bool exchanges_models_;  // workers step on their own gradients
+  std::optional<Balance> balance_;
+  std::optional<data::Prefetcher> ahead_;
+  std::vector<std::int64_t> parts_ahead_;  // of batches that are assembled
+  int workers_;                            // that batches are dealt out to
+  std::int64_t held_;                      // the last sync point, in steps
+  std::int64_t furthest_ = 0;              // steps of those who are left, when some were lost
+  bool must_merge_ = false;                // since some were lost
+
+  // Of the step under way.
+  Clock::time_point since_;
+  std::int64_t samples_ = 0;
+};
+
+}  // namespace asup::train

@@ -1,0 +1,220 @@
+#include "asup/train/loop/own_shard.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "asup/base/log.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup::train {
+namespace {
+
+// How long late workers are waited for. Where the loss decides when the strategy switches, as long
+// as it takes: all must have seen the same losses.
+Seconds patience_for(RunState& run) {
+  const TrainConfig& config = run.config();
+  const bool loss_decides =
+      run.context().phase == Phase::first && has_phases(config) && config.at == "stall";
+  return loss_decides ? Seconds(0) : config.strategy.capabilities().merge_deadline;
+}
+
+}  // namespace
+
+OwnShard::OwnShard(RunState& run, Job& job, std::function<std::vector<int>()> left)
+    : run_(run),
+      context_(run.context()),
+      left_(std::move(left)),
+      rank_(static_cast<std::size_t>(job.rank())),
+      samples_(context_.length, *context_.batches),
+      sync_points_(sync_points(run.config(), context_.length)),
+      part_(context_.train->size(), static_cast<std::uint64_t>(run.config().seed), job.rank(),
+            job.size()),
+      progress_(net::workers_of(job)),
+      meetings_(run, job, patience_for(run)),
+      clock_(run.config().strategy.capabilities().round) {
+  share_batch();
+  const auto workers = static_cast<std::size_t>(job.size());
+  counts_ = run.samples_by_worker();
+  if (counts_.size() == workers) return;
+  // A run that was in step before, or had other workers: all have done alike.
+  const std::int64_t done = counts_.empty() ? samples_.of(run.step()) : total();
+  counts_.clear();
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    counts_.push_back(static_cast<std::int64_t>(
+        data::part_of(static_cast<std::size_t>(done), worker, workers).size()));
+}
+
+OwnShard::~OwnShard() {
+  if (auto* replica = context_.local) replica->ask_before_taking({});
+}
+
+// Those who are left do, evenly.
+void OwnShard::share_batch() {
+  const std::vector<int> left = left_();
+  const auto place = std::find(left.begin(), left.end(), static_cast<int>(rank_)) - left.begin();
+  const auto batch =
+      std::min(static_cast<std::size_t>(run_.config().batch), context_.train->size());
+  batch_ = data::part_of(batch, static_cast<std::size_t>(place), left.size()).size();
+}
+
+std::int64_t OwnShard::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
+void OwnShard::begin() {
+  agree_on_counts();  // nobody knows less than what was done before
+  run_.control().barrier().or_throw();
+  if (auto* replica = context_.local)
+    replica->ask_before_taking([this] { meetings_.agree(Meetings::Place::merged); });
+  clock_.begin_round();
+}
+
+// A step, or what of one fits into the round, or is left of the epoch, which moves the model so
+// much less.
+StepWork OwnShard::next() {
+  step_began_ = Clock::now();
+  merged_ = false;
+  const auto done = static_cast<std::uint64_t>(counts_[rank_]);
+  const auto portion = part_.next(done, clock_.fit(batch_));
+  const auto count = static_cast<double>(portion.indices.size());
+  share_ = count / static_cast<double>(batch_);
+  StepWork work;
+  work.step = step_under_way();
+  work.batch = context_.train->get(portion.indices, portion.epoch);
+  work.weight = 1 / count;
+  work.lr = share_ * learning_rate(run_.config(), context_.length, work.step);
+  return work;
+}
+
+void OwnShard::computed(const StepOutcome& outcome) { counts_[rank_] += outcome.samples; }
+
+void OwnShard::stepped(double) {
+  clock_.stepped(seconds_since(step_began_), share_);
+  has_stepped_ = true;
+}
+
+std::int64_t OwnShard::next_sync_point() const {
+  return *std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
+}
+
+// As far as known. What comes after a sync point was reached, and before all meet, belongs to the
+// last step before it.
+std::int64_t OwnShard::step_under_way() const {
+  return std::clamp(samples_.step_at(known_), run_.step(), next_sync_point() - 1);
+}
+
+bool OwnShard::sync_point_due(const StopRequest& stop) {
+  if (!has_stepped_ || run_.step() >= run_.last_step()) return false;
+  const auto heard = progress_.tell(static_cast<std::uint64_t>(counts_[rank_]));
+  known_ = static_cast<std::int64_t>(heard.samples);
+  const bool now = known_ >= samples_.of(next_sync_point()) || stop.asked || stop.agreed;
+  if (!now && !clock_.measured()) return false;  // the first round waits for a few steps of all
+  if (heard.round >= meeting_) return true;
+  if (!now && !clock_.over()) return false;
+  progress_.call_round(meeting_);
+  return true;
+}
+
+// At the end of the run all are waited for.
+bool OwnShard::come(const StopRequest& stop) {
+  came_ = Clock::now();
+  has_stepped_ = false;
+  if (std::exchange(together_, false)) return true;
+  const bool is_last = stop.asked || stop.agreed || known_ >= samples_.of(run_.last_step());
+  const auto without_it = meetings_.come(meeting_, left_(), is_last);
+  gathering_ += seconds_since(came_);
+  came_ = Clock::now();
+  if (!without_it) return true;
+  meeting_ = *without_it + 1;
+  missed_ = true;
+  whole_ = false;
+  clock_.begin_round();
+  return false;
+}
+
+WorkSource::SyncPoint OwnShard::reach(bool stops) {
+  step_before_ = run_.step();
+  const bool was_whole = whole_;
+  whole_ = static_cast<std::size_t>(run_.control().size()) == left_().size();
+  if (whole_ && !was_whole && !missed_ && run_.is_first_rank())
+    log().info("all workers merge again");
+  // Where a meeting was given up after its merge, there is none to be made again, unless others
+  // have come.
+  const bool wants_merge = !merged_ && (clock_.over() || missed_ || must_merge_);
+  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(meeting_), wants_merge ? 1 : 0};
+  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  meeting_ = static_cast<std::uint64_t>(most[0]);
+  ends_round_ = ends_round_ || most[1] > 0;
+  missed_ = false;
+  agree_on_counts();
+  const std::int64_t step = step_reached(stops);
+  if (whole_ && (stops || step == run_.last_step())) meetings_.wait_as_long_as_it_takes();
+  return {step, most[1] > 0, whole_};
+}
+
+// The largest of what each says: of counts, each worker knows its own best, and those of the lost
+// are what others heard last.
+void OwnShard::agree_on_counts() {
+  std::vector<std::int64_t> figures = counts_;
+  const gossip::ProgressVector heard = progress_.counts();
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    figures[i] =
+        std::max(figures[i], static_cast<std::int64_t>(heard.samples(static_cast<int>(i))));
+  figures.push_back(clock_.shortest_step().count());
+  run_.control().all_reduce(buffer_of(std::span(figures)), ReduceOp::max).or_throw();
+  clock_.require_longer_than(std::chrono::nanoseconds(figures.back()));
+  figures.pop_back();
+  counts_ = figures;
+  gossip::ProgressVector counts(static_cast<int>(counts_.size()));
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    counts.set_samples(static_cast<int>(i), static_cast<std::uint64_t>(counts_[i]));
+  progress_.learn(counts);
+  known_ = total();
+  run_.set_samples_by_worker(counts_);
+}
+
+// Steps that are done: up to the last sync point that all samples together reach; where the run
+// stops, all. It ends with all workers, not without one that is late.
+std::int64_t OwnShard::step_reached(bool stops) const {
+  std::int64_t step = run_.step();
+  for (const std::int64_t sync_point : sync_points_)
+    if (total() >= samples_.of(sync_point) && (whole_ || sync_point < run_.last_step()))
+      step = std::max(step, sync_point);
+  if (!stops || !whole_) return step;
+  const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), step);
+  if (next == sync_points_.end()) return step;
+  return std::clamp(samples_.steps_for(total()), step, *next - 1);
+}
+
+void OwnShard::past_merge() {
+  merged_ = true;
+  meetings_.is_merged();
+}
+
+void OwnShard::end_sync_point() {
+  meetings_.agree(Meetings::Place::ended);
+  ++meeting_;
+  must_merge_ = false;
+  share_batch();
+  std::exchange(ends_round_, false) ? clock_.begin_round() : clock_.leave_out(came_);
+}
+
+// One that is not done in time is given up by all who are in it, and they meet again. What all have
+// agreed on stays: the merge, and the sums.
+bool OwnShard::gives_up(const JobFailed& error) {
+  if (!meetings_.give_up(error)) return false;
+  if (!merged_) gathering_ += seconds_since(came_);
+  ++meeting_;
+  run_.set_step(step_before_);
+  return true;
+}
+
+void OwnShard::regroup() {
+  together_ = true;
+  must_merge_ = true;
+  merged_ = false;
+}
+
+}  // namespace asup::train

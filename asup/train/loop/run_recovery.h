@@ -1,0 +1,29 @@
+// Who is left of a run's workers, where it goes on without those that are lost. The run folder is
+// kept by the lowest of them, as long as that one can see it; with servers, by rank 0 alone. Used
+// from the thread that trains.
+#pragma once
+
+#include <vector>
+
+#include "asup/sync/recovery.h"
+#include "asup/train/state/run_state.h"
+
+namespace asup::train {
+
+class RunRecovery {
+ public:
+  RunRecovery(RunState& run, Job& job);
+
+  // After JobFailed, by all who are left, each wherever it was: whether somebody was lost and they
+  // are together again, so that they can go on. Throws JobFailed where they cannot. Collective.
+  bool regroup();
+
+  const std::vector<int>& left() const { return recovery_.left(); }  // by their ranks in the job
+
+ private:
+  RunState& run_;
+  const int rank_;
+  sync::Recovery recovery_;
+};
+
+}  // namespace asup::train

@@ -1,0 +1,166 @@
+#include "asup/train/loop/step_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "asup/base/error.h"
+
+namespace asup::train {
+namespace {
+
+void put(report::StepRecord& to, const report::StepRecord& later) {
+  to.samples == 0 ? void(to = later) : to.add(later);
+}
+
+}  // namespace
+
+StepLog::StepLog(RunState& run, const WorkSource::Traits& traits)
+    : run_(run),
+      traits_(traits),
+      samples_(run.context().length, *run.context().batches),
+      sync_points_(sync_points(run.config(), run.context().length)),
+      metrics_(run.control(), run.config().log_every),
+      told_(run.step()),
+      shown_(run.step()),
+      shown_at_(run.seconds()) {
+  metrics_.begin(run.step(), shown_at_);
+}
+
+void StepLog::resume() {
+  shown_at_ = run_.seconds();
+  metrics_.resume(shown_at_);
+}
+
+void StepLog::add(const StepWork& work, const StepOutcome& outcome) {
+  const bool counts = std::isfinite(outcome.loss) || !traits_.skips_non_finite;
+  metrics_.add(outcome.step, counts ? outcome.loss : 0,
+               counts ? static_cast<double>(outcome.samples) : 0);
+  parts_ = work.parts;
+}
+
+void StepLog::took(const StepOutcome& outcome, double waited) {
+  const double now = run_.seconds();
+  metrics_.took(outcome.step, waited, now);
+  if (traits_.lockstep || !std::isfinite(outcome.loss)) return;
+  // Until the sums are there, this worker's own loss is shown.
+  const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
+  if (outcome.step + 1 > shown_ && next != sync_points_.end() && outcome.step + 1 < *next)
+    show(outcome.step + 1, outcome.loss / static_cast<double>(outcome.samples), waited, now);
+}
+
+// What belongs to the steps that are summed now, and may have changed when the sums are there.
+void StepLog::prepare_sums() {
+  stats_ = run_.context().replica->stats();
+  told_parts_ = parts_;
+}
+
+void StepLog::start(bool stop) {
+  prepare_sums();
+  metrics_.start(run_.step(), run_.seconds(), stop, Metrics::When::beside);
+}
+
+bool StepLog::collect() {
+  const auto sums = metrics_.collect();
+  return sums && take_in(*sums);
+}
+
+void StepLog::sum_up(double waited, const std::function<void()>& all_have) {
+  collect();  // of the steps before
+  const std::int64_t step = run_.step();
+  if (step > metrics_.first()) {
+    prepare_sums();
+    metrics_.took(step - 1, waited, run_.seconds());
+    metrics_.start(step, run_.seconds(), false, Metrics::When::at_collect);
+    take_in(*metrics_.collect(all_have));
+  }
+  flush();
+  lost_some_ = false;
+}
+
+void StepLog::regroup() {
+  lost_some_ = true;
+  if (const auto sums = metrics_.regroup()) take_in(*sums);
+}
+
+void StepLog::go_on_from(std::int64_t step, std::int64_t collected) {
+  metrics_.go_on_from(step, run_.seconds(), collected);
+  told_ = step;
+}
+
+// Losses that a lost worker alone knew are lost with it, and workers at their own pace may go over
+// steps: these are in the row of the next.
+bool StepLog::is_known(const Metrics::Row& row) const {
+  return row.samples > 0 || !(traits_.rows_may_be_empty || lost_some_);
+}
+
+// Returns whether a worker was asked to stop.
+bool StepLog::take_in(const Metrics::Sums& sums) {
+  std::size_t last = sums.rows.size();
+  while (last > 1 && !is_known(sums.rows[last - 1])) --last;
+  report::StepRecord whole;
+  double began = sums.rows.empty() ? 0 : sums.rows.front().began;
+  for (std::size_t i = 0; i < last; ++i) {
+    if (i + 1 < last && !is_known(sums.rows[i])) continue;
+    Metrics::Row row = sums.rows[i];
+    const Metrics::Row& end = i + 1 == last ? sums.rows.back() : row;
+    row.began = std::exchange(began, end.ended);
+    row.ended = end.ended;
+    report::StepRecord record = record_of(row, end.step);
+    if (i + 1 == last) {
+      record.merges =
+          static_cast<std::int64_t>(stats_.merges - std::exchange(merges_, stats_.merges));
+      record.consensus_distance = stats_.consensus_distance;
+    }
+    put(row_, record);
+    put(whole, record);
+    if (record.step % run_.config().log_every == 0) flush();
+  }
+  run_.totals().train_seconds += whole.step_seconds;
+  run_.totals().comm_s += whole.comm_s;
+  run_.totals().samples += whole.samples;
+  if (whole.step > shown_) show(whole.step, whole.loss, whole.comm_s, whole.seconds);
+  return sums.stop;
+}
+
+report::StepRecord StepLog::blank_record(std::int64_t step) const {
+  report::StepRecord record;
+  record.step = step;
+  record.epoch = (step - 1) / run_.context().length.steps_per_epoch + 1;
+  record.lr = learning_rate(run_.config(), run_.context().length, step - 1);
+  return record;
+}
+
+report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step) {
+  report::StepRecord record = blank_record(step);
+  record.loss = is_known(row) ? row.loss / row.samples : run_.last_loss();
+  const std::int64_t of_steps = samples_.of(step) - samples_.of(std::exchange(told_, step));
+  record.samples = traits_.counts_by_steps ? of_steps : std::llround(row.samples);
+  record.seconds = row.ended;
+  record.step_seconds = row.ended - row.began;
+  record.comm_s = std::min(row.waited, record.step_seconds);
+  record.parts = told_parts_;
+  check(std::isfinite(record.loss),
+        "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
+        "or a warm-up may help.",
+        record.loss, record.step, record.lr);
+  return record;
+}
+
+void StepLog::flush() {
+  if (row_.samples > 0) run_.log(row_);
+  row_ = {};
+}
+
+// Steps up to `step`, for people who watch.
+void StepLog::show(std::int64_t step, double loss, double comm_s, double now) {
+  report::StepRecord record = blank_record(step);
+  record.loss = loss;
+  record.samples = samples_.of(step) - samples_.of(std::exchange(shown_, step));
+  record.seconds = now;
+  record.step_seconds = now - std::exchange(shown_at_, now);
+  record.comm_s = std::min(comm_s, record.step_seconds);
+  run_.tell(&report::Observer::stepped, record);
+}
+
+}  // namespace asup::train

@@ -1,0 +1,79 @@
+#include "asup/train/loop/train.h"
+
+#include <optional>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/train/loop/trainer.h"
+#include "asup/train/state/generation.h"
+#include "asup/train/state/run_state.h"
+#include "asup/train/worker_changes.h"
+
+namespace asup::train {
+namespace {
+
+// Any of them. Collective.
+bool any_rank(RunState& run, bool here) {
+  std::int32_t somewhere = here ? 1 : 0;
+  run.control().all_reduce(buffer_of(std::span(&somewhere, 1)), ReduceOp::max).or_throw();
+  return somewhere > 0;
+}
+
+// Nothing where it ended early to take newcomers in.
+std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
+                                         report::Observer& display,
+                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
+                                         Begun& begun) {
+  RunState run(job, config, display, hooks);
+  run.begin(begun == Begun::in_sight);
+  if (run.is_first_rank()) begun = Begun::in_sight;
+  run.control().barrier().or_throw();
+  begun = run.sees_folder() ? Begun::in_sight : Begun::elsewhere;
+  const bool open = can_change_workers(config);
+  if (!open && job.rank() == 0)
+    job.refuse_newcomers(
+        "the job takes no newcomers in: it keeps no checkpoints (checkpoint-every = never), or its "
+        "graph names each worker");
+  const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
+  TrainEnd end = Trainer(run, job, pause).train();
+  if (run.switches()) {
+    run.switch_strategy(job);
+    end = Trainer(run, job, pause).train();
+  }
+  const bool is_stop = !end.stopped || run.step() >= run.last_step() || any_rank(run, stop_asked());
+  if (!is_stop) return std::nullopt;
+  run.tell(&report::Observer::ended, end.summary);
+  return end;
+}
+
+// Whether there are no more workers than have something to do. The last to come leave again, and
+// the others begin another generation without them.
+bool all_have_work(const Job& job, const TrainConfig& config) {
+  const std::int64_t most = most_workers(config);
+  if (job.size() <= most) return true;
+  require(job.rank() < most,
+          "the job takes no more than {} workers: its batch of {} has no portion for another one",
+          most, config.batch);
+  if (job.rank() == 0) log().warn("{} workers came, and there is work for {}", job.size(), most);
+  return false;
+}
+
+}  // namespace
+
+TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
+               const std::function<bool()>& stop_asked, StepHooks& hooks) {
+  Begun begun = Begun::not_yet;
+  for (TrainConfig now = config;;) {
+    try {
+      now = settings_of_generation(job, now, begun);
+      if (all_have_work(job, now))
+        if (auto end = train_generation(job, now, display, stop_asked, hooks, begun)) return *end;
+    } catch (const PeerLost& failure) {
+      if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
+      log().warn("{}. The others go on from the last checkpoint", failure.what());
+    }
+    check(job.renew(), "the coordinator has ended: this job has no next generation");
+  }
+}
+
+}  // namespace asup::train
