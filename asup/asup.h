@@ -13,6 +13,7 @@
 #include "asup/sync/averaging/diloco.h"
 #include "asup/sync/averaging/gossip.h"
 #include "asup/sync/averaging/local_sgd.h"
+#include "asup/sync/averaging/slow_mo.h"
 #include "asup/sync/gradients/all_reduce.h"
 #include "asup/sync/model/sync_batch_norm.h"
 #include "asup/sync/replica.h"

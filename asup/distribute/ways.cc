@@ -7,6 +7,7 @@
 #include "asup/sync/averaging/diloco.h"
 #include "asup/sync/averaging/gossip.h"
 #include "asup/sync/averaging/local_sgd.h"
+#include "asup/sync/averaging/slow_mo.h"
 #include "asup/sync/gradients/all_reduce.h"
 #include "asup/sync/server/parameter_server.h"
 
@@ -20,6 +21,7 @@ std::span<const Way* const> ways() {
       &way_of(Asup{}),
       &way_of(LocalSgd{}),
       &way_of(DiLoCo{}),
+      &way_of(SlowMo{}),
       &way_of(Gossip{}),
       &way_of(AdPsgd{}),
       // clang-format on
