@@ -65,12 +65,6 @@ std::string who_has(std::string_view name) {
   return fmt::format("sync = {}", fmt::join(who, ", "));
 }
 
-bool has(Strategy& strategy, std::string_view name) {
-  for (const config::Section& section : strategy.sections())
-    if (config::find(section.settings, name)) return true;
-  return false;
-}
-
 // Why the way has no use for a setting that it may have: "pace is asp, not ssp".
 std::string why_not(Strategy& strategy, std::string_view name) {
   for (const WaySetting& each : settings_of_ways()) {
@@ -111,6 +105,12 @@ Strategy Strategy::from(const Way& way, const config::Given& given) {
   return strategy;
 }
 
+bool Strategy::has(std::string_view setting) {
+  for (const config::Section& section : sections())
+    if (config::find(section.settings, setting)) return true;
+  return false;
+}
+
 void Strategy::check() const { way_->check(options_); }
 
 void Strategy::check_workers(int workers) const {
@@ -125,7 +125,7 @@ void require_used(const config::Given& given, std::vector<Strategy> strategies) 
   for (const std::string& name : names_of_way_settings()) {
     const auto* said = given.find(name);
     if (!said || std::any_of(strategies.begin(), strategies.end(),
-                             [&](Strategy& each) { return has(each, name); }))
+                             [&](Strategy& each) { return each.has(name); }))
       continue;
     throw BadInput(fmt::format("{} = {} has no effect: {}. Leave it out.", name,
                                config::text_of(said->value), why_not(strategies.front(), name)));

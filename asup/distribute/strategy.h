@@ -48,6 +48,8 @@ class Strategy {
   const Options* as() const {
     return std::any_cast<Options>(&options_);
   }
+  // Whether there is such a setting, with its options as they are.
+  bool has(std::string_view setting);
   // Its options with their settings.
   std::vector<config::Section> sections() { return way_->sections(options_); }
   MadeReplica make(const ReplicaContext& context) const { return way_->make(options_, context); }

@@ -14,9 +14,15 @@ bool changes_at_stall(const TrainConfig& config) {
   return has_phases(config) && config.at == kStall;
 }
 
+bool can_balance(const Strategy& strategy) {
+  const Capabilities capabilities = strategy.capabilities();
+  return capabilities.lockstep && capabilities.exchanges == Exchange::gradients;
+}
+
 TrainConfig of_phase(const TrainConfig& config, Phase phase) {
   TrainConfig result = config;
   if (has_phases(config) && phase == Phase::second) result.strategy = *config.then;
+  result.balance = config.balance && can_balance(result.strategy);
   return result;
 }
 

@@ -16,6 +16,9 @@ inline bool has_phases(const TrainConfig& config) { return config.then.has_value
 // The loss says when it changes.
 bool changes_at_stall(const TrainConfig& config);
 
+// Whether batches may be divided by workers' speeds (`--balance`).
+bool can_balance(const Strategy& strategy);
+
 // What counts in a phase: `strategy` is its own.
 TrainConfig of_phase(const TrainConfig& config, Phase phase);
 

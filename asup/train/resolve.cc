@@ -17,15 +17,16 @@ void unused(const TrainConfig& config, std::string_view name, std::string_view b
   config::require_usual(settings(), config, name, because);
 }
 
-void check_balance(const TrainConfig& config) {
-  const Capabilities capabilities = config.strategy.capabilities();
-  require(!capabilities.leases_samples,
-          "balance has no effect: through servers, a fast worker leases more samples at every pace "
-          "but bsp. Leave it out.");
-  require(capabilities.lockstep && capabilities.exchanges == Exchange::gradients,
-          "balance is for ways that exchange gradients in lockstep, such as sync = allreduce, not "
-          "for {}. Leave it out.",
-          config.strategy.name());
+void check_balance(const TrainConfig& config, std::span<const Strategy> strategies) {
+  if (std::none_of(strategies.begin(), strategies.end(), can_balance)) {
+    require(!config.strategy.capabilities().leases_samples,
+            "balance has no effect: through servers, a fast worker leases more samples at every "
+            "pace but bsp. Leave it out.");
+    throw BadInput(fmt::format(
+        "balance is for ways that exchange gradients in lockstep, such as sync = allreduce, not "
+        "for {}. Leave it out.",
+        config.strategy.name()));
+  }
   require(config.workers > 1,
           "balance divides batches among workers by their speed, and there is one worker. Raise "
           "workers, or leave balance out.");
@@ -56,7 +57,7 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
     unused(config, "remainder",
            "workers that go at their own pace go through their own samples, all of them");
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
-  if (config.balance) check_balance(config);
+  if (config.balance) check_balance(config, strategies);
 }
 
 void settle_strategies(TrainConfig& config) {

@@ -52,6 +52,18 @@ void choose_length(Given& given) {
   given.forget(std::vector<std::string>{earlier_epochs ? "epochs" : "steps"}, later);
 }
 
+// What an earlier source said of a way that a later one has replaced, by `sync` or by `then`.
+void forget_unused(Given& given, std::vector<Strategy>& strategies) {
+  const int changed = std::max(given.changed_by("sync", TrainConfig().strategy.name()),
+                               given.changed_by("then", "none"));
+  std::vector<std::string> unused;
+  for (const std::string& name : names_of_way_settings())
+    if (std::none_of(strategies.begin(), strategies.end(),
+                     [&](Strategy& each) { return each.has(name); }))
+      unused.push_back(name);
+  given.forget(unused, changed);
+}
+
 Strategy strategy_from(const Way& way, const Given& given, const TrainConfig& config) {
   Strategy strategy = Strategy::from(way, given);
   strategy.algorithm = config.algorithm;
@@ -134,6 +146,7 @@ TrainConfig config_from(Given given) {
     config.then = strategy_from(config.then->way(), given, config);
     strategies.push_back(*config.then);
   }
+  forget_unused(given, strategies);
   require_used(given, strategies);
   return config;
 }

@@ -118,7 +118,8 @@ class OwnPace(Case):
                 self.assertGreaterEqual(sum(after), 1600)
                 self.assertEqual(sum(after), run.summary["samples"])
 
-    # A checkpoint has each worker's model, but where all have merged: in rounds, and at the end.
+    # A checkpoint has each worker's model, but where all have merged: at the end of a round or of
+    # the run.
     def test_only_rounds_and_the_end_merge(self):
         def sections(run):
             with open(run.checkpoints[-1], "rb") as file:
@@ -126,10 +127,10 @@ class OwnPace(Case):
             return re.findall(r'"name":"(parameters[^"]*)"', text.split('"sections"')[1])
 
         own = ["parameters", "parameters of rank 0", "parameters of rank 1"]
-        for name, kept in (("ring", own), ("rounds", own[:1])):
+        for name, kept in (("ring", [own]), ("rounds", [own, own[:1]])):
             with self.subTest(pace=name):
                 run = self.train(name, "--workers=2", "--steps=68", *PACES[name], "--stop-at=34")
-                self.assertEqual(sections(run), kept)
+                self.assertIn(sections(run), kept)
                 self.call("train", f"--resume={run.folder}")
                 self.assertEqual(sections(run), own[:1])
                 # Stopped where it turns out to be done, it has yet to merge.

@@ -125,10 +125,11 @@ void check_run(const Training& training, const TrainingRun& run) {
   const config::Given way = said_by(said, where);
   for (const char* name : kOwnFlags)
     require(!way.has(name), "{}: --{} is for the benchmark to say", where, name);
-  train::TrainConfig config = train::config_from(said_by(train_flags(training, run), where));
-  config.workers = training.workers;
-  config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
+  const config::Given all = said_by(train_flags(training, run), where);
   try {
+    train::TrainConfig config = train::config_from(all);
+    config.workers = training.workers;
+    config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
     train::check_inputs(train::resolve(config));
   } catch (const BadInput& error) {
     throw BadInput(fmt::format("{}: {}", where, error.what()));

@@ -24,14 +24,6 @@ const std::vector<config::Setting>& common_settings() {
        {},
        {},
        config::Scope::fixed},
-      {"every", field<&ParameterServer::every>(),
-       "of merge: steps between two exchanges of parameters", config::kCount},
-      {"elasticity",
-       field<&ParameterServer::elasticity>(),
-       "merge easgd: by how much of the way to the workers' mean an exchange with all of them "
-       "moves "
-       "the servers' parameters",
-       {0, 1, true, false}},
       {"compensation",
        field<&ParameterServer::compensation>(),
        "lambda of delay compensation (DC-ASGD) for late gradients; 0: none",
@@ -57,6 +49,34 @@ const std::vector<config::Setting>& common_settings() {
   return rows;
 }
 
+// Of merges alone: the first of every merge, the second of easgd.
+std::span<const config::Setting> settings_of_merge(Merge merge) {
+  static const std::vector<config::Setting> rows{
+      {"every", field<&ParameterServer::every>(),
+       "of merge: steps between two exchanges of parameters", config::kCount},
+      {"elasticity",
+       field<&ParameterServer::elasticity>(),
+       "merge easgd: by how much of the way to the workers' mean an exchange with all of them "
+       "moves the servers' parameters",
+       {0, 1, true, false}}};
+  const std::size_t count = merge == Merge::easgd ? 2 : merge == Merge::mean ? 1 : 0;
+  return std::span(rows).first(count);
+}
+
+// With those of the paces that may be chosen.
+std::vector<NestedSettings> nested_settings(std::vector<NestedSettings> nested) {
+  nested.push_back({"", "", common_settings()});
+  nested.push_back({"merge", "easgd", settings_of_merge(Merge::easgd)});
+  nested.push_back({"merge", "mean", settings_of_merge(Merge::mean)});
+  return nested;
+}
+
+std::vector<config::Section> sections_of(ParameterServer& options) {
+  return {{common_settings(), &options},
+          {settings_of_merge(options.merge), &options},
+          options.pace.section()};
+}
+
 void check_options(const ParameterServer& options) {
   const auto unused = [&](std::string_view name, const std::string& because) {
     config::require_usual(common_settings(), options, name, because);
@@ -65,9 +85,7 @@ void check_options(const ParameterServer& options) {
     for (const char* name : {"compensation", "stale-lr"})
       unused(name, "the pace is bsp: no gradient is late");
   const auto merge = fmt::format("merge is {}", config::name_of_choice(options.merge));
-  if (options.merge != Merge::easgd) unused("elasticity", merge + ", not easgd");
-  if (options.merge == Merge::none)
-    return unused("every", merge + ": gradients are exchanged at every step");
+  if (options.merge == Merge::none) return;
   for (const char* name : {"compensation", "stale-lr"})
     unused(name, merge + ": no gradients are pushed");
 }
@@ -137,15 +155,8 @@ const Way& way_of(const ParameterServer&) {
       .settings = {{"pace", field<&ParameterServer::pace>(),
                     "who waits for whom: bsp all for all, ssp for those more than staleness steps "
                     "behind, asp nobody, adaptive as it goes"}},
-      .nested =
-          [] {
-            auto nested = settings_of_paces();
-            nested.push_back({"", "", common_settings()});
-            return nested;
-          }(),
-      .sections = [](ParameterServer& options) -> std::vector<config::Section> {
-        return {{common_settings(), &options}, options.pace.section()};
-      },
+      .nested = nested_settings(settings_of_paces()),
+      .sections = sections_of,
       .capabilities = capabilities_of,
       .check = check_options,
       .check_workers = check_workers,
@@ -160,10 +171,8 @@ const Way& way_of(const Asup&) {
       .summary =
           "parameter servers at a pace that adapts: who waits for whom follows what is measured",
       .example = "--sync asup --servers 1",
-      .nested = {{"", "", common_settings()}, settings_of_paces().back()},
-      .sections = [](Asup& options) -> std::vector<config::Section> {
-        return {{common_settings(), &options.server}, options.server.pace.section()};
-      },
+      .nested = nested_settings({settings_of_paces().back()}),
+      .sections = [](Asup& options) { return sections_of(options.server); },
       .capabilities = [](const Asup& options) { return capabilities_of(options.server); },
       .check = [](const Asup& options) { check_options(options.server); },
       .check_model =

@@ -40,6 +40,8 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
 
 TrainEnd Trainer::train() {
   if (run_.step() >= run_.last_step()) {
+    // Stopped where it turns out to be done, a run has yet to merge.
+    if (run_.must_merge() && replica_.models_differ()) replica_.synchronize();
     const TrainEnd end = run_.conclude();
     run_.control().barrier().or_throw();
     return end;
