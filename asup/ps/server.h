@@ -109,7 +109,6 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   std::optional<Snapshot> snapshot_;
   struct Question {
     std::vector<std::byte> head;  // that waits; empty: none
-    std::vector<std::byte> answer;
     bool answer_leaves = false;
   };
   std::map<int, Question> questions_;  // by worker

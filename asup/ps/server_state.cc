@@ -1,7 +1,8 @@
-// How a server gives workers the state of its rule: between two orders, by a copy, and to each
+// How a server gives workers the state of its rule: between two commands, by a copy, and to each
 // worker one answer at a time, so that none makes it keep more than a piece.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "asup/base/error.h"
 #include "asup/ps/server.h"
@@ -36,6 +37,8 @@ void Server::answer_questions() {
 std::string Server::answer(int worker) {
   Question& question = questions_.at(worker);
   std::vector<std::byte> head;
+  // The message keeps it: the worker may leave, and be forgotten here, before it has left.
+  const auto payload = std::make_shared<std::vector<std::byte>>();
   if (const auto ask = read<AskState>(question.head)) {
     const Range range = ask->range;
     if (ask->slot >= shard_->state().size() || range.empty() || !shard_->range().contains(range) ||
@@ -47,18 +50,18 @@ std::string Server::answer(int worker) {
           shard_->state().size(), kMostStateElements);
     const float* data = shard_->state()[ask->slot].data() + (range.begin - shard_->range().begin);
     head = head_of(State{version_, ask->slot, 0, range});
-    question.answer = copy_of(std::as_bytes(std::span(data, range.size())));
+    *payload = copy_of(std::as_bytes(std::span(data, range.size())));
   } else if (read<AskStateUpdates>(question.head)) {
     std::vector<std::uint64_t> updates;
     for (const Range& tensor : tensors_in(setup_->layout, shard_->range()))
       updates.push_back(shard_->updates_of(tensor));
     head = head_of(StateUpdates{version_, shard_->range()});
-    question.answer = copy_of(std::as_bytes(std::span(updates)));
+    *payload = copy_of(std::as_bytes(std::span(updates)));
   } else {
     return "its question about the optimizer's state makes no sense";
   }
   question.answer_leaves = true;
-  messenger_->send(worker, head, question.answer, [this, worker] {
+  messenger_->send(worker, head, *payload, [this, worker, payload] {
     const auto found = questions_.find(worker);
     if (found == questions_.end()) return;
     found->second.answer_leaves = false;

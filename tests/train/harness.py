@@ -142,8 +142,11 @@ class Case(unittest.TestCase):
         """Pids of the test's workers and servers: {"rank 0": …, "server 0": …}."""
         found = {}
         for pid, _ in self.processes():
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                text = b"\0" + file.read() + b"\0"
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    text = b"\0" + file.read() + b"\0"
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has just ended
             server = re.search(rb"\0ASUP_SERVER_RANK=(\d+)\0", text)
             rank = re.search(rb"\0ASUP_RANK=(\d+)\0", text)
             if server:
