@@ -136,10 +136,7 @@ bool OwnShard::come(const StopRequest& stop) {
 
 WorkSource::SyncPoint OwnShard::reach(bool stops) {
   step_before_ = run_.step();
-  const bool was_whole = whole_;
   whole_ = static_cast<std::size_t>(run_.control().size()) == left_().size();
-  if (whole_ && !was_whole && !missed_ && run_.is_first_rank())
-    log().info("all workers merge again");
   // Where a meeting was given up after its merge, there is none to be made again, unless others
   // have come.
   const bool wants_merge = !merged_ && (clock_.over() || missed_ || must_merge_);
@@ -196,6 +193,9 @@ void OwnShard::past_merge() {
 void OwnShard::end_sync_point() {
   meetings_.agree(Meetings::Place::ended);
   ++meeting_;
+  // Said when it is done: one whose link is slow may come to a merge and hold it up again.
+  if (!std::exchange(ended_whole_, whole_) && whole_ && run_.is_first_rank())
+    log().info("all workers merge again");
   must_merge_ = false;
   share_batch();
   std::exchange(ends_round_, false) ? clock_.begin_round() : clock_.leave_out(came_);

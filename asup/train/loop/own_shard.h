@@ -69,6 +69,7 @@ class OwnShard : public WorkSource {
   std::size_t batch_ = 0;             // this worker's part of one
   std::uint64_t meeting_ = 1;         // the next sync point, or merge
   bool whole_ = true;                 // all came to the last one
+  bool ended_whole_ = true;           // and held it to its end
   bool missed_ = false;               // the last one took place without this worker
   bool merged_ = false;               // this worker has not stepped since
   bool must_merge_ = false;           // since a worker was lost
