@@ -143,8 +143,10 @@ TEST(AsupTrain, RefusesServersThatDoNotFit) {
       {{"train", "--servers", "1"}, "servers = 1 has no effect: sync = allreduce has none"},
       {{"train", "--sync", "server", "--servers", "0"},
        "keeps the parameters on servers, and there are none: leave servers out for one"},
-      {{"train", "--sync", "server", "--pace", "fast"}, "'fast' is not one of bsp, ssp, asp, adaptive"},
-      {{"train", "--sync", "asup", "--pace", "bsp"}, "pace = bsp has no effect: sync = asup has no such setting"},
+      {{"train", "--sync", "server", "--pace", "fast"},
+       "'fast' is not one of bsp, ssp, asp, adaptive"},
+      {{"train", "--sync", "asup", "--pace", "bsp"},
+       "pace = bsp has no effect: sync = asup has no such setting"},
       {{"train", "--pace", "ssp"}, "pace = ssp has no effect"},
       {{"train", "--sync", "server", "--servers", "-1"}, "allowed: 0 … 4096"},
   };

@@ -58,8 +58,8 @@ class HostsBench : public ::testing::Test {
 
 TEST_F(HostsBench, ComparesWaysAndLeavesNothing) {
   const auto bench =
-      start_bench({"time-to-accuracy", "--rate", "1gbit", "--slow", "2", "--ways",
-                   "allreduce,asup", "--way", "ring=--sync allreduce --algorithm ring", "--way",
+      start_bench({"time-to-accuracy", "--rate", "1gbit", "--slow", "2", "--ways", "allreduce,asup",
+                   "--way", "ring=--sync allreduce --algorithm ring", "--way",
                    "far=--sync diloco --exchange-dtype bf16 --algorithm ring", "--steps", "8",
                    "--tests", "2", "--html", folder_.file("report.html")});
   ASSERT_EQ(bench->wait(Seconds(240)), 0) << bench->err();
