@@ -76,7 +76,7 @@ void Trainer::take_step() {
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);
-  if (source_->sums_due()) {
+  if (!work.alone && source_->sums_due()) {  // others do not sum up a step that is caught up with
     stop_.agreed = log_.collect() || stop_.agreed;  // the last ones travelled beside this step
     log_.start(stop_.asked);
   }
