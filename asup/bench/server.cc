@@ -29,8 +29,7 @@ struct Row {
 
 ps::ServerSetup setup_of(const ServerBench& bench, std::size_t bytes) {
   ps::ServerSetup setup;
-  setup.layout.elements = std::max<std::size_t>(bytes / sizeof(float), 1);
-  setup.layout.tensors.push_back({"model", {0, setup.layout.elements}});
+  setup.layout = layout::packed({{"model", std::max<std::size_t>(bytes / sizeof(float), 1)}});
   setup.pace.kind = ps::pace::kind_of(bench.pace);
   return setup;
 }

@@ -9,14 +9,6 @@
 namespace asup::ps {
 namespace {
 
-// The tensors of the layout that have elements in the shard, by index.
-std::vector<std::size_t> tensors_of(const Layout& layout, Range shard) {
-  std::vector<std::size_t> indices;
-  for (std::size_t i = 0; i < layout.tensors.size(); ++i)
-    if (!intersection(layout.tensors[i].range, shard).empty()) indices.push_back(i);
-  return indices;
-}
-
 // Calls action(slot, pieces), with a piece for each server, empty where its shard has no more,
 // until all slots have been gone through.
 template <typename Action>
@@ -44,8 +36,8 @@ void Client::send_state(const RuleState& state) {
   for (int server = 0; server < group_.servers; ++server) {
     const Range shard = shards_[static_cast<std::size_t>(server)];
     std::vector<std::uint64_t> updates;
-    for (const std::size_t tensor : tensors_of(setup_.layout, shard))
-      updates.push_back(state.updates[tensor]);
+    for (const auto& part : parts_in(setup_.layout, shard))
+      updates.push_back(state.updates[part.tensor]);
     const auto bytes = std::as_bytes(std::span(updates));
     messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, shard}),
                           {bytes.begin(), bytes.end()});
@@ -97,8 +89,7 @@ void Client::fetch_state(const BeginWrite& begin, const WriteState& write) {
 std::vector<std::uint64_t> Client::fetch_updates() {
   for (int server = 0; server < group_.servers; ++server) {
     Question& question = questions_[static_cast<std::size_t>(server)];
-    const auto tensors =
-        tensors_in(setup_.layout, shards_[static_cast<std::size_t>(server)]).size();
+    const auto tensors = parts_in(setup_.layout, shards_[static_cast<std::size_t>(server)]).size();
     question.open = true;
     question.answer.resize(tensors * sizeof(std::uint64_t));
     messenger_->send(group_.member_of_server(server), head_of(AskStateUpdates{}));
@@ -106,12 +97,13 @@ std::vector<std::uint64_t> Client::fetch_updates() {
   await_answers();
   std::vector<std::uint64_t> updates(setup_.layout.tensors.size());
   for (std::size_t server = 0; server < questions_.size(); ++server) {
-    const auto tensors = tensors_of(setup_.layout, shards_[server]);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto parts = parts_in(setup_.layout, shards_[server]);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
       std::uint64_t of_shard = 0;
       std::memcpy(&of_shard, questions_[server].answer.data() + i * sizeof of_shard,
                   sizeof of_shard);
-      updates[tensors[i]] = std::max(updates[tensors[i]], of_shard);
+      auto& most = updates[parts[i].tensor];
+      most = std::max(most, of_shard);
     }
   }
   return updates;

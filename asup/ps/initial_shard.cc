@@ -7,7 +7,7 @@
 namespace asup::ps {
 
 InitialShard::InitialShard(Range shard, const ServerSetup& setup)
-    : shard_(shard), setup_(setup), tensors_(tensors_in(setup.layout, shard)), at_(shard.end) {}
+    : shard_(shard), setup_(setup), tensors_(parts_in(setup.layout, shard)), at_(shard.end) {}
 
 std::string InitialShard::complaint_about(int worker, const Initial& initial,
                                           std::uint64_t bytes) const {
@@ -115,7 +115,8 @@ bool InitialShard::complete() const {
 void InitialShard::move_into(Shard& shard) {
   shard.begin_with(std::move(parameters_), std::move(slots_));
   if (!setup_.with_state) return;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) shard.set_updates(tensors_[i], updates_[i]);
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    shard.set_updates(tensors_[i].range, updates_[i]);
 }
 
 }  // namespace asup::ps

@@ -42,7 +42,7 @@ class InitialShard {
 
   const Range shard_;
   const ServerSetup& setup_;
-  const std::vector<Range> tensors_;  // of the shard
+  const std::vector<layout::Part> tensors_;  // what of each lies in the shard
   std::optional<int> provider_;
   Floats parameters_;
   bool parameters_came_ = false;

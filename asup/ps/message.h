@@ -16,10 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "asup/layout/layout.h"
 #include "asup/net/transport/message_head.h"
-#include "asup/ps/shard_map.h"
 
 namespace asup::ps {
+
+using layout::Range;
 
 enum class Kind : std::uint32_t {
   hello = 1,

@@ -50,7 +50,7 @@ pace::Workload work_of(const json& from) {
 
 json to_json(const Layout& layout) {
   json tensors = json::array();
-  for (const auto& [name, range] : layout.tensors)
+  for (const auto& [index, name, range] : layout.tensors)
     tensors.push_back({name, range.begin, range.end});
   return {{"elements", layout.elements}, {"tensors", tensors}};
 }
@@ -59,7 +59,7 @@ Layout layout_of(const json& from) {
   Layout layout;
   layout.elements = from.at("elements");
   for (const json& tensor : from.at("tensors"))
-    layout.tensors.push_back({tensor.at(0), {tensor.at(1), tensor.at(2)}});
+    layout.tensors.push_back({layout.tensors.size(), tensor.at(0), {tensor.at(1), tensor.at(2)}});
   return layout;
 }
 
@@ -83,6 +83,7 @@ std::string difference(const Layout& there, const Layout& here) {
 }  // namespace
 
 void require_sense(const ServerSetup& setup, int workers, int servers) {
+  require(!setup.layout.tensors.empty(), "there is no parameter to share");
   require_sound(setup.layout);
   kernels::require_valid(setup.rule);
   pace::require_sense(setup.pace, workers);
@@ -95,7 +96,16 @@ void require_sense(const ServerSetup& setup, int workers, int servers) {
 }
 
 std::vector<Range> shards_of(const ServerSetup& setup, int servers) {
-  return cut_into_shards(setup.layout, servers, kernels::needs_whole_tensors(setup.rule));
+  require(servers >= 1, "{} servers: at least one must keep the parameters", servers);
+  const bool whole_tensors = kernels::needs_whole_tensors(setup.rule);
+  auto shards = cut_into_shards(setup.layout, static_cast<std::size_t>(servers), whole_tensors);
+  for (const Range& shard : shards)
+    require(!shard.empty(),
+            "{} servers are more than the model can use: its {} parameters in {} tensors cannot be "
+            "cut into as many shards{}; start fewer",
+            servers, setup.layout.elements, setup.layout.tensors.size(),
+            whole_tensors ? " of whole tensors" : " of at least a cache line");
+  return shards;
 }
 
 std::string to_text(const ServerSetup& setup) {

@@ -8,14 +8,17 @@
 #include <vector>
 
 #include "asup/kernels/rule.h"
+#include "asup/layout/layout.h"
 #include "asup/ps/pace/options.h"
 #include "asup/ps/pace/sample_allocator.h"
-#include "asup/ps/shard_map.h"
 
 namespace asup::ps {
 
+using layout::Layout;
+using layout::Range;
+
 struct ServerSetup {
-  Layout layout;
+  Layout layout;  // of all shared parameters; gaps are always zero, and trained like all others
   kernels::Rule rule;
   pace::Options pace;
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
@@ -27,6 +30,8 @@ struct ServerSetup {
 // Throws BadInput for what cannot work, whatever the members.
 void require_sense(const ServerSetup& setup, int workers, int servers);
 
+// What each server keeps: server s keeps shard s, a contiguous range of the flat space. All members
+// agree on it. Throws BadInput where there are more servers than parameters to keep.
 std::vector<Range> shards_of(const ServerSetup& setup, int servers);
 
 std::string to_text(const ServerSetup& setup);

@@ -53,8 +53,8 @@ std::string Server::answer(int worker) {
     *payload = copy_of(std::as_bytes(std::span(data, range.size())));
   } else if (read<AskStateUpdates>(question.head)) {
     std::vector<std::uint64_t> updates;
-    for (const Range& tensor : tensors_in(setup_->layout, shard_->range()))
-      updates.push_back(shard_->updates_of(tensor));
+    for (const auto& tensor : parts_in(setup_->layout, shard_->range()))
+      updates.push_back(shard_->updates_of(tensor.range));
     head = head_of(StateUpdates{version_, shard_->range()});
     *payload = copy_of(std::as_bytes(std::span(updates)));
   } else {

@@ -73,7 +73,7 @@ Shard::Shard(Range range, const kernels::Rule& rule, const Layout& layout,
       if (range.contains(tensor.range)) tensors_.push_back(tensor.range);
   cuts.push_back(range.begin);
   cuts.push_back(range.end);
-  for (const Range& tensor : tensors_in(layout, range)) cuts.push_back(tensor.begin);
+  for (const auto& part : parts_in(layout, range)) cuts.push_back(part.range.begin);
   // Under LARS a run of elements is never longer than its tensor.
   for (const Range& tensor : tensors_) cuts.insert(cuts.end(), {tensor.begin, tensor.end});
   std::erase_if(cuts, [&](std::uint64_t at) { return at < range.begin || at > range.end; });

@@ -10,9 +10,12 @@
 
 #include "asup/kernels/rule.h"
 #include "asup/kernels/update.h"
-#include "asup/ps/shard_map.h"
+#include "asup/layout/layout.h"
 
 namespace asup::ps {
+
+using layout::Layout;
+using layout::Range;
 
 // Memory for elements of a range, wherever it lies.
 struct Stretch {

@@ -21,12 +21,8 @@ struct Cast {
 // A setup for one tensor a number, of so many elements each, updated by plain SGD.
 inline ServerSetup setup_of(const std::vector<std::uint64_t>& tensors, pace::Options pace = {}) {
   ServerSetup setup;
-  for (const std::uint64_t elements : tensors) {
-    const std::uint64_t begin = setup.layout.elements;
-    setup.layout.tensors.push_back(
-        {fmt::format("tensor{}", setup.layout.tensors.size()), {begin, begin + elements}});
-    setup.layout.elements += elements;
-  }
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    append(setup.layout, i, {fmt::format("tensor{}", i), tensors[i]});
   setup.pace = pace;
   return setup;
 }

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr Range kRange{100, 200'100};
 
-Layout one_tensor() { return {{{"w", {0, 300'000}}}, 300'000}; }
+Layout one_tensor() { return layout::packed({{"w", 300'000}}); }
 
 void run(Shard& shard, Shard::Job& job) {
   if (!job.sources.empty()) shard.begin(job);
@@ -70,7 +70,7 @@ TEST(Shard, LarsTakesEachTensorsOwnNorms) {
   kernels::Rule rule;
   rule.kind = kernels::Rule::Kind::lars;
   rule.trust = 0.1;
-  const Layout layout{{{"a", {0, 1000}}, {"b", {1000, 101'000}}}, 101'000};
+  const Layout layout = layout::packed({{"a", 1000}, {"b", 100'000}});
   Shard shard({0, 101'000}, rule, layout, {});
   std::fill(shard.parameters(), shard.parameters() + 1000, 1.0f);
   std::fill(shard.parameters() + 1000, shard.parameters() + 101'000, 2.0f);

@@ -3,59 +3,37 @@
 #include "asup/base/error.h"
 
 namespace asup::sync {
-namespace {
-
-std::vector<layout::GradientShape> shapes_of(const std::vector<NamedTensor>& parameters) {
-  std::vector<layout::GradientShape> shapes;
-  for (const auto& [name, tensor] : parameters)
-    shapes.push_back({static_cast<std::size_t>(tensor.numel()), *dtype_of(tensor)});
-  return shapes;
-}
-
-}  // namespace
 
 Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
                  std::span<const std::size_t> order, const layout::BucketSizes& sizes,
                  std::size_t notes)
-    : alone_bytes_(sizes.alone_bytes),
-      layout_(layout::lay_out(shapes_of(parameters), order, sizes)),
+    : buckets_(layout::lay_out(shapes_of(parameters), order, sizes)),
       bucket_of_(parameters.size()),
       views_(parameters.size()) {
   check(order.size() == parameters.size() && !order.empty(), "{} places for {} parameters",
         order.size(), parameters.size());
-  for (std::size_t b = 0; b < layout_.size(); ++b)
-    for (const auto& slot : layout_[b].slots) bucket_of_[slot.gradient] = b;
-  if (notes > 0 && alone(layout_.back().slots.front().gradient)) layout_.emplace_back();
-  const std::size_t first_note = notes > 0 ? layout::append(layout_.back(), notes) : 0;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    for (const auto& gradient : layout(b).tensors) bucket_of_[gradient.index] = b;
+  if (notes > 0 && buckets_.back().alone) buckets_.emplace_back();
+  layout::Layout& last = buckets_.back().layout;
+  if (notes > 0) layout::pad_to_line(last);
+  const std::uint64_t first_note = last.elements;
+  last.elements += notes;
 
-  memory_ = communicator.allocate(layout::place(layout_));
-  for (const layout::BucketLayout& bucket : layout_)
-    for (const auto& slot : bucket.slots)
-      views_[slot.gradient] =
-          view_at(address(bucket, slot.offset), parameters[slot.gradient].tensor);
-  notes_ = torch::from_blob(address(layout_.back(), first_note), {static_cast<long>(notes)},
-                            scalar_type_of(layout_.back().dtype));
+  memory_ = communicator.allocate(layout::place(buckets_));
+  for (const layout::Bucket& bucket : buckets_)
+    for (const auto& [index, name, range] : bucket.layout.tensors)
+      views_[index] = view_like(parameters[index].tensor, address(bucket, range.begin), memory_);
+  notes_ = torch::from_blob(address(buckets_.back(), first_note), {static_cast<long>(notes)},
+                            scalar_type_of(last.dtype));
 }
 
 Buffer Buckets::buffer(std::size_t bucket) const {
-  const layout::BucketLayout& layout = layout_[bucket];
-  return {address(layout, 0), layout.count, layout.dtype};
+  return {address(buckets_[bucket], 0), layout(bucket).elements, layout(bucket).dtype};
 }
 
-bool Buckets::alone(std::size_t parameter) const {
-  return layout::is_alone(layout_[bucket_of_[parameter]], alone_bytes_);
-}
-
-std::byte* Buckets::address(const layout::BucketLayout& bucket, std::size_t element) const {
-  return memory_->bytes().data() + bucket.offset + element * size_of(bucket.dtype);
-}
-
-torch::Tensor Buckets::view_at(std::byte* data, const torch::Tensor& parameter) const {
-  const auto options = torch::dtype(parameter.scalar_type()).device(parameter.device());
-  const auto keep = [memory = memory_](void*) {};
-  if (parameter.is_non_overlapping_and_dense())
-    return torch::from_blob(data, parameter.sizes(), parameter.strides(), keep, options);
-  return torch::from_blob(data, parameter.sizes(), keep, options);
+std::byte* Buckets::address(const layout::Bucket& bucket, std::uint64_t element) const {
+  return memory_->bytes().data() + bucket.offset + element * size_of(bucket.layout.dtype);
 }
 
 }  // namespace asup::sync

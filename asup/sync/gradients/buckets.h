@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
-#include "asup/layout/bucket_layout.h"
+#include "asup/layout/buckets.h"
 #include "asup/sync/model/tensors.h"
 
 namespace asup::sync {
@@ -21,8 +21,8 @@ class Buckets {
   Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
           std::span<const std::size_t> order, const layout::BucketSizes& sizes, std::size_t notes);
 
-  std::size_t size() const { return layout_.size(); }
-  const layout::BucketLayout& layout(std::size_t bucket) const { return layout_[bucket]; }
+  std::size_t size() const { return buckets_.size(); }
+  const layout::Layout& layout(std::size_t bucket) const { return buckets_[bucket].layout; }
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   Buffer buffer(std::size_t bucket) const;
 
@@ -30,18 +30,16 @@ class Buckets {
   const torch::Tensor& view(std::size_t parameter) const { return views_[parameter]; }
 
   // Whether the parameter's gradient is the whole bucket, and may travel from where it is instead.
-  bool alone(std::size_t parameter) const;
+  bool alone(std::size_t parameter) const { return buckets_[bucket_of_[parameter]].alone; }
 
   void write_note(std::size_t note, double value) { notes_[static_cast<long>(note)] = value; }
   double note(std::size_t note) const { return notes_[static_cast<long>(note)].item<double>(); }
 
  private:
-  std::byte* address(const layout::BucketLayout& bucket, std::size_t element) const;
-  torch::Tensor view_at(std::byte* data, const torch::Tensor& parameter) const;
+  std::byte* address(const layout::Bucket& bucket, std::uint64_t element) const;
 
-  const std::size_t alone_bytes_;
   std::shared_ptr<SharedMemory> memory_;
-  std::vector<layout::BucketLayout> layout_;
+  std::vector<layout::Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;
   std::vector<torch::Tensor> views_;
   torch::Tensor notes_;

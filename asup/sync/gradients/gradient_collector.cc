@@ -84,7 +84,7 @@ void GradientCollector::begin_round() {
   used_.assign(parameters_.size(), 0);
   missing_.clear();
   for (std::size_t b = 0; b < buckets_->size(); ++b)
-    missing_.push_back(buckets_->layout(b).slots.size());
+    missing_.push_back(buckets_->layout(b).tensors.size());
 }
 
 void GradientCollector::before(std::size_t parameter) {
@@ -133,8 +133,8 @@ void GradientCollector::leave() {
 
 // What leaves for a bucket.
 Buffer GradientCollector::fill(std::size_t bucket) {
-  for (const auto& slot : buckets_->layout(bucket).slots) {
-    const std::size_t parameter = slot.gradient;
+  for (const auto& expected : buckets_->layout(bucket).tensors) {
+    const std::size_t parameter = expected.index;
     adopt(parameter);
     const torch::Tensor& gradient = parameters_[parameter].tensor.grad();
     used_[parameter] = gradient.defined();
@@ -176,9 +176,9 @@ std::vector<std::size_t> GradientCollector::observed_order() const {
   std::lock_guard lock(mutex_);
   std::vector<std::size_t> order = arrivals_;
   for (std::size_t b = 0; b < buckets_->size(); ++b)
-    for (const auto& slot : buckets_->layout(b).slots)
-      if (std::find(arrivals_.begin(), arrivals_.end(), slot.gradient) == arrivals_.end())
-        order.push_back(slot.gradient);
+    for (const auto& expected : buckets_->layout(b).tensors)
+      if (std::find(arrivals_.begin(), arrivals_.end(), expected.index) == arrivals_.end())
+        order.push_back(expected.index);
   return order;
 }
 

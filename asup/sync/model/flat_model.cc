@@ -7,11 +7,10 @@
 namespace asup::sync {
 namespace {
 
-torch::ScalarType widest(const std::vector<NamedTensor>& parameters) {
-  const bool doubles = std::any_of(parameters.begin(), parameters.end(), [](const auto& named) {
-    return named.tensor.scalar_type() == torch::kFloat64;
-  });
-  return doubles ? torch::kFloat64 : torch::kFloat32;
+Dtype widest(const std::vector<layout::TensorShape>& shapes) {
+  const bool doubles = std::any_of(shapes.begin(), shapes.end(),
+                                   [](const auto& shape) { return shape.dtype == Dtype::f64; });
+  return doubles ? Dtype::f64 : Dtype::f32;
 }
 
 // The elements of a tensor without gaps, as they lie in memory.
@@ -30,20 +29,21 @@ torch::Tensor tensor_for_links(Communicator& communicator, std::int64_t elements
 }
 
 FlatModel::FlatModel(Communicator& communicator, std::vector<NamedTensor> parameters) {
-  std::int64_t elements = 0;
   for (const auto& [name, tensor] : parameters) {
     require(tensor.is_non_overlapping_and_dense(),
             "parameter {} ({}) has gaps in memory, or elements that share their place: make it "
             "contiguous",
             name, describe(tensor));
     parameters_.push_back(tensor);
-    begins_.push_back(elements);
-    elements += tensor.numel();
   }
-  flat_ = tensor_for_links(communicator, elements, widest(parameters));
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    places_.push_back(flat_.as_strided(parameters_[i].sizes(), parameters_[i].strides(),
-                                       flat_.storage_offset() + begins_[i]));
+  const auto shapes = shapes_of(parameters);
+  layout_ = layout::packed(shapes, widest(shapes));
+  flat_ = tensor_for_links(communicator, static_cast<std::int64_t>(layout_.elements),
+                           scalar_type_of(layout_.dtype));
+  for (const auto& [index, name, range] : layout_.tensors)
+    places_.push_back(
+        flat_.as_strided(parameters_[index].sizes(), parameters_[index].strides(),
+                         flat_.storage_offset() + static_cast<std::int64_t>(range.begin)));
 }
 
 void FlatModel::take(std::span<const torch::Tensor> tensors) {
@@ -62,12 +62,12 @@ void FlatModel::give(std::span<const torch::Tensor> tensors) const {
 template <typename Visit>
 void FlatModel::for_each_piece(std::int64_t begin, std::int64_t end, const Visit& visit) const {
   torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const std::int64_t first = std::max(begin, begins_[i]);
-    const std::int64_t last = std::min(end, begins_[i] + parameters_[i].numel());
-    if (first >= last) continue;
-    visit(in_memory_order(parameters_[i]).narrow(0, first - begins_[i], last - first),
-          flat_.narrow(0, first, last - first));
+  const layout::Range range{static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+  for (const layout::Part& part : layout::parts_in(layout_, range)) {
+    const auto count = static_cast<std::int64_t>(part.range.size());
+    visit(in_memory_order(parameters_[part.tensor])
+              .narrow(0, static_cast<std::int64_t>(part.offset), count),
+          flat_.narrow(0, static_cast<std::int64_t>(part.range.begin), count));
   }
 }
 

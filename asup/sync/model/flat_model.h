@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
+#include "asup/layout/layout.h"
 #include "asup/sync/model/tensors.h"
 
 namespace asup::sync {
@@ -47,8 +48,8 @@ class FlatModel {
   void for_each_piece(std::int64_t begin, std::int64_t end, const Visit& visit) const;
 
   std::vector<torch::Tensor> parameters_;
+  layout::Layout layout_;
   torch::Tensor flat_;
-  std::vector<std::int64_t> begins_;   // of the parameters in it
   std::vector<torch::Tensor> places_;  // views of it, each with its parameter's shape and strides
 };
 

@@ -79,6 +79,21 @@ torch::ScalarType scalar_type_of(Dtype dtype) {
   throw Error("an unknown element type");
 }
 
+std::vector<layout::TensorShape> shapes_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<layout::TensorShape> shapes;
+  for (const auto& [name, tensor] : tensors)
+    shapes.push_back({name, static_cast<std::uint64_t>(tensor.numel()), *dtype_of(tensor)});
+  return shapes;
+}
+
+torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory) {
+  const auto options = torch::dtype(like.scalar_type()).device(like.device());
+  const auto keep = [memory = std::move(memory)](void*) {};
+  return like.is_non_overlapping_and_dense()
+             ? torch::from_blob(data, like.sizes(), like.strides(), keep, options)
+             : torch::from_blob(data, like.sizes(), keep, options);
+}
+
 Buffer bytes_of(const torch::Tensor& tensor) {
   check(tensor.is_cpu() && tensor.is_non_overlapping_and_dense(),
         "a tensor of {} on {} is not one piece of this process's memory", describe(tensor),

@@ -4,11 +4,13 @@
 
 #include <torch/torch.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "asup/base/buffer.h"
+#include "asup/layout/layout.h"
 
 namespace asup::sync {
 
@@ -25,6 +27,13 @@ std::vector<NamedTensor> buffers_of(const torch::nn::Module& module);
 std::optional<Dtype> dtype_of(const torch::Tensor& tensor);
 
 torch::ScalarType scalar_type_of(Dtype dtype);
+
+// needs: types that reductions know
+std::vector<layout::TensorShape> shapes_of(const std::vector<NamedTensor>& tensors);
+
+// A tensor of the shape, the type and, where there are no holes in it, the strides of `like`, in
+// memory that it keeps alive.
+torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory);
 
 using asup::buffer_of;  // of spans, beside that of tensors
 

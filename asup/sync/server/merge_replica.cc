@@ -6,7 +6,6 @@
 #include "asup/kernels/finite.h"
 #include "asup/ps/client.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/sync/model/flat_space.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/sharing.h"
@@ -65,8 +64,8 @@ class MergeReplica final : public ServerReplica {
   const ServerReplicaOptions options_;
   TrainedModel model_;
   const Sharing sharing_;
-  const FlatSpace space_;
-  std::unique_ptr<ps::Client> client_;            // its parameters are the center
+  const layout::Layout layout_;         // of what servers keep: each parameter on a cache line
+  std::unique_ptr<ps::Client> client_;  // its parameters are the center
   std::shared_ptr<net::ReachableMemory> memory_;  // of the worker's own
   std::vector<torch::Tensor> own_, center_;       // views of both, by parameter
   std::vector<NamedTensor> averaged_, unshared_;
@@ -88,12 +87,12 @@ MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch:
       options_(options),
       model_(module, optimizer),
       sharing_(share(model_, options.local)),
-      space_(flat_space(sharing_.shared)) {
+      layout_(layout::without_empty(layout::aligned(shapes_of(sharing_.shared)))) {
   check_same();
   broadcast_tensors(workers, model_.parameters());
   broadcast_tensors(workers, model_.buffers());
-  client_ = std::make_unique<ps::Client>(group, setup(), space_.ranges, options.timeout);
-  memory_ = group.mesh.allocate(space_.layout.elements * sizeof(float));
+  client_ = std::make_unique<ps::Client>(group, setup(), std::vector<ps::Range>{}, options.timeout);
+  memory_ = group.mesh.allocate(layout_.elements * sizeof(float));
   move_parameters();
   averaged_ = model_.buffers();
   averaged_.insert(averaged_.end(), sharing_.local.begin(), sharing_.local.end());
@@ -117,7 +116,7 @@ void MergeReplica::check_same() const {
 
 ps::ServerSetup MergeReplica::setup() const {
   ps::ServerSetup setup;
-  setup.layout = space_.layout;
+  setup.layout = layout_;
   setup.rule.kind = kernels::Rule::Kind::merge;
   setup.pace = options_.pace;
   setup.work = options_.work;
@@ -129,9 +128,10 @@ ps::ServerSetup MergeReplica::setup() const {
 void MergeReplica::move_parameters() {
   torch::NoGradGuard no_grad;
   auto* own = reinterpret_cast<float*>(memory_->bytes().data());
-  for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
+  const auto ranges = layout::ranges_by_index(layout_, sharing_.shared.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
     const torch::Tensor& tensor = sharing_.shared[i].tensor;
-    const std::uint64_t at = space_.parameters[i].begin;
+    const std::uint64_t at = ranges[i].begin;
     own_.push_back(view_like(tensor, own + at, memory_));
     center_.push_back(view_like(tensor, client_->parameters().data() + at, client_->memory()));
     own_.back().copy_(tensor);
@@ -204,10 +204,10 @@ void MergeReplica::exchange() {
   figures_.version = release_.version;
   figures_.lease = release_.lease;
   figures_.lr = rate * (options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1);
-  figures_.not_finite = kernels::count_not_finite(own, space_.layout.elements);
+  figures_.not_finite = kernels::count_not_finite(own, layout_.elements);
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
-  for (const ps::Range& range : space_.ranges) client_->push(range, own + range.begin);
+  client_->push({0, layout_.elements}, own);
   client_->commit(figures_);
   // Servers leave parameters out that are no numbers; such a worker goes on from the center.
   const bool elastic = is_easgd() && figures_.not_finite == 0;
@@ -219,8 +219,7 @@ void MergeReplica::exchange() {
 }
 
 torch::Tensor MergeReplica::whole(float* data) const {
-  return torch::from_blob(data, {static_cast<std::int64_t>(space_.layout.elements)},
-                          torch::kFloat32);
+  return torch::from_blob(data, {static_cast<std::int64_t>(layout_.elements)}, torch::kFloat32);
 }
 
 // The servers have the model that all have in common; it takes the mean's place.

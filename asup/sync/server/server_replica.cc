@@ -10,7 +10,6 @@
 #include "asup/ps/client.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/sync/model/flat_space.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
@@ -83,7 +82,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   const kernels::Rule rule_;
   const sync::Sharing sharing_;
   std::vector<sync::NamedTensor> unshared_;
-  sync::FlatSpace space_;
+  layout::FlatSpace space_;
   std::unique_ptr<ps::Client> client_;
 
   std::function<void(const ps::Release&)> prepare_;
@@ -115,10 +114,11 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
-  sync::ServerState state(optimizer, rule_, sharing_.shared, space_);
+  sync::ServerState state(optimizer, rule_, sharing_.shared, space_.layout);
   const auto updates = state.updates();
   const bool with_state = options.resume.empty() && has_state(workers, updates);
-  client_ = std::make_unique<ps::Client>(group, setup(with_state), space_.ranges, options.timeout);
+  client_ = std::make_unique<ps::Client>(group, setup(with_state), layout::joined(space_.buckets),
+                                         options.timeout);
   move_parameters();
   client_->begin(workers.rank() == 0, {updates, [&](std::size_t slot, ps::Range range, float* to) {
                                          state.read(slot, range, to);
@@ -158,9 +158,10 @@ ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
 // Parameters come to lie where servers write them; the memory they had goes.
 void ServerReplicaOfClient::move_parameters() {
   torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < sharing_.shared.size(); ++i) {
+  const auto ranges = layout::ranges_by_index(space_.layout, sharing_.shared.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
     torch::Tensor tensor = sharing_.shared[i].tensor;
-    float* place = client_->parameters().data() + space_.parameters[i].begin;
+    float* place = client_->parameters().data() + ranges[i].begin;
     const torch::Tensor view = sync::view_like(tensor, place, client_->memory());
     view.copy_(tensor);
     tensor.set_data(view);
@@ -273,7 +274,7 @@ void ServerReplicaOfClient::gather_optimizer_state() {
   workers_.barrier().or_throw();
   std::string complaint;
   if (workers_.rank() == 0) {
-    sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_);
+    sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_.layout);
     try {
       client_->fetch_state(
           [&](std::span<const std::uint64_t> updates) { state.begin_write(updates); },

@@ -39,7 +39,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
-#include "asup/layout/bucket_layout.h"
+#include "asup/layout/buckets.h"
 #include "asup/net/member_group.h"
 #include "asup/ps/message.h"
 #include "asup/ps/pace/options.h"

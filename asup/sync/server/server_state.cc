@@ -18,17 +18,6 @@ std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& parameters
   return tensors;
 }
 
-// Those that have elements, in the order of the flat space's layout.
-std::vector<std::size_t> order_in(const FlatSpace& space) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < space.parameters.size(); ++i)
-    if (!space.parameters[i].empty()) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return space.parameters[a].begin < space.parameters[b].begin;
-  });
-  return order;
-}
-
 // Memory in which the elements have the order of view_like()'s.
 torch::Tensor zeros_in_order(const torch::Tensor& parameter) {
   const auto options = torch::TensorOptions(torch::kFloat32);
@@ -46,12 +35,17 @@ torch::Tensor in_order(const torch::Tensor& parameter, const torch::Tensor& stat
 
 }  // namespace
 
+layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
+                             const layout::BucketSizes& sizes) {
+  return layout::flat_space(
+      layout::lay_out(shapes_of(parameters), layout::backwards(parameters.size()), sizes));
+}
+
 ServerState::ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
-                         std::vector<NamedTensor> shared, FlatSpace space)
+                         std::vector<NamedTensor> shared, layout::Layout layout)
     : rule_(rule),
       parameters_(std::move(shared)),
-      space_(std::move(space)),
-      order_(order_in(space_)),
+      layout_(std::move(layout)),
       state_(optimizer, tensors_of(parameters_)) {}
 
 ServerState::ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
@@ -59,21 +53,23 @@ ServerState::ServerState(torch::nn::Module& module, torch::optim::Optimizer& opt
     : ServerState(optimizer, rule_of(optimizer),
                   share(TrainedModel(module, optimizer), options.local).shared,
                   flat_space(share(TrainedModel(module, optimizer), options.local).shared,
-                             options.bucket_sizes())) {}
+                             options.bucket_sizes())
+                      .layout) {}
 
 // A parameter that lacks a tensor, as before its first step, begins anew.
 std::vector<std::uint64_t> ServerState::updates() {
   torch::NoGradGuard no_grad;
   std::vector<std::uint64_t> updates;
   slots_.assign(parameters_.size(), {});
-  for (const std::size_t i : order_) {
+  for (const auto& tensor : layout_.tensors) {
+    const std::size_t i = tensor.index;
     const OptimizerState::Slots slots = state_.slots(i);
     const bool is_whole =
         !slots.tensors.empty() && slots.tensors.size() == kernels::state_slots(rule_);
     updates.push_back(is_whole ? static_cast<std::uint64_t>(slots.updates) : 0);
     if (!is_whole) continue;
-    for (const torch::Tensor& tensor : slots.tensors)
-      slots_[i].push_back(in_order(parameters_[i].tensor, tensor));
+    for (const torch::Tensor& slot : slots.tensors)
+      slots_[i].push_back(in_order(parameters_[i].tensor, slot));
   }
   return updates;
 }
@@ -81,21 +77,16 @@ std::vector<std::uint64_t> ServerState::updates() {
 // Calls action(elements of the tensor, how many, where in the range they are) for each parameter
 // that has this slot and elements in the range.
 template <typename Action>
-void ServerState::for_parts(std::size_t slot, ps::Range range, const Action& action) const {
-  auto at = std::partition_point(order_.begin(), order_.end(), [&](std::size_t i) {
-    return space_.parameters[i].end <= range.begin;
-  });
-  for (; at != order_.end() && space_.parameters[*at].begin < range.end; ++at) {
-    const ps::Range parameter = space_.parameters[*at];
-    const ps::Range part = ps::intersection(parameter, range);
-    if (slots_[*at].size() <= slot) continue;
-    const torch::Tensor& tensor = slots_[*at][slot];
-    action(tensor.data_ptr<float>() + (part.begin - parameter.begin), part.size(),
-           part.begin - range.begin);
+void ServerState::for_parts(std::size_t slot, layout::Range range, const Action& action) const {
+  for (const layout::Part& part : layout::parts_in(layout_, range)) {
+    const auto& slots = slots_[layout_.tensors[part.tensor].index];
+    if (slots.size() > slot)
+      action(slots[slot].data_ptr<float>() + part.offset, part.range.size(),
+             part.range.begin - range.begin);
   }
 }
 
-void ServerState::read(std::size_t slot, ps::Range range, float* to) const {
+void ServerState::read(std::size_t slot, layout::Range range, float* to) const {
   std::fill(to, to + range.size(), 0.0f);
   for_parts(slot, range, [&](const float* state, std::uint64_t count, std::uint64_t offset) {
     std::memcpy(to + offset, state, count * sizeof(float));
@@ -104,21 +95,22 @@ void ServerState::read(std::size_t slot, ps::Range range, float* to) const {
 
 void ServerState::begin_write(std::span<const std::uint64_t> updates) {
   torch::NoGradGuard no_grad;
-  check(updates.size() == order_.size(), "updates of {} parameters, and there are {}",
-        updates.size(), order_.size());
+  const auto& tensors = layout_.tensors;
+  check(updates.size() == tensors.size(), "updates of {} parameters, and there are {}",
+        updates.size(), tensors.size());
   state_.clear();
   slots_.assign(parameters_.size(), {});
   const std::size_t count = kernels::state_slots(rule_);
-  for (std::size_t k = 0; k < order_.size(); ++k) {
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
     if (updates[k] == 0 || count == 0) continue;
-    const std::size_t i = order_[k];
+    const std::size_t i = tensors[k].index;
     for (std::size_t slot = 0; slot < count; ++slot)
       slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
     state_.set_slots(i, rule_, {static_cast<std::int64_t>(updates[k]), slots_[i]});
   }
 }
 
-void ServerState::write(std::size_t slot, ps::Range range, const float* from) {
+void ServerState::write(std::size_t slot, layout::Range range, const float* from) {
   for_parts(slot, range, [&](float* state, std::uint64_t count, std::uint64_t offset) {
     std::memcpy(state, from + offset, count * sizeof(float));
   });
@@ -126,11 +118,11 @@ void ServerState::write(std::size_t slot, ps::Range range, const float* from) {
 
 // All of it as one server's.
 void ServerState::read_files(const std::string& path) {
-  const ps::Range whole{0, space_.layout.elements};
-  ps::Shard shard(whole, rule_, space_.layout, {});
-  ps::load_shard(shard, path, space_.layout.elements);
+  const layout::Range whole{0, layout_.elements};
+  ps::Shard shard(whole, rule_, layout_, {});
+  ps::load_shard(shard, path, layout_.elements);
   std::vector<std::uint64_t> updates;
-  for (const std::size_t i : order_) updates.push_back(shard.updates_of(space_.parameters[i]));
+  for (const auto& tensor : layout_.tensors) updates.push_back(shard.updates_of(tensor.range));
   begin_write(updates);
   for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
     write(slot, whole, shard.state()[slot].data());

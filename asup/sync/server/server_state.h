@@ -11,34 +11,38 @@
 #include <vector>
 
 #include "asup/kernels/rule.h"
-#include "asup/ps/shard_map.h"
-#include "asup/sync/model/flat_space.h"
+#include "asup/layout/buckets.h"
 #include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/server/server_replica.h"
 
 namespace asup::sync {
 
+// The flat space that servers keep of f32 parameters whose gradients come to lie in Buckets of
+// these sizes and without notes, in the order of layout::backwards().
+layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
+                             const layout::BucketSizes& sizes);
+
 class ServerState {
  public:
-  // Of the parameters that servers share, which lie in the space as it says. The optimizer must
+  // Of the parameters that servers share, and where they lie in the flat space. The optimizer must
   // outlive this.
   ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
-              std::vector<NamedTensor> shared, FlatSpace space);
+              std::vector<NamedTensor> shared, layout::Layout layout);
   // Of a model whose replica is or would be made with `options` and without a merge. Throws
   // BadInput for a model or optimizer that cannot be trained through servers.
   ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
               const ServerReplicaOptions& options);
 
-  // What the optimizer has: how often each tensor of the space's layout was updated, 0 where it has
-  // no state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is
-  // from the first call to the last.
+  // What the optimizer has: how often each tensor of the layout was updated, 0 where it has no
+  // state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is from
+  // the first call to the last.
   std::vector<std::uint64_t> updates();
-  void read(std::size_t slot, ps::Range range, float* to) const;
+  void read(std::size_t slot, layout::Range range, float* to) const;
 
   // The optimizer gets a state, in place of the one that it had: zeros, of tensors that were
   // updated so often, and then elements of a slot.
   void begin_write(std::span<const std::uint64_t> updates);
-  void write(std::size_t slot, ps::Range range, const float* from);
+  void write(std::size_t slot, layout::Range range, const float* from);
 
   // The same from the files that begin with this path; the parameters stay as they are. Throws
   // BadInput where the files are not there, not whole, or of another model or optimizer; then
@@ -53,12 +57,11 @@ class ServerState {
 
  private:
   template <typename Action>
-  void for_parts(std::size_t slot, ps::Range range, const Action& action) const;
+  void for_parts(std::size_t slot, layout::Range range, const Action& action) const;
 
   const kernels::Rule rule_;
   const std::vector<NamedTensor> parameters_;
-  const FlatSpace space_;
-  std::vector<std::size_t> order_;  // of the parameters in the flat space
+  const layout::Layout layout_;
   OptimizerState state_;
   // By parameter and slot, in memory that has the order of the flat space; none: zeros.
   std::vector<std::vector<torch::Tensor>> slots_;

@@ -48,11 +48,12 @@ void step(Mlp& model, torch::optim::Optimizer& optimizer, int batch) {
 // What servers that had come as far would leave at this path.
 void leave_files(const std::string& path, Mlp& model, torch::optim::Optimizer& optimizer) {
   ServerState state(model, optimizer, {});
-  const FlatSpace space = flat_space(state.parameters(), ServerReplicaOptions().bucket_sizes());
-  ps::Shard shard({0, space.layout.elements}, rule_of(optimizer), space.layout, {});
+  const layout::Layout layout =
+      flat_space(state.parameters(), ServerReplicaOptions().bucket_sizes()).layout;
+  ps::Shard shard({0, layout.elements}, rule_of(optimizer), layout, {});
   const auto updates = state.updates();
   for (std::size_t i = 0; i < updates.size(); ++i)
-    shard.set_updates(space.layout.tensors[i].range, updates[i]);
+    shard.set_updates(layout.tensors[i].range, updates[i]);
   for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
     state.read(slot, shard.range(), shard.state()[slot].data());
   ps::Snapshot snapshot(shard, 3, ps::shard_file(path, 0, 1));
