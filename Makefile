@@ -49,16 +49,22 @@ test-fast: setup ## run the tests that take about a minute together
 	@ctest --preset release -j $(JOBS) -L fast
 
 .PHONY: asan
-asan: setup ## run the fast tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(call build,asan,asup_fast_tests)
+asan: setup ## run the fast tests under AddressSanitizer, the core's under UndefinedBehaviorSanitizer too
+	$(call build,asan,asup_sanitized_tests)
 	@echo "==> Tests: fast, under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@ctest --preset asan -j $(JOBS) -L fast
+	@ctest --preset asan -j $(JOBS) -L sanitized
 
 .PHONY: tsan
 tsan: setup ## run the core's fast tests under ThreadSanitizer
-	$(call build,tsan,asup_fast_tests)
+	$(call build,tsan,asup_sanitized_tests)
 	@echo "==> Tests: fast, core only, under ThreadSanitizer"
-	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L fast
+	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L sanitized
+
+.PHONY: soak
+soak: setup ## run the tests that take minutes each
+	$(call build,release)
+	@echo "==> Tests: soak"
+	@ASUP_SOAK=1 ctest --preset release -C Soak -L soak
 
 .PHONY: arm
 arm: ## cross-build the core for aarch64 and run two tests under qemu

@@ -1,13 +1,13 @@
 # Sources are compiled in batches: a file that includes a few others of its target. The headers,
 # above all torch's, take most of a compilation, and a batch pays for them once.
 #
-# A batch is of one folder. Files may use the same name for different things of their own (in unnamed
-# namespaces), so that such files go to different batches. Who meets "redefinition of" after writing
-# a new name lets cmake look again: `cmake --preset dev`.
+# Files may use the same name for different things of their own (in unnamed namespaces), so that such
+# files go to different batches. Who meets "redefinition of" after writing a new name lets cmake look
+# again: `cmake --preset release`.
 
 option(ASUP_BATCHES "Compile several sources at once (OFF: each alone, as an editor wants it)" ON)
-set(ASUP_BATCH_SIZE 8)        # more saves little, and a changed file recompiles its batch
-set(ASUP_TORCH_BATCH_SIZE 5)
+set(ASUP_BATCH_SIZE 12)       # more saves little, and a changed file recompiles its batch
+set(ASUP_TORCH_BATCH_SIZE 12)
 if(ASUP_BATCHES)
   # Said of classes in included files, which a batch takes our sources for.
   target_compile_options(asup_build INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -28,7 +28,6 @@ endfunction()
 function(_asup_make_batches stem size sources result)
   set(last 0)
   foreach(source IN LISTS sources)
-    get_filename_component(folder "${source}" DIRECTORY)
     _asup_names("${source}" names)
     set(batch 0)
     set(fits OFF)
@@ -36,12 +35,11 @@ function(_asup_make_batches stem size sources result)
       math(EXPR batch "${batch} + 1")
       if(batch GREATER last)
         set(last ${batch})
-        set(folder_${batch} "${folder}")
       endif()
       list(LENGTH files_${batch} count)
       set(new ${names})
       list(REMOVE_ITEM new "" ${names_${batch}})
-      if(folder STREQUAL folder_${batch} AND count LESS size AND "${new}" STREQUAL "${names}")
+      if(count LESS size AND "${new}" STREQUAL "${names}")
         set(fits ON)
       endif()
     endwhile()
@@ -64,15 +62,16 @@ function(_asup_make_batches stem size sources result)
 endfunction()
 
 # Done at the end of a folder's CMakeLists.txt, when its sources have all their properties. A source
-# with flags of its own, or that is made by the build, stays alone.
+# with flags of its own, with the property ASUP_ALONE, or that is made by the build, stays alone.
 function(_asup_batch target)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     get_filename_component(file "${source}" ABSOLUTE)
     get_source_file_property(options "${source}" COMPILE_OPTIONS)
     get_source_file_property(flags "${source}" COMPILE_FLAGS)
+    get_source_file_property(asked "${source}" ASUP_ALONE)
     get_source_file_property(plain "${source}" SKIP_PRECOMPILE_HEADERS)
-    if(options OR flags OR NOT EXISTS "${file}")
+    if(options OR flags OR asked OR NOT EXISTS "${file}")
       list(APPEND alone "${source}")
     elseif(plain)
       list(APPEND without_header "${file}")

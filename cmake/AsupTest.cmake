@@ -1,13 +1,14 @@
 # Tests and benchmarks.
 #
 #   asup_test(<name> MODULES <module>... SOURCES <file>...
-#             [LABEL fast|full]      default fast
+#             [LABEL fast|full]      default fast; fast ones are run under sanitizers too
 #             [TIMEOUT <seconds>]    default 60 for fast, 600 for full; five times that under a
 #                                    sanitizer
 #             [PROCESSES <n>]        ranks it runs at once: ctest then starts less beside it
 #             [MPI]                  its PROCESSES ranks are started by mpirun; left out where asup is
 #                                    built without MPI
 #             [PROGRAM]              it runs the `asup` program, whose path is in $ASUP_PROGRAM
+#             [SOAK]                 its cases that are called Soak… take minutes: `make soak` runs them
 #             [LIBRARIES <target>...])
 #   asup_bench(bench_<name> MODULES <module>... SOURCES <file>... [LIBRARIES <target>...])
 #
@@ -69,11 +70,14 @@ function(_asup_have_modules result)
   endforeach()
 endfunction()
 
-# All that the fast tests run: under a sanitizer nothing else is built.
+# All that the fast tests run.
 add_custom_target(asup_fast_tests)
+# All that is worth running under a sanitizer: fast tests that do not start the program, which would
+# take longer to build than all others together.
+add_custom_target(asup_sanitized_tests)
 
 function(asup_test name)
-  cmake_parse_arguments(arg "PROGRAM;MPI" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "PROGRAM;MPI;SOAK" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
   _asup_have_modules(have ${arg_MODULES})
   if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
     return()
@@ -104,24 +108,34 @@ function(asup_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what it tests has its own
   asup_batch(${name})
 
+  set(labels ${arg_LABEL})
   if(arg_LABEL STREQUAL fast)
     add_dependencies(asup_fast_tests ${name})
+    if(NOT arg_PROGRAM)
+      add_dependencies(asup_sanitized_tests ${name})
+      list(APPEND labels sanitized)
+    endif()
   endif()
 
+  set(environment ${ASUP_TEST_ENVIRONMENT})
   if(arg_MPI)
     set(start "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${arg_PROCESSES})
-  endif()
-  add_test(NAME ${folder}/${name} COMMAND ${start} $<TARGET_FILE:${name}>)
-  set_tests_properties(${folder}/${name} PROPERTIES
-    LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
-    ENVIRONMENT "${ASUP_TEST_ENVIRONMENT}")
-  if(arg_MPI)
-    set_property(TEST ${folder}/${name} APPEND PROPERTY ENVIRONMENT "${ASUP_MPI_ENVIRONMENT}")
+    list(APPEND environment ${ASUP_MPI_ENVIRONMENT})
   endif()
   if(arg_PROGRAM)
     add_dependencies(${name} asup_cli)
-    set_property(TEST ${folder}/${name} APPEND PROPERTY
-                 ENVIRONMENT "ASUP_PROGRAM=$<TARGET_FILE:asup_cli>")
+    list(APPEND environment "ASUP_PROGRAM=$<TARGET_FILE:asup_cli>")
+  endif()
+  add_test(NAME ${folder}/${name}
+           COMMAND ${start} $<TARGET_FILE:${name}> --gtest_filter=-*.Soak*)
+  set_tests_properties(${folder}/${name} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
+    ENVIRONMENT "${environment}")
+  if(arg_SOAK)
+    add_test(NAME soak/${folder}/${name} CONFIGURATIONS Soak
+             COMMAND $<TARGET_FILE:${name}> --gtest_filter=*.Soak*)
+    set_tests_properties(soak/${folder}/${name} PROPERTIES
+      LABELS soak TIMEOUT 3600 PROCESSORS 2 ENVIRONMENT "${environment}")
   endif()
 endfunction()
 

@@ -63,13 +63,6 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
 std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
                                                torch::optim::Optimizer& optimizer,
                                                const Strategy& strategy) {
-  return distribute(job, model, optimizer, strategy, "");
-}
-
-std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
-                                               torch::optim::Optimizer& optimizer,
-                                               const Strategy& strategy,
-                                               const std::string& resume) {
   check_for_program(job, strategy);
   auto communicator = make_communicator(job, strategy);
   if (!strategy.capabilities().needs_servers) {
@@ -80,8 +73,7 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
                                     .communicator = *communicator,
                                     .model = model,
                                     .optimizer = optimizer,
-                                    .timeout = strategy.timeout,
-                                    .resume = resume});
+                                    .timeout = strategy.timeout});
   return std::make_unique<DistributedReplica>(job, std::move(communicator), std::move(made));
 }
 

@@ -43,6 +43,9 @@ class DistributedReplica final : public Replica {
   ReplicaState state() override { return made_.replica->state(); }
   void restore(const ReplicaState& state) override { made_.replica->restore(state); }
   bool keeps_own_optimizer() const override { return made_.replica->keeps_own_optimizer(); }
+  std::vector<sync::NamedTensor> fetch_optimizer_state() override {
+    return made_.replica->fetch_optimizer_state();
+  }
   void gather_optimizer_state() override { made_.replica->gather_optimizer_state(); }
   ReplicaStats stats() const override { return made_.replica->stats(); }
 
@@ -64,10 +67,6 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
 std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
                                                torch::optim::Optimizer& optimizer,
                                                const Strategy& strategy);
-// The servers begin with what ServerReplica::save() left at this path.
-std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
-                                               torch::optim::Optimizer& optimizer,
-                                               const Strategy& strategy, const std::string& resume);
 
 // For what holds a module: torch's module holders and shared pointers.
 template <typename Holder, typename... Rest>

@@ -80,7 +80,7 @@ struct News {
   static constexpr Kind kKind = Kind::news;
 };
 
-// Where the sender is in meetings of all (quorum.h); numbers of them, none ever falls.
+// Where the sender is in rounds of all (quorum.h); numbers of them, none ever falls.
 struct Here {
   static constexpr Kind kKind = Kind::here;
   std::uint64_t come = 0;

@@ -10,7 +10,7 @@
 namespace asup::gossip {
 namespace {
 
-constexpr std::uint64_t kPlaces = 4;  // of one meeting, none included
+constexpr std::uint64_t kPlaces = 4;  // of one round, none included
 
 template <typename T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -33,7 +33,7 @@ Quorum::Quorum(net::MemberGroup group)
       rank_(group.mesh.rank()),
       fates_(static_cast<std::size_t>(group.workers)),
       heard_(static_cast<std::size_t>(group.workers)) {
-  meeting_.workers = group_.members();
+  round_.workers = group_.members();
   const net::MeshLock lock(group_.mesh.loop());
   messenger_.emplace(group_.mesh, group_.id, group_.members(),
                      static_cast<net::Messenger::Handler&>(*this));
@@ -48,12 +48,12 @@ Quorum::~Quorum() {
 
 void Quorum::regrouped(const std::vector<int>& workers) {
   const net::MeshLock lock(group_.mesh.loop());
-  meeting_.workers = workers;
-  meeting_.since = 0;
+  round_.workers = workers;
+  round_.since = 0;
 }
 
-Quorum::Meeting Quorum::come(std::uint64_t number, const std::vector<int>& workers,
-                             Seconds patience, Seconds timeout) {
+Quorum::Round Quorum::come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
+                           Seconds timeout) {
   const net::MeshLock lock(group_.mesh.loop());
   first_ = workers.front();
   here_.come = number;
@@ -64,36 +64,36 @@ Quorum::Meeting Quorum::come(std::uint64_t number, const std::vector<int>& worke
   };
   // After a merge that was given up, those who were in it answer.
   const bool again = is_again(number) && patience.count() > 0;
-  const std::vector<int>& all = decides() && again ? meeting_.workers : workers;
+  const std::vector<int>& all = decides() && again ? round_.workers : workers;
   group_.mesh.loop().drive(
       [&] {
         if (!decides()) return word_.decided >= number || is_gone(first_);
         return someone_is_gone() || std::none_of(all.begin(), all.end(), is_late);
       },
       after(decides() && patience.count() > 0 ? patience : timeout));
-  if (decides() && someone_is_gone()) return have_all_meet(number, workers);
+  if (decides() && someone_is_gone()) return take_all_in(number, workers);
   if (word_.decided < number && is_gone(first_)) return {number, workers};
   std::vector<int> late;
   std::copy_if(all.begin(), all.end(), std::back_inserter(late), is_late);
   if (decides() && (late.empty() || patience.count() > 0)) decide(number, workers, patience);
   if (word_.decided < number)
-    throw JobFailed(fmt::format("{} did not come to a meeting of all workers within {:g} s",
+    throw JobFailed(fmt::format("{} did not come to a round of all workers within {:g} s",
                                 net::name_ranks(decides() ? late : std::vector{first_}),
                                 timeout.count()));
   const std::uint64_t missed = fate(rank_).left_out;
   if (missed >= number) return {missed, {}};
-  Meeting meeting{number, {}, word_.since, Seconds(static_cast<double>(word_.allowed_us) / 1e6)};
+  Round round{number, {}, word_.since, Seconds(static_cast<double>(word_.allowed_us) / 1e6)};
   for (const int worker : workers)
-    if (fate(worker).left_out < number) meeting.workers.push_back(worker);
-  return meeting_ = meeting;
+    if (fate(worker).left_out < number) round.workers.push_back(worker);
+  return round_ = round;
 }
 
-Quorum::Meeting Quorum::have_all_meet(std::uint64_t number, const std::vector<int>& workers) {
+Quorum::Round Quorum::take_all_in(std::uint64_t number, const std::vector<int>& workers) {
   word_.decided = number;
   word_.since = 0;
   word_.allowed_us = 0;
   tell();
-  return meeting_ = {number, workers};
+  return round_ = {number, workers};
 }
 
 void Quorum::decide(std::uint64_t number, const std::vector<int>& workers, Seconds patience) {
@@ -105,16 +105,16 @@ void Quorum::decide(std::uint64_t number, const std::vector<int>& workers, Secon
       fate(worker).left_out = number;
   }
   const bool again = is_again(number);
-  tries_ = again && meet == meeting_.workers ? tries_ + 1 : 1;
+  tries_ = again && meet == round_.workers ? tries_ + 1 : 1;
   word_.decided = number;
-  word_.since = again || meet != meeting_.workers ? number : meeting_.since;
+  word_.since = again || meet != round_.workers ? number : round_.since;
   word_.allowed_us = static_cast<std::uint64_t>(std::ceil(tries_ * patience.count() * 1e6));
   tell();
 }
 
 bool Quorum::agree(Place place, Seconds timeout) {
   const net::MeshLock lock(group_.mesh.loop());
-  const std::uint64_t number = meeting_.number;
+  const std::uint64_t number = round_.number;
   const std::uint64_t reached = number * kPlaces + static_cast<std::uint64_t>(place);
   here_.reached = reached;
   if (!decides()) {
@@ -125,15 +125,15 @@ bool Quorum::agree(Place place, Seconds timeout) {
         },
         after(timeout));
     if (is_gone(first_) && fate(rank_).agreed < reached)
-      throw PeerLost(fmt::format("rank {} was lost in a meeting of all workers", first_));
+      throw PeerLost(fmt::format("rank {} was lost in a round of all workers", first_));
     if (!said)
       throw JobFailed(
-          fmt::format("rank {} did not say within {:g} s whether a meeting of all "
+          fmt::format("rank {} did not say within {:g} s whether a round of all "
                       "workers goes on",
                       first_, timeout.count()));
     return fate(rank_).agreed >= reached;
   }
-  const auto& those = meeting_.workers;
+  const auto& those = round_.workers;
   const auto all_have = [&] {
     return std::all_of(those.begin(), those.end(), [&](int worker) {
       return worker == rank_ || heard(worker).reached >= reached;
@@ -145,7 +145,7 @@ bool Quorum::agree(Place place, Seconds timeout) {
                  return is_gone(worker) || heard(worker).gave_up >= number;
                });
       },
-      after(meeting_.allowed));
+      after(round_.allowed));
   if (!all_have()) return false;
   for (const int worker : those) fate(worker).agreed = reached;
   tell();
@@ -154,8 +154,8 @@ bool Quorum::agree(Place place, Seconds timeout) {
 
 void Quorum::give_up() {
   const net::MeshLock lock(group_.mesh.loop());
-  here_.gave_up = meeting_.number;
-  if (decides()) word_.given_up = meeting_.number;
+  here_.gave_up = round_.number;
+  if (decides()) word_.given_up = round_.number;
   tell();
 }
 

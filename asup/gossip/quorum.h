@@ -28,29 +28,30 @@ class Quorum : private net::Messenger::Handler {
   explicit Quorum(net::MemberGroup group);
   ~Quorum() override;
 
-  struct Meeting {
+  struct Round {
     std::uint64_t number = 0;  // this one, or the last that took place without this worker
-    std::vector<int> workers;  // who meets, ascending; nobody: it takes place without this worker
-    // The meeting since which the same workers have met, and none was given up; 0: the first.
+    std::vector<int>
+        workers;  // who takes part, ascending; nobody: it takes place without this worker
+    // The round since which the same workers have taken part, and none was given up; 0: the first.
     std::uint64_t since = 0;
     Seconds allowed{0};  // for its merge; zero: as long as it takes
   };
 
-  // This worker has come to meeting `number`, counted from 1. `workers`: all there are, ascending.
-  // The first of them says who meets, and waits no longer than its patience (zero: as long as it
-  // takes), which is also what a merge is allowed; after one that was not done in time, each try of
-  // the same workers has so much more. This worker is ready to wait for that until the timeout.
-  // Where one of them is gone, all are to meet, and will miss it: the first worker says so too,
-  // lest it has just decided without the one that is gone. Throws JobFailed.
-  Meeting come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
-               Seconds timeout);
+  // This worker has come to round `number`, counted from 1. `workers`: all there are, ascending.
+  // The first of them says who takes part, and waits no longer than its patience (zero: as long as
+  // it takes), which is also what a merge is allowed; after one that was not done in time, each try
+  // of the same workers has so much more. This worker is ready to wait for that until the timeout.
+  // Where one of them is gone, all are to take part, and will miss it: the first worker says so
+  // too, lest it has just decided without the one that is gone. Throws JobFailed.
+  Round come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
+             Seconds timeout);
 
-  // Places in a meeting, in this order; some may be left out, by all alike.
+  // Places in a round, in this order; some may be left out, by all alike.
   enum class Place : std::uint64_t { merged = 1, counted = 2, ended = 3 };
-  // This worker has reached a place in the meeting that it has come to; true: so have all. False:
-  // the meeting is given up. needs: a meeting whose time is limited. Throws JobFailed.
+  // This worker has reached a place in the round that it has come to; true: so have all. False:
+  // the round is given up. needs: a round whose time is limited. Throws JobFailed.
   bool agree(Place place, Seconds timeout);
-  // This worker does not end the meeting that it has come to, and will come to the next number.
+  // This worker does not end the round that it has come to, and will come to the next number.
   void give_up();
 
   // All who are left, and nobody else, have come together by other means.
@@ -63,7 +64,7 @@ class Quorum : private net::Messenger::Handler {
 
   // What the first worker says of one.
   struct Fate {
-    std::uint64_t left_out = 0;  // the last meeting without it
+    std::uint64_t left_out = 0;  // the last round without it
     std::uint64_t agreed = 0;    // the last place that all have reached of one with it
   };
   bool decides() const { return first_ == rank_; }
@@ -72,7 +73,7 @@ class Quorum : private net::Messenger::Handler {
   bool is_gone(int worker) const { return group_.mesh.end_of(worker) != net::LinkEnd::open; }
   bool is_again(std::uint64_t number) const { return number > 1 && word_.given_up == number - 1; }
   void tell();
-  Meeting have_all_meet(std::uint64_t number, const std::vector<int>& workers);
+  Round take_all_in(std::uint64_t number, const std::vector<int>& workers);
   void decide(std::uint64_t number, const std::vector<int>& workers, Seconds patience);
 
   const net::MemberGroup group_;
@@ -83,7 +84,7 @@ class Quorum : private net::Messenger::Handler {
   Here here_;                // this worker's own
   QuorumMessage word_;       // the first worker's last
   std::vector<Fate> fates_;  // by worker, as it says
-  Meeting meeting_;          // the last that this worker took part in
+  Round round_;              // the last that this worker took part in
 
   // The first worker's.
   std::vector<Here> heard_;  // by worker

@@ -19,11 +19,13 @@ std::optional<net::Key> key_of_user() {
   return net::read_key_file(*file);
 }
 
-std::string meeting_of(const std::string& job) { return net::key_socket_name("asup run " + job); }
+std::string key_socket_of(const std::string& job) {
+  return net::key_socket_name("asup run " + job);
+}
 
 JobPlace find_job(const std::string& job) {
   for (const std::string& name : {job, name_of_folder(job)})
-    if (const auto word = net::try_key_socket(meeting_of(name)))
+    if (const auto word = net::try_key_socket(key_socket_of(name)))
       return {word->coordinator, word->key};
   require(job.find(':') != job.npos,
           "no job of yours called '{}' runs on this host. A job's name is what asup run --name "

@@ -15,7 +15,7 @@ struct JobPlace {
 
 // Where the launcher of the job with this name hands out its place (net/membership/key_exchange.h):
 // to processes of the same user on this host.
-std::string meeting_of(const std::string& job);
+std::string key_socket_of(const std::string& job);
 
 // The key in the file that ASUP_KEY_FILE names; nothing where it is not set, or empty. Throws
 // BadInput where there is no key in it.

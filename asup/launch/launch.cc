@@ -28,13 +28,13 @@ namespace asup::launch {
 namespace {
 
 // Work that the coordinator's thread hands to the launcher's.
-class Mailbox {
+class TaskQueue {
  public:
-  Mailbox() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  TaskQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(fd_), "eventfd: {}", std::strerror(errno));
   }
   int fd() const { return fd_.get(); }
-  void put(std::function<void()> work) {
+  void post(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
     eventfd_write(fd_.get(), 1);
@@ -114,8 +114,8 @@ class Launcher {
 
   JobResult run() {
     loop_.watch(signals_.fd(), POLLIN, [this] { take_signals(); });
-    loop_.watch(mailbox_.fd(), POLLIN, [this] { mailbox_.run_all(); });
-    supervisor_.before_rank_ends([this] { mailbox_.run_all(); });
+    loop_.watch(tasks_.fd(), POLLIN, [this] { tasks_.run_all(); });
+    supervisor_.before_rank_ends([this] { tasks_.run_all(); });
     supervisor_.when_rank_ends([this](const RankEnd& end) {
       if (!coordinator_) return;
       coordinator_->process_ended(end.rank, end.who() + " " + end.how() + " before it joined");
@@ -126,7 +126,7 @@ class Launcher {
       supervisor_.keep_time();
     }
     if (coordinator_) coordinator_->stop();
-    mailbox_.run_all();
+    tasks_.run_all();
     flush();
     return supervisor_.result();
   }
@@ -136,8 +136,8 @@ class Launcher {
     net::CoordinatorOptions options{.listen = coordinator_place(options_, placements_)};
     options.remedy = "choose another with --port, or none and any free one is taken";
     options.key = place_.key;
-    options.meeting = meeting_of(own_name(options_));
-    require(!net::try_key_socket(options.meeting),
+    options.key_socket = key_socket_of(own_name(options_));
+    require(!net::try_key_socket(options.key_socket),
             "a job of yours called '{}' runs on this host already: join it by asup run --join {}, "
             "or give this one another name or folder",
             own_name(options_), own_name(options_));
@@ -146,23 +146,23 @@ class Launcher {
     options.servers = roles_.servers;
     options.join_timeout = options_.join_timeout;
     options.callbacks.on_failed = [this](const std::string& why) {
-      mailbox_.put([this, why] { supervisor_.take_join_failure(why); });
+      tasks_.post([this, why] { supervisor_.take_join_failure(why); });
     };
     options.callbacks.on_complete = [this](const net::Roster& roster) {
-      mailbox_.put([this, roster] { take_generation(roster); });
+      tasks_.post([this, roster] { take_generation(roster); });
     };
     options.callbacks.on_lost = [this](const net::Member& member) {
-      mailbox_.put([this, member] { take_loss(member); });
+      tasks_.post([this, member] { take_loss(member); });
     };
     options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
-      mailbox_.put([this, member, silence] {
+      tasks_.post([this, member, silence] {
         output_.note(fmt::format("{}: {} has been silent for {:.0f} s", options_.name,
                                  member.describe(), silence.count()));
         if (is_own(member)) supervisor_.take_silence(static_cast<int>(member.id) - 1);
       });
     };
     options.callbacks.on_heard = [this](const net::Member& member) {
-      mailbox_.put([this, member] {
+      tasks_.post([this, member] {
         if (is_own(member)) supervisor_.take_word(static_cast<int>(member.id) - 1);
       });
     };
@@ -268,7 +268,7 @@ class Launcher {
   JobPlace place_;
   Signals signals_;
   PollLoop loop_;
-  Mailbox mailbox_;
+  TaskQueue tasks_;
   Output output_;
   Supervisor supervisor_;
   std::set<std::uint64_t> guests_;               // ids of those who joined

@@ -91,7 +91,7 @@ Wires wires_of_threads(const JoinOptions& options) {
   for (int peer = 0; peer < options.size; ++peer) {
     if (peer == options.rank) continue;
     auto& wire = wires[static_cast<std::size_t>(peer)];
-    wire = options.hub->meet(1, options.rank, peer, deadline);
+    wire = options.hub->connect(1, options.rank, peer, deadline);
     if (!wire)
       throw JobFailed(fmt::format("{} did not come before the deadline",
                                   net::name_member(peer, options.roles().server(peer))));

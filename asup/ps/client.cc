@@ -102,7 +102,7 @@ void Client::begin(bool provides, const RuleState& state) {
     std::vector<std::byte> payload(text_bytes.begin(), text_bytes.end());
     payload.insert(payload.end(), range_bytes.begin(), range_bytes.end());
     messenger_->send_kept(member, head_of(hello), std::move(payload));
-    if (!provides || !setup_.resume.empty()) continue;
+    if (!provides) continue;
     const Range shard = shards_[static_cast<std::size_t>(server)];
     send_elements(member, Initial{shard, {}}, parameters().data() + shard.begin);
   }
@@ -160,15 +160,6 @@ void Client::ask_for_sync_point() {
   messenger_->send(group_.head(), head_of(AskSyncPoint{}));
 }
 
-void Client::save(const std::string& path) {
-  const net::MeshLock lock(group_.mesh.loop());
-  answer_.reset();
-  const auto bytes = std::as_bytes(std::span(path));
-  messenger_->send_kept(group_.head(), head_of(Save{}), {bytes.begin(), bytes.end()});
-  drive([&] { return answer_.has_value(); }, "answer from the servers to a save");
-  if (!answer_->empty()) throw JobFailed(*answer_);
-}
-
 std::string Client::report() {
   const net::MeshLock lock(group_.mesh.loop());
   answer_.reset();
@@ -209,7 +200,6 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     case Kind::state:
       if (!group_.is_worker(member)) take_state(group_.server_of(member), head, payload);
       break;
-    case Kind::saved:
     case Kind::report:
       answer_ = text();
       break;

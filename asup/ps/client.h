@@ -52,7 +52,7 @@ class Client : private net::Messenger::Handler {
   };
 
   // Returns when all servers have heard from all workers and have parameters: those of the worker
-  // that provides them, with its state where the setup says so, or of the files that it names.
+  // that provides them, with its state where the setup says so.
   void begin(bool provides, const RuleState& state = {});
   // Asks for parameters and work: first of all, and after every sync point, with the workers that
   // this one ended it with, itself included. Where others are lost, the answer may be the same sync
@@ -71,14 +71,11 @@ class Client : private net::Messenger::Handler {
   // Where workers lease samples: there is to be a sync point at the end of the step that is
   // being dealt out. Any worker, at any time.
   void ask_for_sync_point();
-  // At a sync point, one worker: all servers keep what they have in files that begin with this
-  // path.
-  void save(const std::string& path);
-  // At a sync point, or when no worker has a push under way, one worker: tells `begin` how
-  // often each tensor of the layout was updated, and then hands the state of the rule to `write`, a
-  // piece at a time.
+  // At a sync point, or when no worker has a push under way: tells `begin` how often each tensor of
+  // the layout was updated, and then hands the state of the rule in this range to `write`, a piece
+  // at a time.
   using BeginWrite = std::function<void(std::span<const std::uint64_t> updates)>;
-  void fetch_state(const BeginWrite& begin, const WriteState& write);
+  void fetch_state(Range range, const BeginWrite& begin, const WriteState& write);
   // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
@@ -119,7 +116,7 @@ class Client : private net::Messenger::Handler {
   std::uint64_t awaited_ = 0;  // elements of parameters that are still to come
   std::optional<Release> release_;
   std::vector<bool> answered_;         // servers that sent all parameters
-  std::optional<std::string> answer_;  // to save() and report()
+  std::optional<std::string> answer_;  // to report()
   // What a server was asked of its state, until it answers.
   struct Question {
     bool open = false;

@@ -58,12 +58,14 @@ void Client::send_state(const RuleState& state) {
   });
 }
 
-void Client::fetch_state(const BeginWrite& begin, const WriteState& write) {
+void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState& write) {
   const net::MeshLock lock(group_.mesh.loop());
   state_version_.reset();
   questions_.assign(static_cast<std::size_t>(group_.servers), {});
   begin(fetch_updates());
-  for_all_pieces(setup_.rule, shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
+  std::vector<Range> wanted;  // of each shard
+  for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
+  for_all_pieces(setup_.rule, wanted, [&](std::size_t slot, const std::vector<Range>& pieces) {
     for (int server = 0; server < group_.servers; ++server) {
       const Range piece = pieces[static_cast<std::size_t>(server)];
       if (piece.empty()) continue;

@@ -26,39 +26,36 @@ std::optional<Kind> kind_of(net::ConstBytes head) {
   return kind;
 }
 
-CommandHead head_of_command(const Command& order) {
+CommandHead head_of_command(const Command& command) {
   CommandHead head;
-  head.version = order.version;
-  head.lr = order.lr;
-  head.parts = static_cast<std::uint32_t>(order.parts.size());
-  head.dropped = static_cast<std::uint32_t>(order.dropped.size());
-  head.released = static_cast<std::uint32_t>(order.released.size());
-  head.saves = static_cast<std::uint32_t>(order.save_as.size());
+  head.version = command.version;
+  head.lr = command.lr;
+  head.parts = static_cast<std::uint32_t>(command.parts.size());
+  head.dropped = static_cast<std::uint32_t>(command.dropped.size());
+  head.released = static_cast<std::uint32_t>(command.released.size());
   return head;
 }
 
-std::vector<std::byte> payload_of(const Command& order) {
+std::vector<std::byte> payload_of(const Command& command) {
   std::vector<std::byte> bytes;
-  append(bytes, order.parts.data(), order.parts.size());
-  append(bytes, order.dropped.data(), order.dropped.size());
-  append(bytes, order.released.data(), order.released.size());
-  append(bytes, order.save_as.data(), order.save_as.size());
+  append(bytes, command.parts.data(), command.parts.size());
+  append(bytes, command.dropped.data(), command.dropped.size());
+  append(bytes, command.released.data(), command.released.size());
   return bytes;
 }
 
 std::optional<Command> read_command(const CommandHead& head, net::ConstBytes payload) {
   const std::uint64_t pushes = std::uint64_t{head.parts} + head.dropped;
-  const std::uint64_t bytes = pushes * sizeof(Command::Push) +
-                              std::uint64_t{head.released} * sizeof(std::int32_t) + head.saves;
+  const std::uint64_t bytes =
+      pushes * sizeof(Command::Push) + std::uint64_t{head.released} * sizeof(std::int32_t);
   if (payload.size() != bytes) return std::nullopt;
-  Command order;
-  order.version = head.version;
-  order.lr = head.lr;
-  take(payload, order.parts, head.parts);
-  take(payload, order.dropped, head.dropped);
-  take(payload, order.released, head.released);
-  take(payload, order.save_as, head.saves);
-  return order;
+  Command command;
+  command.version = head.version;
+  command.lr = head.lr;
+  take(payload, command.parts, head.parts);
+  take(payload, command.dropped, head.dropped);
+  take(payload, command.released, head.released);
+  return command;
 }
 
 }  // namespace asup::ps

@@ -25,13 +25,12 @@ struct Command {
   std::vector<Push> parts;             // averaged by weight into one update; none: no update
   std::vector<Push> dropped;           // never to be applied
   std::vector<std::int32_t> released;  // workers that get the parameters
-  std::string save_as;  // not empty: keep the shard in a file that begins with this path
 
   bool operator==(const Command&) const = default;
 };
 
-CommandHead head_of_command(const Command& order);
-std::vector<std::byte> payload_of(const Command& order);
+CommandHead head_of_command(const Command& command);
+std::vector<std::byte> payload_of(const Command& command);
 // Nothing where the payload is not as long as the head says.
 std::optional<Command> read_command(const CommandHead& head, net::ConstBytes payload);
 

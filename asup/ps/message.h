@@ -5,8 +5,8 @@
 //                      state_updates, state, ask_state_updates,                 parameters,
 //                      ask_state                                                state_updates,
 //                      state
-//   worker -> head     arrive, ask_sync_point, save, report   head -> worker    release, saved,
-//   server -> head     staged, saved                                            report
+//   worker -> head     arrive, ask_sync_point, report         head -> worker    release, report
+//   server -> head     staged
 //   head -> servers    command
 #pragma once
 
@@ -35,8 +35,6 @@ enum class Kind : std::uint32_t {
   command,
   parameters,
   release,
-  save,
-  saved,
   report,
   leave,
   ask_sync_point,
@@ -130,7 +128,7 @@ struct CommandHead {
   std::uint32_t parts = 0;
   std::uint32_t dropped = 0;
   std::uint32_t released = 0;
-  std::uint32_t saves = 0;  // bytes of a path
+  std::uint32_t reserved = 0;
 };
 
 // A range of the parameters: written where the worker said, or in the payload.
@@ -154,16 +152,6 @@ struct Release {
   std::uint64_t lease = 0;  // its number
   std::uint64_t step = 0;
   std::uint64_t begin = 0, end = 0;  // samples of the step's global batch
-};
-
-// Keep what you have in files that begin with this path (the payload).
-struct Save {
-  static constexpr Kind kKind = Kind::save;
-};
-
-// Done; payload: why not, where it failed.
-struct Saved {
-  static constexpr Kind kKind = Kind::saved;
 };
 
 // Asks the head to tell of the pace, and is its answer (payload: JSON).

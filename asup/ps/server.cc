@@ -62,7 +62,6 @@ void Server::run() {
 Deadline Server::next_wake() const {
   Deadline wake = welcomed_ ? Deadline::max() : give_up_;
   if (coordinator_) wake = std::min(wake, coordinator_->wake());
-  if (snapshot_) wake = std::min(wake, after(Seconds(0.01)));  // to see whether it is done
   return wake;
 }
 
@@ -122,16 +121,14 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (is_head() && kind == Kind::arrive)
       return coordinator_->arrived(member, workers_of(payload));
     if (is_head() && kind == Kind::ask_sync_point) return coordinator_->ask_sync_point();
-    if (is_head() && kind == Kind::save) return coordinator_->save(member, text_of(payload));
     if (is_head() && kind == Kind::report)
       return send_text(member, head_of(Report{}), coordinator_->report());
     return refuse(member, "it sends what no worker sends here");
   }
   if (const auto staged = read<Staged>(head); staged && is_head())
     return coordinator_->staged(staged->worker, staged->push);
-  if (kind == Kind::saved && is_head()) return coordinator_->saved(text_of(payload));
-  if (const auto order_head = read<CommandHead>(head); order_head && member == group_.head())
-    if (const auto order = read_command(*order_head, payload)) return on_command(*order);
+  if (const auto command_head = read<CommandHead>(head); command_head && member == group_.head())
+    if (const auto command = read_command(*command_head, payload)) return on_command(*command);
   log().warn("server {}: {} sends what no server sends", server_, name_of_member(group_, member));
 }
 
@@ -192,13 +189,6 @@ void Server::make_shard_when_all_came() {
   for (const auto& session : sessions_)
     for (const Range& range : session->ranges()) cuts.insert(cuts.end(), {range.begin, range.end});
   shard_ = std::make_unique<Shard>(shard_range(), setup_->rule, setup_->layout, std::move(cuts));
-  try {
-    if (!setup_->resume.empty())
-      version_ = load_shard(*shard_, setup_->resume, setup_->layout.elements);
-  } catch (const BadInput& error) {
-    for (int worker = 0; worker < group_.workers; ++worker) refuse(worker, error.what());
-    return;
-  }
   welcome_when_ready();
 }
 
@@ -226,11 +216,8 @@ void Server::add_to_initial(int worker, const Part& part, net::ConstBytes payloa
 }
 
 void Server::welcome_when_ready() {
-  if (!shard_ || welcomed_) return;
-  if (setup_->resume.empty()) {
-    if (!initial_->complete()) return;
-    initial_->move_into(*shard_);
-  }
+  if (!shard_ || welcomed_ || !initial_->complete()) return;
+  initial_->move_into(*shard_);
   initial_.reset();
   welcomed_ = true;
   if (server_ == 0)
@@ -256,17 +243,13 @@ void Server::on_commit(int worker, const Commit& commit) {
     send(group_.head(), head_of(Staged{worker, commit.push}));
 }
 
-void Server::give_command(const Command& order) {
+void Server::give_command(const Command& command) {
   for (int server = 1; server < group_.servers; ++server)
-    messenger_->send_kept(group_.member_of_server(server), head_of(head_of_command(order)),
-                          payload_of(order));
-  on_command(order);
+    messenger_->send_kept(group_.member_of_server(server), head_of(head_of_command(command)),
+                          payload_of(command));
+  on_command(command);
 }
 
 void Server::tell(int worker, const Release& release) { send(worker, head_of(release)); }
-
-void Server::tell_saved(int worker, const std::string& complaint) {
-  send_text(worker, head_of(Saved{}), complaint);
-}
 
 }  // namespace asup::ps

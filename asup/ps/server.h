@@ -20,7 +20,6 @@
 #include "asup/ps/initial_shard.h"
 #include "asup/ps/server_coordinator.h"
 #include "asup/ps/server_setup.h"
-#include "asup/ps/snapshot.h"
 #include "asup/ps/thread_pool.h"
 #include "asup/ps/worker_session.h"
 
@@ -37,7 +36,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   ~Server() override;
 
   // Serves until all workers have left or are lost. Throws JobFailed where it cannot go on: another
-  // server was lost, the workers disagree about the model, a file cannot be read.
+  // server was lost, the workers disagree about the model.
   void run();
 
  private:
@@ -53,26 +52,23 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void add_to_initial(int worker, const Part& part, net::ConstBytes payload);
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit);
-  void on_command(const Command& order);
+  void on_command(const Command& command);
   Range shard_range() const;
   void make_shard_when_all_came();
   void welcome_when_ready();
   void refuse(int worker, const std::string& why);
 
   // From the head's coordinator, where it is here.
-  void give_command(const Command& order) override;
+  void give_command(const Command& command) override;
   void tell(int worker, const Release& release) override;
-  void tell_saved(int worker, const std::string& complaint) override;
 
   // Commands, one at a time.
-  void start_next_order();
-  void make_job(const Command& order);
+  void start_next_command();
+  void make_job(const Command& command);
   void start_measures();
   void start_update();
   void finish_command();
   void hand_out(int worker);
-  void start_saving(const std::string& path);
-  void report_saved(const std::string& complaint);
 
   // A worker asks for the state of the rule, with AskState or AskStateUpdates.
   void on_question(int worker, net::ConstBytes head);
@@ -106,7 +102,6 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   bool working_ = false;
   Shard::Job job_;
   std::uint64_t version_ = 0;
-  std::optional<Snapshot> snapshot_;
   struct Question {
     std::vector<std::byte> head;  // that waits; empty: none
     bool answer_leaves = false;

@@ -15,13 +15,13 @@ constexpr std::uint64_t kLetter = 512 * 1024;
 
 }  // namespace
 
-void Server::on_command(const Command& order) {
-  commands_.push_back(order);
-  if (!working_) start_next_order();
+void Server::on_command(const Command& command) {
+  commands_.push_back(command);
+  if (!working_) start_next_command();
 }
 
 // Small commands are done when this returns, large ones when finish_command() has been called.
-void Server::start_next_order() {
+void Server::start_next_command() {
   while (!commands_.empty() && !working_) {
     make_job(commands_.front());
     working_ = true;
@@ -36,26 +36,26 @@ void Server::start_next_order() {
   }
 }
 
-void Server::make_job(const Command& order) {
-  for (const Command::Push& push : order.dropped) session(push.worker).forget_push(push.number);
+void Server::make_job(const Command& command) {
+  for (const Command::Push& push : command.dropped) session(push.worker).forget_push(push.number);
   job_ = {};
-  job_.lr = order.lr;
+  job_.lr = command.lr;
   job_.compensation = setup_->compensation;
-  for (const Command::Push& part : order.parts) {
+  for (const Command::Push& part : command.parts) {
     if (!session(part.worker).has_push(part.number)) {
       failure_ = fmt::format("server {} is to apply push {} of rank {}, which it does not have",
                              server_, part.number, part.worker);
       continue;
     }
     WorkerSession& from = session(part.worker);
-    const bool stale = from.figures(part.number).version + 1 != order.version;
+    const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
     job_.sources.push_back(
         {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
   }
-  for (const int worker : order.released) {
+  for (const int worker : command.released) {
     std::vector<std::uint64_t> parts;
-    for (const Command::Push& part : order.parts)
+    for (const Command::Push& part : command.parts)
       if (part.worker == worker) parts.push_back(part.number);
     WorkerSession& to = session(worker);
     to.set_pushes_aside(parts);
@@ -84,20 +84,19 @@ void Server::start_update() {
       [this] {
         group_.mesh.loop().post([this] {
           finish_command();
-          start_next_order();
+          start_next_command();
         });
       });
 }
 
 void Server::finish_command() {
-  const Command order = std::move(commands_.front());
+  const Command command = std::move(commands_.front());
   commands_.pop_front();
   working_ = false;
-  version_ = order.version;
-  for (const Command::Push& push : order.parts) session(push.worker).forget_push(push.number);
-  for (const int worker : order.released)
+  version_ = command.version;
+  for (const Command::Push& push : command.parts) session(push.worker).forget_push(push.number);
+  for (const int worker : command.released)
     if (session(worker).is_open()) hand_out(worker);
-  if (!order.save_as.empty()) start_saving(order.save_as);
   answer_questions();
 }
 
@@ -120,30 +119,7 @@ void Server::hand_out(int worker) {
   }
 }
 
-void Server::start_saving(const std::string& path) {
-  try {
-    snapshot_.emplace(*shard_, version_, shard_file(path, server_, group_.servers));
-  } catch (const Error& error) {
-    report_saved(error.what());
-  }
-}
-
-// Beside the links: does a part of the update under way, sees whether a snapshot is done.
-bool Server::progress() {
-  if (working_ && pool_.help()) return true;
-  if (!snapshot_) return false;
-  const auto end = snapshot_->look();
-  if (!end) return false;
-  snapshot_.reset();
-  report_saved(*end);
-  return true;
-}
-
-void Server::report_saved(const std::string& complaint) {
-  if (is_head())
-    coordinator_->saved(complaint);
-  else
-    send_text(group_.head(), head_of(Saved{}), complaint);
-}
+// Beside the links: does a part of the update under way.
+bool Server::progress() { return working_ && pool_.help(); }
 
 }  // namespace asup::ps

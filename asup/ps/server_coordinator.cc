@@ -111,11 +111,11 @@ void ServerCoordinator::staged(int worker, std::uint64_t push) {
 
 void ServerCoordinator::left(int worker) {
   if (const auto found = arriving_.find(worker); found != arriving_.end()) {
-    Command order;  // some servers have its last push, but not all
-    order.version = head_.version();
-    order.dropped.push_back({worker, 0, found->second.push.number + 1, 0});
+    Command command;  // some servers have its last push, but not all
+    command.version = head_.version();
+    command.dropped.push_back({worker, 0, found->second.push.number + 1, 0});
     arriving_.erase(found);
-    delegate_.give_command(order);
+    delegate_.give_command(command);
   }
   carry_out(head_.left(worker, now()));
 }
@@ -131,27 +131,27 @@ void ServerCoordinator::tick() { carry_out(head_.tick(now())); }
 
 // Decisions in a row become one command where what is handed out is the same either way.
 void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
-  Command order;
-  order.version = head_.version();
+  Command command;
+  command.version = head_.version();
   bool some = false;
   const auto flush = [&] {
-    if (some) delegate_.give_command(order);
-    order = {};
+    if (some) delegate_.give_command(command);
+    command = {};
     some = false;
   };
   for (const pace::Decision& decision : decisions) {
     if (const auto* update = std::get_if<pace::Update>(&decision)) {
-      if (!order.parts.empty() || !order.released.empty()) flush();
-      order.lr = update->lr;
-      order.version = update->version;
+      if (!command.parts.empty() || !command.released.empty()) flush();
+      command.lr = update->lr;
+      command.version = update->version;
       for (const auto& part : update->parts)
-        order.parts.push_back({part.worker, 0, part.number + 1, part.weight});
+        command.parts.push_back({part.worker, 0, part.number + 1, part.weight});
     } else if (const auto* drop = std::get_if<pace::Drop>(&decision)) {
-      order.dropped.push_back({drop->worker, 0, drop->number + 1, 0});
+      command.dropped.push_back({drop->worker, 0, drop->number + 1, 0});
     } else {
       const auto& release = std::get<pace::Clearance>(decision);
-      order.version = release.version;
-      order.released.push_back(release.worker);
+      command.version = release.version;
+      command.released.push_back(release.worker);
       at_sync_point_[release.worker] = release.to == pace::Clearance::To::sync_point;
       Release message = message_of(release);
       message.lease = ++leases_[release.worker];
@@ -160,26 +160,6 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
     some = true;
   }
   flush();
-}
-
-void ServerCoordinator::save(int worker, const std::string& path) {
-  if (saving_) {
-    delegate_.tell_saved(worker, "the servers are still saving what they were told to save before");
-    return;
-  }
-  saving_ = Saving{worker, 0, {}};
-  Command order;
-  order.version = head_.version();
-  order.save_as = path;
-  delegate_.give_command(order);
-}
-
-void ServerCoordinator::saved(const std::string& complaint) {
-  if (!saving_) return;
-  if (saving_->complaint.empty()) saving_->complaint = complaint;
-  if (++saving_->servers < servers_) return;
-  delegate_.tell_saved(saving_->worker, saving_->complaint);
-  saving_.reset();
 }
 
 std::string ServerCoordinator::report() const {

@@ -22,9 +22,8 @@ class ServerCoordinator {
   class Delegate {
    public:
     virtual ~Delegate() = default;
-    virtual void give_command(const Command& order) = 0;  // to all servers
+    virtual void give_command(const Command& command) = 0;  // to all servers
     virtual void tell(int worker, const Release& release) = 0;
-    virtual void tell_saved(int worker, const std::string& complaint) = 0;
   };
 
   // `version`: of the parameters at the start.
@@ -38,9 +37,6 @@ class ServerCoordinator {
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
   void ask_sync_point();
-
-  void save(int worker, const std::string& path);
-  void saved(const std::string& complaint);  // by one more server
 
   // When to call tick() if nothing happens before.
   Deadline wake() const;
@@ -65,12 +61,6 @@ class ServerCoordinator {
   std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have
   std::map<int, bool> at_sync_point_;
   std::map<int, std::uint64_t> leases_;
-  struct Saving {
-    int worker = 0;
-    int servers = 0;  // that have
-    std::string complaint;
-  };
-  std::optional<Saving> saving_;
 };
 
 }  // namespace asup::ps

@@ -90,8 +90,6 @@ void require_sense(const ServerSetup& setup, int workers, int servers) {
   if (setup.work) pace::require_sense(*setup.work);
   require(setup.compensation >= 0, "delay compensation of {:g}: lambda cannot be negative",
           setup.compensation);
-  require(setup.resume.empty() || !setup.with_state,
-          "servers cannot begin both with files and with a worker's optimizer state");
   shards_of(setup, servers);
 }
 
@@ -109,9 +107,11 @@ std::vector<Range> shards_of(const ServerSetup& setup, int servers) {
 }
 
 std::string to_text(const ServerSetup& setup) {
-  json text = {{"layout", to_json(setup.layout)}, {"rule", kernels::describe(setup.rule)},
-               {"pace", to_json(setup.pace)},     {"compensation", setup.compensation},
-               {"resume", setup.resume},          {"with_state", setup.with_state}};
+  json text = {{"layout", to_json(setup.layout)},
+               {"rule", kernels::describe(setup.rule)},
+               {"pace", to_json(setup.pace)},
+               {"compensation", setup.compensation},
+               {"with_state", setup.with_state}};
   if (setup.work) text["work"] = to_json(*setup.work);
   return text.dump();
 }
@@ -123,7 +123,6 @@ ServerSetup parse_setup(std::string_view text) try {
   setup.rule = kernels::parse_rule(from.at("rule").get<std::string>());
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
-  setup.resume = from.at("resume");
   setup.with_state = from.at("with_state");
   if (from.contains("work")) setup.work = work_of(from.at("work"));
   return setup;

@@ -23,7 +23,6 @@ struct ServerSetup {
   pace::Options pace;
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
-  std::string resume;                  // begin with the files of Client::save() with this path
   bool with_state = false;  // the worker that provides the parameters provides the rule's state too
 };
 

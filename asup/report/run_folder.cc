@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kCheckpointSuffix = ".asup";
-
 bool is_run(const std::string& path) { return fs::is_regular_file(path + "/config.toml"); }
 
 // Nothing but folders: a run that could not even write its settings leaves checkpoints/ behind.
@@ -49,19 +47,10 @@ std::string tame(const std::string& name) {
   return out;
 }
 
-std::vector<fs::path> shards_of(const std::string& checkpoint) {
-  const std::string prefix = fs::path(checkpoint).filename().string() + ".shard-";
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(checkpoint).parent_path(), error))
-    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
-  return found;
-}
-
 }  // namespace
 
-std::string RunFolder::checkpoint_file(std::int64_t step) const {
-  return fmt::format("{}/step-{:08}{}", checkpoints(), step, kCheckpointSuffix);
+std::string RunFolder::checkpoint(std::int64_t step) const {
+  return fmt::format("{}/step-{:08}", checkpoints(), step);
 }
 
 void RunFolder::check_is_run() const {
@@ -103,9 +92,7 @@ std::vector<std::string> RunFolder::list_checkpoints() const try {
   if (!fs::is_directory(checkpoints())) return found;
   for (const auto& entry : fs::directory_iterator(checkpoints())) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(kCheckpointSuffix)) {
-      found.push_back(entry.path().string());
-    }
+    if (name.starts_with("step-")) found.push_back(entry.path().string());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -113,21 +100,15 @@ std::vector<std::string> RunFolder::list_checkpoints() const try {
   throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
 }
 
-bool RunFolder::has_shards(const std::string& checkpoint) { return !shards_of(checkpoint).empty(); }
-
-void RunFolder::remove_shards(const std::string& checkpoint) {
-  std::error_code ignored;  // servers overwrite what they can, and say what they cannot
-  for (const fs::path& shard : shards_of(checkpoint)) fs::remove(shard, ignored);
-}
-
 void RunFolder::keep_checkpoints(std::int64_t count) const {
   const auto found = list_checkpoints();
   const auto all = static_cast<std::int64_t>(found.size());
   std::error_code ignored;  // one too many does no harm
-  for (std::int64_t i = 0; i + count < all; ++i) {
-    fs::remove(found[static_cast<std::size_t>(i)], ignored);
-    remove_shards(found[static_cast<std::size_t>(i)]);
-  }
+  for (std::int64_t i = 0; i + count < all; ++i)
+    fs::remove_all(found[static_cast<std::size_t>(i)], ignored);
+  for (const auto& entry : fs::directory_iterator(checkpoints(), ignored))
+    if (entry.path().filename().string().starts_with(".step-"))
+      fs::remove_all(entry.path(), ignored);
 }
 
 std::string default_run_folder(const std::string& model, const std::string& data) {

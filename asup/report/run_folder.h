@@ -27,7 +27,7 @@ class RunFolder {
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
-  std::string checkpoint_file(std::int64_t step) const;
+  std::string checkpoint(std::int64_t step) const;  // a folder
 
   // Throws BadInput unless a run has been here.
   void check_is_run() const;
@@ -42,12 +42,8 @@ class RunFolder {
 
   // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
   std::vector<std::string> list_checkpoints() const;
-  // Deletes all but the last `count`, and the servers' files beside them.
+  // Deletes all but the last `count`, and what was left of others.
   void keep_checkpoints(std::int64_t count) const;
-
-  // Whether servers left files beside this checkpoint (CHECKPOINT.shard-0-of-2, …).
-  static bool has_shards(const std::string& checkpoint);
-  static void remove_shards(const std::string& checkpoint);
 
  private:
   std::string path_;

@@ -89,6 +89,10 @@ class Replica {
   // where a rank's own is not known, it stays as state() gave it here. needs: no step yet, and the
   // model and the optimizer as they are to be
   virtual void restore(const ReplicaState& state) = 0;
+  // For a checkpoint too, where the optimizer's state is kept elsewhere: what this rank has fetched
+  // of it, by the names of sync/model/optimizer_state.h. Together, ranks have all of it, each
+  // tensor once. Collective.
+  virtual std::vector<sync::NamedTensor> fetch_optimizer_state() { return {}; }
   // Whether the optimizer's state is each rank's own even after synchronize().
   virtual bool keeps_own_optimizer() const = 0;
   // Makes the optimizer's own state what training has come to, and the same on all ranks: fetches

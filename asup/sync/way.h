@@ -79,10 +79,8 @@ struct ReplicaContext {
   Seconds timeout{300};
   std::string observed{};  // what Replica::observed() said before
   Progress progress{};
-  // With servers: what they deal out (null: workers find their samples themselves), and what they
-  // begin with, as ServerReplica::save() left it.
+  // With servers: what they deal out; null: workers find their samples themselves.
   const ps::pace::Workload* work = nullptr;
-  std::string resume{};
 };
 
 // A replica, and what more its way lets one do with it; null where it does not.

@@ -87,7 +87,7 @@ class SlowLink : public ::testing::Test {
   std::unique_ptr<bench::VirtualHosts> hosts_;
 };
 
-TEST_F(SlowLink, IsNotWaitedForAndMergesAgainWhenItIsFast) {
+TEST_F(SlowLink, SoakIsNotWaitedForAndMergesAgainWhenItIsFast) {
   const auto run = train();
   ASSERT_TRUE(comes_true(*run, [&] { return step() >= kEpoch; })) << run->err();
   hosts_->set_rate(2, kSlowRate);

@@ -81,34 +81,40 @@ TEST(Distribute, ThroughServers) {
 TEST(Distribute, ProgramsSaveAndReportThroughServers) {
   const TemporaryFolder folder;
   const auto data = torch::arange(24, torch::kFloat32).view({8, 3}) / 24;
-  const auto train = [&](Job& job, const std::string& resume, int steps, const auto& then) {
+  const auto train = [&](Job& job, bool resume, int steps, const auto& then) {
     if (job.is_server()) return ps::serve(job);
     auto model = row(torch::tensor({{0.5F, -1.0F, 2.0F}}));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    const auto replica = distribute(job, model, optimizer, Strategy(ParameterServer{}), resume);
-    ServerReplica* servers = replica->servers();
-    ASSERT_NE(servers, nullptr);
+    if (resume) {
+      torch::load(model, folder.file("model.pt"));
+      torch::load(optimizer, folder.file("optimizer.pt"));
+    }
+    const auto replica = distribute(job, model, optimizer, Strategy(ParameterServer{}));
+    ASSERT_NE(replica->servers(), nullptr);
     for (int step = 1; step <= steps; ++step) {
       optimizer.zero_grad();
       model->forward(data.narrow(0, job.rank() * 4, 4)).square().mean().backward();
       replica->step();
-      if (job.rank() == 0) then(*servers, step, model->weight);
+      if (step == 2) replica->gather_optimizer_state();
+      if (job.rank() != 0) continue;
+      if (step == 2) torch::save(model, folder.file("model.pt"));
+      if (step == 2) torch::save(optimizer, folder.file("optimizer.pt"));
+      then(*replica->servers(), model->weight);
     }
   };
   torch::Tensor whole, resumed;
   std::string report;
   const auto first = [&](Job& job) {
-    train(job, "", 3, [&](ServerReplica& servers, int step, const auto& weight) {
-      if (step == 2) servers.save(folder.file("step-2"));
-      if (step == 3) report = servers.report();
+    train(job, false, 3, [&](ServerReplica& servers, const auto& weight) {
+      report = servers.report();
       whole = weight.detach().clone();
     });
   };
   run_ranks(3, net::LinkKind::shm, first, 1);
   EXPECT_THAT(report, HasSubstr("\"updates\":3"));
   const auto second = [&](Job& job) {
-    train(job, folder.file("step-2"), 1,
-          [&](ServerReplica&, int, const auto& weight) { resumed = weight.detach().clone(); });
+    train(job, true, 1,
+          [&](ServerReplica&, const auto& weight) { resumed = weight.detach().clone(); });
   };
   run_ranks(3, net::LinkKind::tcp, second, 1);
   EXPECT_TRUE(torch::equal(whole, resumed));

@@ -25,15 +25,15 @@ TEST_P(QuorumOnEveryLink, WhoComesInTimeMeets) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     for (std::uint64_t number = 1; number < 20; ++number) {
-      const auto meeting = quorum.come(number, kAll, Seconds(0), kTimeout);
-      EXPECT_EQ(meeting.number, number);
-      EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
+      const auto round = quorum.come(number, kAll, Seconds(0), kTimeout);
+      EXPECT_EQ(round.number, number);
+      EXPECT_THAT(round.workers, ElementsAre(0, 1, 2));
     }
   });
 }
 
-// It comes to its first meeting when the others have held three.
-TEST_P(QuorumOnEveryLink, WhoIsLateComesToTheNextMeeting) {
+// It comes to its first round when the others have held three.
+TEST_P(QuorumOnEveryLink, WhoIsLateComesToTheNextRound) {
   std::barrier three_were_held(2);
   asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
@@ -55,9 +55,9 @@ TEST_P(QuorumOnEveryLink, WhoIsLateComesToTheNextMeeting) {
       three_were_held.arrive_and_wait();
     }
     EXPECT_EQ(number, 4u);
-    const auto meeting = quorum.come(number, kBoth, Seconds(0), kTimeout);
-    EXPECT_EQ(meeting.number, 4u);
-    EXPECT_THAT(meeting.workers, ElementsAre(0, 1));
+    const auto round = quorum.come(number, kBoth, Seconds(0), kTimeout);
+    EXPECT_EQ(round.number, 4u);
+    EXPECT_THAT(round.workers, ElementsAre(0, 1));
   });
 }
 
@@ -66,8 +66,8 @@ TEST_P(QuorumOnEveryLink, WhereOneIsGoneNobodyWaits) {
     Quorum quorum(net::workers_of(job));
     if (job.rank() == 0) return;
     EXPECT_THAT(quorum.come(1, kAll, Seconds(0), kTimeout).workers, ElementsAre(0, 1, 2));
-    const auto meeting = quorum.come(2, {1, 2}, Seconds(0), kTimeout);
-    EXPECT_THAT(meeting.workers, ElementsAre(1, 2));
+    const auto round = quorum.come(2, {1, 2}, Seconds(0), kTimeout);
+    EXPECT_THAT(round.workers, ElementsAre(1, 2));
   });
 }
 
@@ -80,25 +80,25 @@ TEST_P(QuorumOnEveryLink, WhereOneThatWasLateIsGoneAllAreToMeet) {
       two_have_met.arrive_and_wait();
       return;
     }
-    Quorum::Meeting meeting;
-    while (meeting.workers != kBoth)  // rank 1 may be late too
-      meeting = quorum.come(meeting.number + 1, kAll, Seconds(0.02), kTimeout);
+    Quorum::Round round;
+    while (round.workers != kBoth)  // rank 1 may be late too
+      round = quorum.come(round.number + 1, kAll, Seconds(0.02), kTimeout);
     two_have_met.arrive_and_wait();
-    meeting = quorum.come(meeting.number + 1, kAll, kTimeout, kTimeout);
-    EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
-    EXPECT_EQ(meeting.allowed, Seconds(0));
+    round = quorum.come(round.number + 1, kAll, kTimeout, kTimeout);
+    EXPECT_THAT(round.workers, ElementsAre(0, 1, 2));
+    EXPECT_EQ(round.allowed, Seconds(0));
   });
 }
 
-// All reach all places, meeting after meeting, as the same group from the begin.
+// All reach all places, round after round, as the same group from the begin.
 TEST_P(QuorumOnEveryLink, WhatAllHaveReachedIsAgreed) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     for (std::uint64_t number = 1; number < 10; ++number) {
-      const auto meeting = quorum.come(number, kAll, kTimeout, kTimeout);
-      EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
-      EXPECT_EQ(meeting.since, 0u);
-      EXPECT_EQ(meeting.allowed, kTimeout);
+      const auto round = quorum.come(number, kAll, kTimeout, kTimeout);
+      EXPECT_THAT(round.workers, ElementsAre(0, 1, 2));
+      EXPECT_EQ(round.since, 0u);
+      EXPECT_EQ(round.allowed, kTimeout);
       EXPECT_TRUE(quorum.agree(Quorum::Place::merged, kTimeout));
       if (number % 2 == 0) {
         EXPECT_TRUE(quorum.agree(Quorum::Place::counted, kTimeout));
@@ -118,12 +118,12 @@ TEST_P(QuorumOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
     }
     quorum.give_up();
     for (std::uint64_t number = 2; number < 5; ++number) {
-      const auto meeting = quorum.come(number, kAll, kTimeout, kTimeout);
-      EXPECT_EQ(meeting.number, number);
-      EXPECT_EQ(meeting.since, 2u);
-      EXPECT_THAT(meeting.workers, ElementsAre(0, 1, 2));
+      const auto round = quorum.come(number, kAll, kTimeout, kTimeout);
+      EXPECT_EQ(round.number, number);
+      EXPECT_EQ(round.since, 2u);
+      EXPECT_THAT(round.workers, ElementsAre(0, 1, 2));
       if (number == 2) {
-        EXPECT_EQ(meeting.allowed, 2 * kTimeout);
+        EXPECT_EQ(round.allowed, 2 * kTimeout);
       }
       EXPECT_TRUE(quorum.agree(Quorum::Place::merged, kTimeout));
       EXPECT_TRUE(quorum.agree(Quorum::Place::ended, kTimeout));
@@ -132,9 +132,9 @@ TEST_P(QuorumOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
   });
 }
 
-// Rank 2 comes to the first meeting and is not heard of until the others have given it up, and met
+// Rank 2 comes to the first round and is not heard of until the others have given it up, and met
 // without it; it hears that, comes to the next, and the same once more.
-TEST_P(QuorumOnEveryLink, WhoHoldsAMeetingUpIsLeftOut) {
+TEST_P(QuorumOnEveryLink, WhoHoldsARoundUpIsLeftOut) {
   constexpr Seconds kPatience{0.05};
   std::barrier met_without_it(3);
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
@@ -150,17 +150,17 @@ TEST_P(QuorumOnEveryLink, WhoHoldsAMeetingUpIsLeftOut) {
         met_without_it.arrive_and_wait();
         EXPECT_FALSE(quorum.agree(Quorum::Place::merged, kTimeout));
         quorum.give_up();
-        const auto meeting = quorum.come(number + 1, kAll, kPatience, kTimeout);
-        EXPECT_GE(meeting.number, number + 1);  // or it has heard of the next one too
-        EXPECT_THAT(meeting.workers, IsEmpty());
+        const auto round = quorum.come(number + 1, kAll, kPatience, kTimeout);
+        EXPECT_GE(round.number, number + 1);  // or it has heard of the next one too
+        EXPECT_THAT(round.workers, IsEmpty());
       } else {
         quorum.give_up();
         // Rank 0's patience with rank 1 is not what is tested.
         if (job.rank() == 1) quorum.come(number + 1, kAll, kPatience, kTimeout);
         if (job.rank() == 0) {
-          auto meeting = quorum.come(number + 1, kAll, Seconds(1), kTimeout);
-          EXPECT_THAT(meeting.workers, ElementsAre(0, 1));
-          EXPECT_EQ(meeting.since, number + 1);
+          auto round = quorum.come(number + 1, kAll, Seconds(1), kTimeout);
+          EXPECT_THAT(round.workers, ElementsAre(0, 1));
+          EXPECT_EQ(round.since, number + 1);
         }
         hold();
         met_without_it.arrive_and_wait();

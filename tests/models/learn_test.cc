@@ -26,21 +26,21 @@ double rate_at(std::size_t step, std::size_t steps) {
   return kRate * warm * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
-void train(Model& model, const data::Dataset& dataset, std::size_t epochs) {
-  const data::ShardedBatches batches(dataset.size(), 1, 0, 1, kBatch, data::Remainder::drop);
+// As one worker of `workers`, with its part of the data.
+void train(Model& model, const data::Dataset& dataset, int workers) {
+  const data::ShardedBatches batches(dataset.size(), 1, 0, workers,
+                                     kBatch * static_cast<std::size_t>(workers),
+                                     data::Remainder::drop);
   torch::optim::SGD optimizer(model.parameters(),
                               torch::optim::SGDOptions(kRate).momentum(0.9).weight_decay(5e-4));
-  const std::size_t steps = epochs * batches.steps_per_epoch();
   std::size_t step = 0;
-  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
-    data::Prefetcher prefetcher(dataset, batches, epoch);
-    while (const auto batch = prefetcher.next()) {
-      auto& group = static_cast<torch::optim::SGDOptions&>(optimizer.param_groups()[0].options());
-      group.lr(rate_at(step++, steps));
-      optimizer.zero_grad();
-      torch::nn::functional::cross_entropy(model.forward(batch->input), batch->target).backward();
-      optimizer.step();
-    }
+  data::Prefetcher prefetcher(dataset, batches, 0);
+  while (const auto batch = prefetcher.next()) {
+    auto& group = static_cast<torch::optim::SGDOptions&>(optimizer.param_groups()[0].options());
+    group.lr(rate_at(step++, batches.steps_per_epoch()));
+    optimizer.zero_grad();
+    torch::nn::functional::cross_entropy(model.forward(batch->input), batch->target).backward();
+    optimizer.step();
   }
 }
 
@@ -55,17 +55,17 @@ double accuracy(Model& model, const data::Dataset& dataset) {
   return static_cast<double>(right) / static_cast<double>(dataset.size());
 }
 
-TEST(Cnn, LearnsFashionMnistInOneEpoch) {
+TEST(Cnn, LearnsFashionMnist) {
   const auto train_set = data::open_dataset("fashion-mnist", Split::train);
   const auto test_set = data::open_dataset("fashion-mnist", Split::test);
   torch::manual_seed(1);
   const auto model = make_model("cnn", {});
   const std::vector<std::int64_t> some{0, 1, 2, 3, 4, 5, 6, 7};
   std::puts(measure_convolution_path(*model, train_set->get(some)).describe().c_str());
-  train(*model, *train_set, 1);
+  train(*model, *train_set, 4);
   const double result = accuracy(*model, *test_set);
   std::printf("test accuracy %.2f %%\n", 100 * result);
-  EXPECT_GT(result, 0.86);
+  EXPECT_GT(result, 0.76);
 }
 
 }  // namespace

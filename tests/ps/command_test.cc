@@ -6,28 +6,27 @@ namespace asup::ps {
 namespace {
 
 Command sample_order() {
-  Command order;
-  order.version = 7;
-  order.lr = 0.125;
-  order.parts = {{0, 0, 3, 0.25}, {2, 0, 4, 0.75}};
-  order.dropped = {{1, 0, 9, 0}};
-  order.released = {0, 2};
-  order.save_as = "runs/a/step_7";
-  return order;
+  Command command;
+  command.version = 7;
+  command.lr = 0.125;
+  command.parts = {{0, 0, 3, 0.25}, {2, 0, 4, 0.75}};
+  command.dropped = {{1, 0, 9, 0}};
+  command.released = {0, 2};
+  return command;
 }
 
-TEST(Orders, AreReadAsTheyWereWritten) {
-  const Command order = sample_order();
-  EXPECT_EQ(read_command(head_of_command(order), payload_of(order)), order);
+TEST(Commands, AreReadAsTheyWereWritten) {
+  const Command command = sample_order();
+  EXPECT_EQ(read_command(head_of_command(command), payload_of(command)), command);
   EXPECT_EQ(read_command(head_of_command({}), {}), Command{});
 }
 
-TEST(Orders, OfAnotherLengthThanTheirHeadSaysAreNone) {
-  const Command order = sample_order();
-  auto payload = payload_of(order);
+TEST(Commands, OfAnotherLengthThanTheirHeadSaysAreNone) {
+  const Command command = sample_order();
+  auto payload = payload_of(command);
   payload.pop_back();
-  EXPECT_FALSE(read_command(head_of_command(order), payload));
-  CommandHead huge = head_of_command(order);
+  EXPECT_FALSE(read_command(head_of_command(command), payload));
+  CommandHead huge = head_of_command(command);
   huge.parts = huge.dropped = 0xffffffff;
   EXPECT_FALSE(read_command(huge, payload));
 }

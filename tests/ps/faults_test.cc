@@ -156,7 +156,8 @@ TEST_P(OnEveryLink, AServerThatDiesWhileAnOptimizersStateTravelsIsNamed) {
             client.begin(true, {{1}, [](std::size_t, Range range, float* to) {
                                   std::fill(to, to + range.size(), 1.0f);
                                 }});
-            client.fetch_state([](auto) {}, [](std::size_t, Range, const float*) {});
+            client.fetch_state(
+                {0, setup.layout.elements}, [](auto) {}, [](std::size_t, Range, const float*) {});
             ADD_FAILURE() << "the state came whole";
           } catch (const JobFailed& error) {
             EXPECT_THAT(error.what(), HasSubstr("server 1"));

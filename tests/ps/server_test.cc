@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <barrier>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -12,7 +13,6 @@
 
 #include "asup/base/error.h"
 #include "tests/ps/group.h"
-#include "tests/support/temporary_folder.h"
 
 namespace asup::ps::testing {
 namespace {
@@ -198,9 +198,8 @@ INSTANTIATE_TEST_SUITE_P(Paces, EveryPace,
                                            pace::Kind::adaptive),
                          [](const auto& info) { return std::string(pace::name_of(info.param)); });
 
-// What servers save, other servers, more or fewer, go on with: the rule's state too.
-TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
-  const asup::testing::TemporaryFolder folder;
+// What workers fetch, each a part, other servers, more or fewer, go on with: the rule's state too.
+TEST(State, AnotherNumberOfServersGoesOnWhereTheseWere) {
   ps::ServerSetup setup = setup_of({3000, 4000, 90'000});
   setup.rule.kind = kernels::Rule::Kind::adam;
   const auto train = [&](Client& client, int rank, int steps, Release release) {
@@ -214,26 +213,42 @@ TEST(Saving, AnotherNumberOfServersGoesOnWhereTheseWere) {
     }
     return release;
   };
-  const std::string path = folder.file("step_3");
-  std::vector<float> whole;
+  const std::uint64_t elements = setup.layout.elements;
+  std::vector<float> whole, parameters;
+  std::vector<std::vector<float>> slots(2, std::vector<float>(elements));
+  std::vector<std::uint64_t> updates;
+  std::barrier fetched(2);
   run_threads({2, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
     Client client(group, setup, {}, kTimeout);
     if (rank == 0) fill_first(client.parameters());
     client.begin(rank == 0);
     client.arrive();
     const Release release = train(client, rank, 3, client.wait());
-    if (rank == 0) client.save(path);
+    const std::uint64_t middle = 50'000;
+    client.fetch_state(
+        rank == 0 ? Range{0, middle} : Range{middle, elements},
+        [&](std::span<const std::uint64_t> counts) {
+          if (rank == 0) updates.assign(counts.begin(), counts.end());
+        },
+        [&](std::size_t slot, Range range, const float* from) {
+          EXPECT_TRUE(rank == 0 ? range.end <= middle : range.begin >= middle);
+          std::copy_n(from, range.size(), slots[slot].data() + range.begin);
+        });
+    if (rank == 0) parameters.assign(client.parameters().begin(), client.parameters().end());
+    fetched.arrive_and_wait();  // nobody pushes while another one fetches
     train(client, rank, 3, release);
     if (rank == 0) whole.assign(client.parameters().begin(), client.parameters().end());
   });
-  setup.resume = path;
+  EXPECT_THAT(updates, ::testing::ElementsAre(3, 3, 3));
+  setup.with_state = true;
   run_threads({2, 3, LinkKind::tcp}, [&](int rank, net::MemberGroup group) {
     Client client(group, setup, {}, kTimeout);
-    client.begin(false);
+    std::copy(parameters.begin(), parameters.end(), client.parameters().begin());
+    client.begin(rank == 0, {updates, [&](std::size_t slot, Range range, float* to) {
+                               std::copy_n(slots[slot].data() + range.begin, range.size(), to);
+                             }});
     client.arrive();
-    const Release release = client.wait();
-    EXPECT_EQ(release.version, 3u);
-    train(client, rank, 3, release);
+    train(client, rank, 3, client.wait());
     EXPECT_TRUE(std::equal(whole.begin(), whole.end(), client.parameters().begin()))
         << "the same bits";
   });
@@ -286,16 +301,6 @@ TEST(Refusal, APushThatIsNotWhole) {
     client.push({0, 99}, gradient.data());
     client.commit(figures_of(release, 1));
     EXPECT_THAT(failure_of([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
-  });
-}
-
-TEST(Refusal, FilesThatAreNotThere) {
-  run_threads({1, 1, LinkKind::inproc}, [&](int, net::MemberGroup group) {
-    ps::ServerSetup setup = setup_of({100});
-    setup.resume = "/nowhere/step_7";
-    Client client(group, setup, {}, kTimeout);
-    EXPECT_THAT(failure_of([&] { client.begin(false); }),
-                HasSubstr("no files /nowhere/step_7.shard-"));
   });
 }
 

@@ -3,21 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <thread>
 
 #include "asup/base/error.h"
-#include "asup/ps/snapshot.h"
 #include "asup/ps/thread_pool.h"
-#include "tests/support/temporary_folder.h"
 
 namespace asup::ps {
 namespace {
-
-using asup::testing::message_of;
-using ::testing::HasSubstr;
 
 constexpr Range kRange{100, 200'100};
 
@@ -97,74 +90,6 @@ TEST(ThreadPool, DoesEveryPartOnce) {
     while (!over) std::this_thread::yield();
     for (const auto& count : done) ASSERT_EQ(count, 1);
   }
-}
-
-std::string wait_for(Snapshot& snapshot) {
-  for (;;)
-    if (const auto end = snapshot.look()) return *end;
-}
-
-class Saved : public ::testing::Test {
- protected:
-  Saved() {
-    rule_.kind = kernels::Rule::Kind::momentum;
-    rule_.momentum = 0.5;
-  }
-  Shard shard(Range range) { return {range, rule_, one_tensor(), {}}; }
-  void save(int server, Range range, float value) {
-    Shard saved = shard(range);
-    std::iota(saved.parameters(), saved.parameters() + range.size(),
-              static_cast<float>(range.begin));
-    std::fill(saved.state()[0].data(), saved.state()[0].data() + range.size(), value);
-    saved.segments()[0].updates = 12;
-    Snapshot snapshot(saved, 34, shard_file(path_, server, 2));
-    // What happens after the fork is not part of it.
-    std::fill(saved.parameters(), saved.parameters() + range.size(), -1.0f);
-    ASSERT_EQ(wait_for(snapshot), "");
-  }
-
-  kernels::Rule rule_;
-  const asup::testing::TemporaryFolder folder_;
-  const std::string path_ = folder_.file("step_34");
-};
-
-TEST_F(Saved, ShardsAreReadByShardsThatAreCutOtherwise) {
-  save(0, {0, 100'000}, 1);
-  save(1, {100'000, 300'000}, 2);
-  Shard middle = shard({90'000, 110'000});
-  EXPECT_EQ(load_shard(middle, path_, 300'000), 34u);
-  EXPECT_EQ(middle.parameters()[0], 90'000.0f);
-  EXPECT_EQ(middle.parameters()[19'999], 109'999.0f);
-  EXPECT_EQ(middle.state()[0].data()[9'999], 1.0f);
-  EXPECT_EQ(middle.state()[0].data()[10'000], 2.0f);
-  EXPECT_EQ(middle.segments()[0].updates, 12u);
-}
-
-TEST_F(Saved, DamagedOrMissingFilesAreNamed) {
-  Shard whole = shard({0, 300'000});
-  const auto complaint = [&] {
-    return message_of<BadInput>([&] { load_shard(whole, path_, 300'000); });
-  };
-  EXPECT_THAT(complaint(), HasSubstr("there are no files"));
-  save(1, {100'000, 300'000}, 2);
-  EXPECT_THAT(complaint(), HasSubstr("begins at element 100000"));
-  save(0, {0, 100'000}, 1);
-  EXPECT_EQ(complaint(), "");
-  const std::string file = shard_file(path_, 0, 2);
-  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
-  EXPECT_THAT(complaint(), HasSubstr("checksum is wrong"));
-  std::filesystem::resize_file(file, 5000);
-  EXPECT_THAT(complaint(), HasSubstr("cut short"));
-  std::ofstream(file) << "hello\n";
-  EXPECT_THAT(complaint(), HasSubstr("not a shard"));
-  rule_.momentum = 0.6;
-  save(0, {0, 100'000}, 1);
-  EXPECT_THAT(complaint(), HasSubstr("was trained by"));
-}
-
-TEST_F(Saved, AFolderThatIsNotThereIsAComplaint) {
-  Snapshot snapshot(shard({0, 10}), 1, "/nowhere/x.shard-0-of-1");
-  EXPECT_THAT(wait_for(snapshot), HasSubstr("/nowhere/x.shard-0-of-1: No such file"));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct Copy {
   }
   void fetch(Client& client) {
     client.fetch_state(
+        {0, slots.empty() ? 0 : slots.front().size()},
         [&](std::span<const std::uint64_t> counts) {
           updates.assign(counts.begin(), counts.end());
         },

@@ -53,32 +53,17 @@ TEST(RunFolder, KeepsTheLastCheckpoints) {
   const RunFolder folder(place.file("run"));
   EXPECT_THAT(folder.list_checkpoints(), ElementsAre());
   folder.create();
-  for (const int step : {900, 1000, 20}) std::ofstream(folder.checkpoint_file(step)) << step;
-  place.write("run/checkpoints/.step-00001100.asup.tmp", "half of one");
+  for (const int step : {900, 1000, 20}) {
+    fs::create_directory(folder.checkpoint(step));
+    std::ofstream(folder.checkpoint(step) + "/index.json") << step;
+  }
+  fs::create_directory(place.file("run/checkpoints/.step-00001100.tmp"));
   EXPECT_THAT(folder.list_checkpoints(),
-              ElementsAre(folder.checkpoint_file(20), folder.checkpoint_file(900),
-                          folder.checkpoint_file(1000)));
+              ElementsAre(folder.checkpoint(20), folder.checkpoint(900), folder.checkpoint(1000)));
   folder.keep_checkpoints(2);
   EXPECT_THAT(folder.list_checkpoints(),
-              ElementsAre(folder.checkpoint_file(900), folder.checkpoint_file(1000)));
-}
-
-TEST(RunFolder, ServersFilesGoWithTheirCheckpoint) {
-  const TemporaryFolder place;
-  const RunFolder folder(place.file("run"));
-  folder.create();
-  for (const int step : {10, 20}) {
-    std::ofstream(folder.checkpoint_file(step)) << step;
-    for (const char* shard : {".shard-0-of-2", ".shard-1-of-2"})
-      std::ofstream(folder.checkpoint_file(step) + shard) << step;
-  }
-  EXPECT_THAT(folder.list_checkpoints(),
-              ElementsAre(folder.checkpoint_file(10), folder.checkpoint_file(20)));
-  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(10)));
-  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(1)));
-  folder.keep_checkpoints(1);
-  EXPECT_FALSE(RunFolder::has_shards(folder.checkpoint_file(10)));
-  EXPECT_TRUE(RunFolder::has_shards(folder.checkpoint_file(20)));
+              ElementsAre(folder.checkpoint(900), folder.checkpoint(1000)));
+  EXPECT_FALSE(fs::exists(place.file("run/checkpoints/.step-00001100.tmp")));
 }
 
 TEST(RunFolder, OnlyARunIsARun) {

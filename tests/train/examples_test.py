@@ -1,5 +1,6 @@
 """The program for one process and its twin for several: five lines apart, and both learn."""
 
+import gzip
 import os
 import re
 import signal
@@ -26,6 +27,18 @@ class Examples(Case):
                                      "replica->step();")):
             self.assertTrue(line.startswith(start), line)
 
+    def some_data(self, images):
+        """A folder with the first images of Fashion-MNIST, and 2000 to test."""
+        whole = os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
+        os.mkdir(self.path("data"))
+        for part, count in ("train", images), ("t10k", 2000):
+            for name, header, size in ("images-idx3", 16, 28 * 28), ("labels-idx1", 8, 1):
+                file = f"{part}-{name}-ubyte.gz"
+                with gzip.open(os.path.join(whole, file)) as source, \
+                        gzip.open(os.path.join(self.path("data"), file), "wb", 1) as target:
+                    target.write(source.read(header + count * size))
+        return self.path("data")
+
     def last_epochs(self, *command):
         """(steps, accuracy) of the last epoch, of each process that tells."""
         done = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE,
@@ -35,24 +48,23 @@ class Examples(Case):
                 re.findall(r"epoch 1: (\d+) steps, loss [\d.]+, test accuracy ([\d.]+)", done.stdout)]
 
     def test_both_learn(self):
-        folder = os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
+        folder = self.some_data(64 * 250)
         alone = self.last_epochs(SINGLE, folder, "1", "64")
         together = self.last_epochs(PROGRAM, "run", "-n", "2", "--", DISTRIBUTED, folder, "1", "32")
         served = self.last_epochs(PROGRAM, "run", "-n", "2", "--servers", "1", "--env",
                                   "ASUP_SYNC=server", "--", DISTRIBUTED, folder, "1", "32")
-        self.assertEqual([steps for steps, _ in alone], [938])
-        self.assertGreater(alone[0][1], 0.8)
+        self.assertEqual([steps for steps, _ in alone], [250])
+        self.assertGreater(alone[0][1], 0.7)
         for several in (together, served):
-            self.assertEqual([steps for steps, _ in several], [938, 938])
-            self.assertGreater(several[0][1], 0.8)
+            self.assertEqual([steps for steps, _ in several], [250, 250])
+            self.assertGreater(several[0][1], 0.7)
             self.assertEqual(several[0][1], several[1][1])  # one model
 
     # One is lost in the second epoch: step() regroups, and the program knows nothing of it.
     def test_those_who_are_left_finish(self):
-        os.symlink(os.environ.get("ASUP_FASHION_MNIST", "/usr/share/datasets/fashion-mnist"),
-                   self.path("data"))
+        folder = self.some_data(3 * 64 * 80)
         process = self.start("run", "-n", "3", "--on-loss", "continue", "--env", "ASUP_SYNC=local",
-                             "--", DISTRIBUTED, self.path("data"), "2", "64")
+                             "--", DISTRIBUTED, folder, "2", "64")
         while "epoch 1:" not in process.stdout.readline():
             self.assertIsNone(process.poll(), "the program ended too early")
         os.kill(self.members()["rank 1"], signal.SIGKILL)
@@ -60,7 +72,7 @@ class Examples(Case):
         self.assertIn("rank 1 was lost: 2 workers go on", err)
         accuracies = re.findall(r"epoch 2: \d+ steps, loss [\d.]+, test accuracy ([\d.]+)", out)
         self.assertEqual(len(accuracies), 2, out + err)
-        self.assertGreater(min(map(float, accuracies)), 0.75)
+        self.assertGreater(min(map(float, accuracies)), 0.6)
 
 
 if __name__ == "__main__":

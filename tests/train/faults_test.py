@@ -66,13 +66,15 @@ class Faults(Case):
         flags = ["--steps=30", "--workers=2", "--checkpoint-every=10"]
         whole = self.train("whole", *flags)
         run = self.train("run", *flags, "--stop-at=10")
-        os.symlink("/dev/full", run.path("checkpoints/.step-00000020.asup.tmp"))
+        unfinished = run.path("checkpoints/.step-00000020.tmp")
+        os.mkdir(unfinished)
+        os.symlink("/dev/full", os.path.join(unfinished, ".shard-2-of-2.safetensors.tmp"))
         done = self.call("train", f"--resume={run.folder}", status=1)
         self.assertRegex(done.stderr.strip().splitlines()[-1],
-                         r"^asup train: .*checkpoints/step-00000020.asup: cannot be written "
+                         r"^asup train: .*/shard-2-of-2.safetensors: cannot be written "
                          r"\(No space left on device\)")
         self.assertEqual([os.path.basename(path) for path in run.checkpoints],
-                         ["step-00000010.asup"])
+                         ["step-00000010"])
         self.call("train", f"--resume={run.folder}")
         self.assertEqual(run.sha, whole.sha)
 

@@ -50,7 +50,17 @@ class Run:
 
     @property
     def checkpoints(self):
-        return sorted(glob.glob(self.path("checkpoints/step-*.asup")))
+        return sorted(glob.glob(self.path("checkpoints/step-*")))
+
+    @property
+    def saved(self):
+        """The index of the newest checkpoint. One that is read may be deleted just then."""
+        while True:
+            try:
+                with open(os.path.join(self.checkpoints[-1], "index.json")) as file:
+                    return json.load(file)["checkpoint"]
+            except FileNotFoundError:
+                time.sleep(0.01)
 
 
 class Case(unittest.TestCase):
@@ -155,7 +165,7 @@ class Case(unittest.TestCase):
                 name = f"rank {int(rank[1])}"
             else:
                 continue
-            found[name] = min(pid, found.get(name, pid))  # not the child that writes a file
+            found[name] = pid
         return found
 
     def check_nothing_left(self):

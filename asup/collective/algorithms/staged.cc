@@ -53,9 +53,9 @@ void reduce_piece(int rank, const Spec& spec, const Cut& piece, const Stage& sta
     if (!round.empty()) lane.push_back(std::move(round));
   };
   add(leave);
-  lane.push_back(meet_everyone(rank, spec.ranks));
+  lane.push_back(signal_everyone(rank, spec.ranks));
   add(reduce);
-  lane.push_back(meet_everyone(rank, spec.ranks));
+  lane.push_back(signal_everyone(rank, spec.ranks));
   add(fetch);
 }
 
@@ -79,7 +79,7 @@ Plan staged_all_reduce(int rank, const Spec& spec) {
     for (int p = l; p < pieces; p += lanes) {
       reduce_piece(rank, spec, cut(spec.count, pieces, p, kGrain), stage, lane);
     }
-    lane.push_back(meet_everyone(rank, spec.ranks));  // nobody reads our stage any more
+    lane.push_back(signal_everyone(rank, spec.ranks));  // nobody reads our stage any more
     plan.lanes.push_back(std::move(lane));
     plan.stage += stage.size();
   }

@@ -32,7 +32,7 @@ SubgroupCommunicator::SubgroupCommunicator(Job& job, CommunicatorOptions options
       number_(job.next_communicator_id()),
       all_(make_communicator(job, options_)) {}
 
-void SubgroupCommunicator::meet(std::uint64_t since, const std::vector<int>& workers) {
+void SubgroupCommunicator::regroup(std::uint64_t since, const std::vector<int>& workers) {
   was_late_ = false;
   if (since != since_) {
     leave();

@@ -20,14 +20,14 @@ class SubgroupCommunicator : public Communicator {
   // their places. `since`: the merge since which they have been the same, by which their calls
   // are told from those of other groups; 0: they are all, from the begin or since rebuild(). needs:
   // the same on each of them, and no call under way.
-  void meet(std::uint64_t since, const std::vector<int>& workers);
+  void regroup(std::uint64_t since, const std::vector<int>& workers);
 
   // Calls end as late at this moment, or where another is silent for so long (Call::silence). It
   // holds until it is said otherwise, or rebuild(): by nobody, where the workers wait for each
   // other as long as it takes.
   void bound(Deadline until, Seconds silence);
   void unbound() { bound(Deadline::max(), Seconds(0)); }
-  // A call has ended as late since meet().
+  // A call has ended as late since regroup().
   bool was_late() const { return was_late_; }
 
   int rank() const override { return now().rank(); }

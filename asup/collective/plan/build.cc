@@ -35,7 +35,7 @@ Plan alone(const Spec& spec) {
   return {.lanes = {{{copy(in(0, count), out(0, count))}}}, .scratch = 0};
 }
 
-Round meet_everyone(int rank, int ranks) {
+Round signal_everyone(int rank, int ranks) {
   Round round;
   // Each starts at its right neighbour, so that not everyone knocks at rank 0 first.
   for (int k = 1; k < ranks; ++k) round.push_back(send(around(rank, k, ranks), {}));

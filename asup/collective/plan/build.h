@@ -82,6 +82,6 @@ Plan in_lanes(const Spec& spec, std::size_t longest, Write write) {
 Plan alone(const Spec& spec);
 
 // Tells every other rank that this one has come so far, and waits for the same from each.
-Round meet_everyone(int rank, int ranks);
+Round signal_everyone(int rank, int ranks);
 
 }  // namespace asup::collective

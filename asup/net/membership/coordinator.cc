@@ -54,7 +54,7 @@ class Coordinator::Loop {
       : options_(std::move(options)),
         listener_(listen_on(options_.listen, options_.remedy)),
         address_(bound_address(listener_.get()).to_string()),
-        meeting_(options_.meeting.empty() ? Fd() : open_key_socket(options_.meeting)),
+        key_socket_(options_.key_socket.empty() ? Fd() : open_key_socket(options_.key_socket)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         admission_({options_.size - options_.servers, options_.servers}),
         next_id_(static_cast<std::uint64_t>(options_.size) + 1) {
@@ -106,7 +106,7 @@ class Coordinator::Loop {
   void turn() {
     wait();
     run_posted();
-    if (meeting_) serve_key(meeting_.get(), {options_.key, address_});
+    if (key_socket_) serve_key(key_socket_.get(), {options_.key, address_});
     for (Peer& peer : peers_)
       if (std::exchange(peer.ready, false)) serve(peer);
     accept_some();
@@ -120,7 +120,7 @@ class Coordinator::Loop {
       fds.push_back({peer.connection.fd(), peer.connection.events(), 0});
     fds.push_back({wake_.get(), POLLIN, 0});
     if (!accept_paused_) fds.push_back({listener_.get(), POLLIN, 0});
-    if (meeting_) fds.push_back({meeting_.get(), POLLIN, 0});
+    if (key_socket_) fds.push_back({key_socket_.get(), POLLIN, 0});
     // Deadlines are kept to this tick.
     poll(fds.data(), fds.size(), peers_.empty() && !accept_paused_ ? -1 : 100);
     accept_paused_ = false;
@@ -223,7 +223,7 @@ class Coordinator::Loop {
     for (Peer& peer : peers_)
       if (peer.member) peer.member->id = static_cast<std::uint64_t>(peer.member->rank) + 1;
     begin_generation(admission_.roster());
-    if (!options_.stays_open) meeting_.reset();
+    if (!options_.stays_open) key_socket_.reset();
     if (newcomers_wait()) tell_all(Kind::newcomers);
   }
 
@@ -369,7 +369,7 @@ class Coordinator::Loop {
 
   void fail(const std::string& reason) {
     failure_ = reason;
-    meeting_.reset();
+    key_socket_.reset();
     // First, since members end when they hear it, and who watches them should know why.
     call(options_.callbacks.on_failed, reason);
     for (Peer& peer : peers_)
@@ -426,10 +426,10 @@ class Coordinator::Loop {
   const Fd listener_;
   const std::string address_;
 
-  Fd meeting_;
+  Fd key_socket_;
   const Fd wake_;
 
-  // The thread's own, as is meeting_ once it runs.
+  // The thread's own, as is key_socket_ once it runs.
   Admission admission_;
   Peers peers_;
   std::map<int, std::string> ended_;  // processes that ended, and how

@@ -43,7 +43,7 @@ struct CoordinatorOptions {
   Seconds join_timeout{60};  // from the first member that comes to the last
   Seconds late_after{10};
   std::optional<int> rank{};  // of the member that keeps it; none: the launcher
-  std::string meeting{};      // socket that hands out the key; empty: none (key_exchange.h)
+  std::string key_socket{};   // socket that hands out the key; empty: none (key_exchange.h)
   bool stays_open = false;    // that socket, for newcomers; else until all members are there
   CoordinatorCallbacks callbacks{};
 };

@@ -94,7 +94,7 @@ void settle(const Variables& variables, const std::string& job, const std::strin
   else if (options.host_coordinator)
     options.key = random_key();
   if (!has_key || options.coordinator == kAnyLoopbackPort)
-    options.meeting = key_socket_name(options.launcher + " " + job);
+    options.key_socket = key_socket_name(options.launcher + " " + job);
 }
 
 JoinOptions from_asup_run(const Variables& variables) {

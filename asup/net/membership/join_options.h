@@ -48,7 +48,7 @@ struct JoinOptions {
   Key key{};
   // Where rank 0 hands key and coordinator's address to the ranks of its host and user; empty: both
   // are known. With such a socket, `key` counts for nothing: Membership::key() is the job's.
-  std::string meeting;
+  std::string key_socket;
   bool one_host = false;  // the launcher says that all ranks are on this host
   // Name, address or network the member listens on; empty: the route to the coordinator.
   std::string interface;

@@ -65,11 +65,11 @@ std::optional<std::string> read_all(int fd, std::size_t limit) {
 }  // namespace
 
 std::string key_socket_name(const std::string& job) {
-  const std::string text = fmt::format("asup meeting 1 {} {}", geteuid(), job);
+  const std::string text = fmt::format("asup key socket 1 {} {}", geteuid(), job);
   unsigned char digest[EVP_MAX_MD_SIZE];
   const int done = EVP_Digest(text.data(), text.size(), digest, nullptr, EVP_sha256(), nullptr);
   check(done == 1, "SHA-256 failed in OpenSSL");
-  std::string name = "asup-meeting-";
+  std::string name = "asup-key-";
   for (int i = 0; i < 16; ++i) name += fmt::format("{:02x}", digest[i]);
   return name;
 }

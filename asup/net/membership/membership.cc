@@ -61,7 +61,7 @@ std::unique_ptr<Coordinator> host_coordinator(const JoinOptions& options, Deadli
       .servers = options.servers,
       .join_timeout = options.join_timeout,
       .rank = options.rank,
-      .meeting = options.meeting,
+      .key_socket = options.key_socket,
       .callbacks = std::move(callbacks)});
 }
 
@@ -334,8 +334,8 @@ Membership Membership::join(const JoinOptions& options, Member self) {
   JoinOptions there = options;
   if (options.host_coordinator) {
     coordinator = host_coordinator(options, deadline);
-  } else if (!options.meeting.empty()) {
-    KeyOffer word = ask_for_key(options.meeting, deadline);
+  } else if (!options.key_socket.empty()) {
+    KeyOffer word = ask_for_key(options.key_socket, deadline);
     key = word.key;
     there.coordinator = std::move(word.coordinator);
   }

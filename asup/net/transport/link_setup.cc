@@ -29,7 +29,7 @@ constexpr std::string_view kContext = "asup link";
 constexpr int kMostUnproven = 64;  // connections that have not proved the key yet
 
 // Said once the key is proved.
-struct Hello {
+struct LinkHello {
   std::uint64_t generation;
   std::int32_t rank;
   std::int32_t reserved = 0;
@@ -167,7 +167,7 @@ class Acceptor {
                  roster_.members[static_cast<std::size_t>(rank_)].describe(), result.reason);
       return -1;
     }
-    std::array<Hello, 1> hello;
+    std::array<LinkHello, 1> hello;
     if (!transfer_all(connection, std::as_writable_bytes(std::span(hello)), false, deadline))
       return -1;
     const auto [generation, peer, reserved] = hello[0];
@@ -225,7 +225,7 @@ std::unique_ptr<Wire> connect_to(const Member& peer, const Member& self, std::ui
   if (!result.ok())
     throw JobFailed(
         fmt::format("{} is not admitted by {}: {}", own_name, peer.describe(), result.reason));
-  std::array<Hello, 1> hello{Hello{generation, self.rank}};
+  std::array<LinkHello, 1> hello{LinkHello{generation, self.rank}};
   if (!transfer_all(fd.get(), std::as_writable_bytes(std::span(hello)), true, deadline))
     throw JobFailed(fmt::format("{} closed the connection", peer.describe()));
   if (memory) return ShmWire::connect(fd.release());

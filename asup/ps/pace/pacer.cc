@@ -52,7 +52,7 @@ Pacer::Pacer(const Bounds& bounds, double batch, bool stale_lr, NonFinite non_fi
   check(batch > 0, "a step of {} samples", batch);
 }
 
-Orders Pacer::arrived(int worker, double now) {
+Commands Pacer::arrived(int worker, double now) {
   Worker& arriving = workers_[worker];
   check(arriving.state == State::away || arriving.state == State::resting,
         "worker {} arrived, but was here and at work already", worker);
@@ -60,7 +60,7 @@ Orders Pacer::arrived(int worker, double now) {
   return settle(now);
 }
 
-Orders Pacer::pushed(const Push& push, double now) {
+Commands Pacer::pushed(const Push& push, double now) {
   if (const auto refused = refusal(push)) throw Error(*refused);
   if (push.non_finite > 0 && non_finite_ == NonFinite::fatal)
     throw JobFailed(fmt::format(
@@ -83,25 +83,25 @@ Orders Pacer::pushed(const Push& push, double now) {
   return settle(now);
 }
 
-Orders Pacer::rests(int worker, double now) {
+Commands Pacer::rests(int worker, double now) {
   known(worker, State::working, "rests").state = State::resting;
   return settle(now);
 }
 
-Orders Pacer::left(int worker, double now, int redo) {
-  Orders orders;
+Commands Pacer::left(int worker, double now, int redo) {
+  Commands commands;
   for (const Pending& pending : pending_)
     if (pending.push.worker == worker && !pending.skipped)
-      orders.push_back(Drop{worker, pending.push.number, Drop::Why::lost});
+      commands.push_back(Drop{worker, pending.push.number, Drop::Why::lost});
   std::erase_if(pending_, [&](const Pending& p) { return p.push.worker == worker; });
   workers_.erase(worker);
   owed_ += redo;
-  return settle(now, std::move(orders));
+  return settle(now, std::move(commands));
 }
 
-Orders Pacer::tick(double now) { return settle(now); }
+Commands Pacer::tick(double now) { return settle(now); }
 
-Orders Pacer::set(const Bounds& bounds, double now) {
+Commands Pacer::set(const Bounds& bounds, double now) {
   bounds_ = bounds;
   return settle(now);
 }
@@ -146,11 +146,11 @@ Pacer::Worker& Pacer::known(int worker, State state, const char* event) {
   return found->second;
 }
 
-Orders Pacer::settle(double now, Orders orders) {
+Commands Pacer::settle(double now, Commands commands) {
   now_ = now;
-  if (is_due(now)) update(orders);
-  let_go(orders);
-  return orders;
+  if (is_due(now)) update(commands);
+  let_go(commands);
+  return commands;
 }
 
 bool Pacer::is_due(double now) const {
@@ -176,7 +176,7 @@ std::optional<double> Pacer::waits_until(double now) const {
   return *std::min_element(to_come.begin(), to_come.end());
 }
 
-void Pacer::update(Orders& orders) {
+void Pacer::update(Commands& commands) {
   std::vector<Pending> parts = std::move(pending_);
   pending_.clear();
   std::erase_if(parts, [](const Pending& pending) { return pending.skipped; });
@@ -210,10 +210,10 @@ void Pacer::update(Orders& orders) {
   update.lr = rate * (samples / batch_);
   version_ = update.version;
   applied_ += update.samples;
-  orders.push_back(std::move(update));
+  commands.push_back(std::move(update));
 }
 
-void Pacer::let_go(Orders& orders) {
+void Pacer::let_go(Commands& commands) {
   std::uint64_t furthest_behind = applied_;
   for (const auto& [id, worker] : workers_)
     if (worker.state == State::working) furthest_behind = std::min(furthest_behind, worker.applied);
@@ -221,12 +221,12 @@ void Pacer::let_go(Orders& orders) {
       static_cast<double>(applied_ - furthest_behind) > bounds_.staleness * batch_;
   if (!is_held_back)
     for (auto& [id, worker] : workers_)
-      if (worker.state == State::held && !has_pending(id)) go(id, worker, orders);
+      if (worker.state == State::held && !has_pending(id)) go(id, worker, commands);
   for (auto& [id, worker] : workers_)
-    if (owed_ > 0 && worker.state == State::held) go(id, worker, orders);
+    if (owed_ > 0 && worker.state == State::held) go(id, worker, commands);
 }
 
-void Pacer::go(int id, Worker& worker, Orders& orders) {
+void Pacer::go(int id, Worker& worker, Commands& commands) {
   worker.state = State::working;
   worker.version = version_;
   worker.applied = applied_;
@@ -234,7 +234,7 @@ void Pacer::go(int id, Worker& worker, Orders& orders) {
   worker.expected.reset();
   worker.overdue = kForever;
   if (owed_ > 0) --owed_;
-  orders.push_back(Go{id});
+  commands.push_back(Go{id});
 }
 
 bool Pacer::has_pending(int worker) const {

@@ -93,7 +93,7 @@ struct Go {
 };
 
 using Command = std::variant<Update, Drop, Go>;
-using Orders = std::vector<Command>;
+using Commands = std::vector<Command>;
 
 struct Bounds {
   int gather = 1;               // pushes
@@ -117,18 +117,18 @@ class Pacer {
         NonFinite non_finite = NonFinite::skip, std::uint64_t version = 0);
 
   // It wants to go on: it is new here, or was resting and there is work again.
-  Orders arrived(int worker, double now);
+  Commands arrived(int worker, double now);
   // All of it is there. needs: refusal() has nothing to say. Throws JobFailed where it holds values
   // that are not finite and the policy is fatal.
-  Orders pushed(const Push& push, double now);
+  Commands pushed(const Push& push, double now);
   // It was told to go, but there is no work for it.
-  Orders rests(int worker, double now);
+  Commands rests(int worker, double now);
   // Its pushes that are not yet part of an update are dropped. `redo`: so many leases of it must be
   // part of the next update, so that other workers have to do them first.
-  Orders left(int worker, double now, int redo = 0);
+  Commands left(int worker, double now, int redo = 0);
   // Patience may be over. See wake().
-  Orders tick(double now);
-  Orders set(const Bounds& bounds, double now);
+  Commands tick(double now);
+  Commands set(const Bounds& bounds, double now);
 
   // This worker's push, of what it was just told to go on with, is expected at `when` and overdue
   // at `overdue`. Without this, it is waited for.
@@ -164,12 +164,12 @@ class Pacer {
   };
 
   Worker& known(int worker, State state, const char* event);
-  Orders settle(double now, Orders orders = {});
+  Commands settle(double now, Commands commands = {});
   bool is_due(double now) const;
   std::optional<double> waits_until(double now) const;
-  void update(Orders& orders);
-  void let_go(Orders& orders);
-  void go(int id, Worker& worker, Orders& orders);
+  void update(Commands& commands);
+  void let_go(Commands& commands);
+  void go(int id, Worker& worker, Commands& commands);
   bool has_pending(int worker) const;
   std::size_t count(State state) const;
 

@@ -68,7 +68,7 @@ Decisions Scheduler::pushed(const Push& push, double now) {
 }
 
 Decisions Scheduler::passed_sync_point(int worker, const std::set<int>& met, double now) {
-  check(meeting_.contains(worker) && !back_.contains(worker),
+  check(at_sync_point_.contains(worker) && !back_.contains(worker),
         "worker {} is through a sync point that it was not sent to", worker);
   now_ = now;
   back_[worker] = met;
@@ -85,7 +85,7 @@ Decisions Scheduler::left(int worker, double now) {
   account.figures.is_here = false;
   account.pushes.clear();
   back_.erase(worker);
-  if (meeting_.erase(worker) == 1) end_sync_point();
+  if (at_sync_point_.erase(worker) == 1) end_sync_point();
   const int returned = allocator_ ? allocator_->leaves(worker) : 0;
   const bool is_whole_step = options_.pace.kind == Kind::bsp && options_.pace.backup == 0;
   post(pacer_.left(worker, now, is_whole_step ? returned : 0));
@@ -162,9 +162,9 @@ PaceReport Scheduler::report() const {
 Decisions Scheduler::finish() {
   const auto carry_out_all = [&] {
     while (!commands_.empty()) {
-      const Command order = std::move(commands_.front());
+      const Command command = std::move(commands_.front());
       commands_.pop_front();
-      std::visit([&](const auto& one) { carry_out(one); }, order);
+      std::visit([&](const auto& one) { carry_out(one); }, command);
     }
   };
   carry_out_all();
@@ -178,9 +178,9 @@ Decisions Scheduler::finish() {
   return std::exchange(decisions_, {});
 }
 
-void Scheduler::post(Orders orders) {
+void Scheduler::post(Commands commands) {
   // In a queue, so that what follows from a command comes after those that were given with it.
-  for (Command& order : orders) commands_.push_back(std::move(order));
+  for (Command& command : commands) commands_.push_back(std::move(command));
 }
 
 void Scheduler::carry_out(const Update& update) {
@@ -245,9 +245,9 @@ bool Scheduler::wake_one() {
 }
 
 void Scheduler::go_to_sync_point() {
-  if (!meeting_.empty() || !missing_.empty()) return;
-  meeting_ = here_;
-  for (const int worker : meeting_) send_to_sync_point(worker);
+  if (!at_sync_point_.empty() || !missing_.empty()) return;
+  at_sync_point_ = here_;
+  for (const int worker : at_sync_point_) send_to_sync_point(worker);
 }
 
 void Scheduler::send_to_sync_point(int worker) {
@@ -259,11 +259,11 @@ void Scheduler::send_to_sync_point(int worker) {
 // they have not ended the sync point. Where all are back and not all with all, two of them have
 // lost each other: going again shows who goes on.
 void Scheduler::end_sync_point() {
-  const bool are_all_back = back_.size() == meeting_.size();
+  const bool are_all_back = back_.size() == at_sync_point_.size();
   const bool have_met = std::all_of(back_.begin(), back_.end(),
-                                    [&](const auto& one) { return one.second == meeting_; });
+                                    [&](const auto& one) { return one.second == at_sync_point_; });
   if (are_all_back && have_met) {
-    meeting_.clear();
+    at_sync_point_.clear();
     back_.clear();
     allocator_->pass();
     return;
@@ -271,7 +271,7 @@ void Scheduler::end_sync_point() {
   std::erase_if(back_, [&](const auto& one) {
     const auto& [worker, met] = one;
     const bool met_the_gone =
-        !std::includes(meeting_.begin(), meeting_.end(), met.begin(), met.end());
+        !std::includes(at_sync_point_.begin(), at_sync_point_.end(), met.begin(), met.end());
     if (met_the_gone || are_all_back) send_to_sync_point(worker);
     return met_the_gone || are_all_back;
   });

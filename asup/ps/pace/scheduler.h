@@ -114,7 +114,7 @@ class Scheduler {
   std::optional<std::string> refusal(const Push& push) const;
 
   std::uint64_t version() const { return version_; }
-  bool is_at_sync_point() const { return !meeting_.empty(); }  // some worker is
+  bool is_at_sync_point() const { return !at_sync_point_.empty(); }  // some worker is
   bool has_ended() const { return has_ended_; }
   const Bounds& bounds() const { return pacer_.bounds(); }
   // Step that samples are leased from now; without leases, samples applied / B.
@@ -137,7 +137,7 @@ class Scheduler {
   };
 
   Decisions finish();
-  void post(Orders orders);
+  void post(Commands commands);
   Push as_counted(const Push& push) const;
   void carry_out(const Update& update);
   void carry_out(const Drop& drop);
@@ -165,7 +165,7 @@ class Scheduler {
   std::set<int> missing_;          // not yet arrived at the start
   std::set<int> here_;
   std::set<int> resting_;              // here, but there is no lease for them now
-  std::set<int> meeting_;              // sent to the sync point, and still here
+  std::set<int> at_sync_point_;        // sent to the sync point, and still here
   std::map<int, std::set<int>> back_;  // of those, who is back, and with whom
   bool has_ended_ = false;
   std::size_t pushes_since_look_ = 0;  // of the controller

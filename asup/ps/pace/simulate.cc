@@ -71,10 +71,10 @@ class Simulation {
                             now_));
   }
 
-  void carry_out(const Orders& orders) {
-    for (const Command& order : orders) {
-      if (const auto* update = std::get_if<Update>(&order)) count(*update);
-      if (const auto* go = std::get_if<Go>(&order)) begin(go->worker);
+  void carry_out(const Commands& commands) {
+    for (const Command& command : commands) {
+      if (const auto* update = std::get_if<Update>(&command)) count(*update);
+      if (const auto* go = std::get_if<Go>(&command)) begin(go->worker);
     }
   }
 

@@ -21,6 +21,7 @@ static_assert(kMostTensors >= kernels::kMostStateSlots);
 struct OptimizerState::Kind {
   bool (*is)(const torch::optim::Optimizer&);
   std::unique_ptr<OptimizerParamState> (*make)();
+  std::array<const char*, kMostTensors> names;  // of the tensors
   // Where the tensors of a parameter are, in the order of the rule's slots; those that it cannot
   // have are left out.
   std::vector<torch::Tensor*> (*tensors)(OptimizerParamState&);
@@ -62,12 +63,13 @@ void set_steps_of(State& state, std::int64_t steps) {
 }
 
 template <typename Optimizer, typename State>
-constexpr Kind kind_of() {
+constexpr Kind kind_of(std::array<const char*, kMostTensors> names) {
   return {
       [](const torch::optim::Optimizer& optimizer) {
         return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
       },
       []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
+      names,
       [](OptimizerParamState& state) { return tensors_of(static_cast<State&>(state)); },
       [](const OptimizerParamState& state) { return steps_of(static_cast<const State&>(state)); },
       [](OptimizerParamState& state, std::int64_t steps) {
@@ -75,12 +77,15 @@ constexpr Kind kind_of() {
       }};
 }
 
-constexpr std::array kKinds{kind_of<SGD, SGDParamState>(),
-                            kind_of<Adam, AdamParamState>(),
-                            kind_of<AdamW, AdamWParamState>(),
-                            kind_of<RMSprop, RMSpropParamState>(),
-                            kind_of<Adagrad, AdagradParamState>(),
-                            kind_of<asup::optim::RuleOptimizer, asup::optim::RuleState>()};
+constexpr std::array<const char*, kMostTensors> kAdamNames{"exp_avg", "exp_avg_sq",
+                                                           "max_exp_avg_sq"};
+constexpr std::array kKinds{
+    kind_of<SGD, SGDParamState>({"momentum_buffer"}),
+    kind_of<Adam, AdamParamState>(kAdamNames),
+    kind_of<AdamW, AdamWParamState>(kAdamNames),
+    kind_of<RMSprop, RMSpropParamState>({"square_avg", "grad_avg", "momentum_buffer"}),
+    kind_of<Adagrad, AdagradParamState>({"sum"}),
+    kind_of<asup::optim::RuleOptimizer, asup::optim::RuleState>({"slot_0", "slot_1", "slot_2"})};
 
 const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
   const auto found = std::find_if(kKinds.begin(), kKinds.end(),
@@ -213,14 +218,77 @@ void OptimizerState::clear() {
 }
 
 namespace {
+std::string name_of_state(const char* kind, const std::string& parameter) {
+  return fmt::format("{}/{}", kind, parameter);
+}
+constexpr const char* kStep = "step";
+}  // namespace
+
+std::vector<std::string> OptimizerState::names(const std::string& parameter) const {
+  std::vector<std::string> names{name_of_state(kStep, parameter)};
+  for (const char* kind : kind_->names)
+    if (kind != nullptr) names.push_back(name_of_state(kind, parameter));
+  return names;
+}
+
+void OptimizerState::name(std::size_t parameter, const std::string& its_name,
+                          std::vector<NamedTensor>& out) const {
+  OptimizerParamState* state = find(parameters_[parameter]);
+  if (!state) return;
+  const auto tensors = kind_->tensors(*state);
+  const std::int64_t steps = kind_->steps(*state);
+  bool is_there = steps > 0;
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    if (!tensors[k]->defined()) continue;
+    out.push_back({name_of_state(kind_->names[k], its_name), *tensors[k]});
+    is_there = true;
+  }
+  if (is_there) out.push_back({name_of_state(kStep, its_name), torch::tensor(steps)});
+}
+
+void OptimizerState::set(std::size_t parameter, const std::string& its_name,
+                         const std::map<std::string, torch::Tensor>& tensors) {
+  const torch::Tensor& like = parameters_[parameter];
+  const auto steps = tensors.find(name_of_state(kStep, its_name));
+  if (steps == tensors.end()) return;
+  auto state = kind_->make();
+  if (auto* of_rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
+    for (std::size_t k = 0; k < kMostTensors; ++k)
+      if (tensors.contains(name_of_state(kind_->names[k], its_name))) of_rule->slots.resize(k + 1);
+  const auto places = kind_->tensors(*state);
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const auto found = tensors.find(name_of_state(kind_->names[k], its_name));
+    if (found == tensors.end()) continue;
+    require(found->second.sizes() == like.sizes(), "{} is {}, and the parameter is {}",
+            found->first, describe(found->second), describe(like));
+    *places[k] = torch::empty_like(like.detach()).copy_(found->second);
+  }
+  kind_->set_steps(*state, steps->second.item<std::int64_t>());
+  optimizer_.state()[like.unsafeGetTensorImpl()] = std::move(state);
+}
+
+namespace {
+
+struct Trained {
+  std::vector<torch::Tensor> tensors;
+  std::vector<std::string> names;
+};
+
+// The parameters that an optimizer can have a state of.
+Trained trained_of(const std::vector<NamedTensor>& parameters) {
+  Trained trained;
+  for (const auto& [name, tensor] : parameters) {
+    if (!tensor.requires_grad()) continue;
+    trained.tensors.push_back(tensor);
+    trained.names.push_back(name);
+  }
+  return trained;
+}
 
 // All tensors that any rank has, there on all ranks.
 std::vector<NamedTensor> completed(Communicator& communicator, torch::optim::Optimizer& optimizer,
                                    const std::vector<NamedTensor>& parameters) {
-  std::vector<torch::Tensor> trained;
-  for (const NamedTensor& parameter : parameters)
-    if (parameter.tensor.requires_grad()) trained.push_back(parameter.tensor);
-  OptimizerState state(optimizer, trained);
+  OptimizerState state(optimizer, trained_of(parameters).tensors);
   state.complete(state.most_counts(communicator));
   std::vector<NamedTensor> tensors;
   for (const auto& kind : state.tensors())
@@ -230,6 +298,32 @@ std::vector<NamedTensor> completed(Communicator& communicator, torch::optim::Opt
 }
 
 }  // namespace
+
+std::vector<NamedTensor> named_state(torch::optim::Optimizer& optimizer,
+                                     const std::vector<NamedTensor>& parameters) {
+  const Trained trained = trained_of(parameters);
+  const OptimizerState state(optimizer, trained.tensors);
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < trained.names.size(); ++i) state.name(i, trained.names[i], tensors);
+  return tensors;
+}
+
+void set_named_state(torch::optim::Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
+                     const std::map<std::string, torch::Tensor>& tensors) {
+  const Trained trained = trained_of(parameters);
+  OptimizerState state(optimizer, trained.tensors);
+  for (std::size_t i = 0; i < trained.names.size(); ++i) state.set(i, trained.names[i], tensors);
+}
+
+std::vector<std::string> state_names(torch::optim::Optimizer& optimizer,
+                                     const std::vector<NamedTensor>& parameters) {
+  const Trained trained = trained_of(parameters);
+  const OptimizerState state(optimizer, trained.tensors);
+  std::vector<std::string> names;
+  for (const std::string& parameter : trained.names)
+    for (std::string& name : state.names(parameter)) names.push_back(std::move(name));
+  return names;
+}
 
 void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
                    const std::vector<NamedTensor>& parameters) {

@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "asup/collective/communicator.h"
@@ -54,6 +56,13 @@ class OptimizerState {
   // Lets go of all of it.
   void clear();
 
+  // As named_state() and set_named_state() have it, of a parameter, by its index.
+  void name(std::size_t parameter, const std::string& its_name,
+            std::vector<NamedTensor>& out) const;
+  void set(std::size_t parameter, const std::string& its_name,
+           const std::map<std::string, torch::Tensor>& tensors);
+  std::vector<std::string> names(const std::string& parameter) const;
+
   struct Kind;
 
  private:
@@ -63,6 +72,18 @@ class OptimizerState {
   const std::vector<torch::Tensor> parameters_;
   const Kind* kind_;
 };
+
+// The state as tensors by name, for a checkpoint: "exp_avg/conv1.weight" and, where steps are
+// counted, "step/conv1.weight". What the optimizer has not made is left out.
+std::vector<NamedTensor> named_state(torch::optim::Optimizer& optimizer,
+                                     const std::vector<NamedTensor>& parameters);
+// Takes such tensors, by name, for the parameters of which there are some; the others' state stays
+// as it is. Throws BadInput where one has not its parameter's shape.
+void set_named_state(torch::optim::Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
+                     const std::map<std::string, torch::Tensor>& tensors);
+// The names that there may be.
+std::vector<std::string> state_names(torch::optim::Optimizer& optimizer,
+                                     const std::vector<NamedTensor>& parameters);
 
 // Makes ranks' optimizers one: each tensor of the parameters' becomes the mean of all ranks', or
 // rank 0's. Throws BadInput for an optimizer whose state is not known, JobFailed. Collective.

@@ -46,7 +46,6 @@ class MergeReplica final : public ServerReplica {
   void ask_for_sync_point() override { client_->ask_for_sync_point(); }
   const std::vector<NamedTensor>& unshared() const override { return unshared_; }
   void show_common(bool common) override;
-  void save(const std::string& path) override { client_->save(path); }
   std::string report() override { return client_->report(); }
 
  private:
@@ -120,7 +119,6 @@ ps::ServerSetup MergeReplica::setup() const {
   setup.rule.kind = kernels::Rule::Kind::merge;
   setup.pace = options_.pace;
   setup.work = options_.work;
-  setup.resume = options_.resume;
   return setup;
 }
 

@@ -119,7 +119,6 @@ void check_model(const ParameterServer& options, torch::nn::Module& model,
 MadeReplica make(const ParameterServer& options, const ReplicaContext& context) {
   ServerReplicaOptions server = server_options(options, context.timeout);
   if (context.work) server.work = *context.work;
-  server.resume = context.resume;
   auto replica = make_server_replica(context.communicator, net::workers_and_servers(context.job),
                                      context.model, context.optimizer, server);
   MadeReplica made;

@@ -48,6 +48,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   ReplicaState state() override { return {}; }
   void restore(const ReplicaState&) override {}
   bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
+  std::vector<sync::NamedTensor> fetch_optimizer_state() override;
   void gather_optimizer_state() override;
   ReplicaStats stats() const override;
 
@@ -59,7 +60,6 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void ask_for_sync_point() override { client_->ask_for_sync_point(); }
   const std::vector<sync::NamedTensor>& unshared() const override { return unshared_; }
   void show_common(bool) override {}  // it always has them
-  void save(const std::string& path) override { client_->save(path); }
   std::string report() override { return client_->report(); }
 
  private:
@@ -69,6 +69,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void second_backward() override;
 
   const std::vector<sync::NamedTensor>& agreed();
+  void fetch_state(std::optional<ps::Range> range);
   ps::ServerSetup setup(bool with_state) const;
   void move_parameters();
   void check_unchanged();
@@ -116,7 +117,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
   sync::ServerState state(optimizer, rule_, sharing_.shared, space_.layout);
   const auto updates = state.updates();
-  const bool with_state = options.resume.empty() && has_state(workers, updates);
+  const bool with_state = has_state(workers, updates);
   client_ = std::make_unique<ps::Client>(group, setup(with_state), layout::joined(space_.buckets),
                                          options.timeout);
   move_parameters();
@@ -150,7 +151,6 @@ ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   setup.pace = options_.pace;
   setup.work = options_.work;
   setup.compensation = options_.compensation;
-  setup.resume = options_.resume;
   setup.with_state = with_state;
   return setup;
 }
@@ -269,23 +269,38 @@ void ServerReplicaOfClient::check_equal() {
   sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
 }
 
-// Rank 0 fetches it when all workers have come: none has a push under way then.
-void ServerReplicaOfClient::gather_optimizer_state() {
+// Into the optimizer, when all workers have come: none has a push under way then.
+void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
   workers_.barrier().or_throw();
   std::string complaint;
-  if (workers_.rank() == 0) {
-    sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_.layout);
-    try {
+  sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_.layout);
+  try {
+    if (range)
       client_->fetch_state(
-          [&](std::span<const std::uint64_t> updates) { state.begin_write(updates); },
-          [&](std::size_t slot, ps::Range range, const float* from) {
-            state.write(slot, range, from);
+          *range,
+          [&](std::span<const std::uint64_t> updates) { state.begin_write(updates, *range); },
+          [&](std::size_t slot, ps::Range piece, const float* from) {
+            state.write(slot, piece, from);
           });
-    } catch (const JobFailed& error) {
-      complaint = error.what();
-    }
+  } catch (const JobFailed& error) {
+    complaint = error.what();
   }
   sync::agree(workers_, complaint);
+}
+
+// Each worker some of the tensors.
+std::vector<sync::NamedTensor> ServerReplicaOfClient::fetch_optimizer_state() {
+  const auto parts = layout::cut_into_shards(
+      space_.layout, static_cast<std::size_t>(workers_.size()), /*whole_tensors=*/true);
+  fetch_state(parts[static_cast<std::size_t>(workers_.rank())]);
+  auto tensors = sync::named_state(model_.optimizer(), sharing_.shared);
+  sync::ServerState(model_.optimizer(), rule_, sharing_.shared, space_.layout).forget();
+  return tensors;
+}
+
+void ServerReplicaOfClient::gather_optimizer_state() {
+  const bool fetches = workers_.rank() == 0;
+  fetch_state(fetches ? std::optional(ps::Range{0, space_.layout.elements}) : std::nullopt);
   sync::broadcast_state(workers_, model_.optimizer(), sharing_.shared);
   if (!sharing_.local.empty()) sync::average_state(workers_, model_.optimizer(), sharing_.local);
 }

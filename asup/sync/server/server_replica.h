@@ -15,8 +15,7 @@
 //   - A parameter that no worker used has a gradient of zeros: momentum and weight decay move it.
 //   - The optimizer's options count when the replica is made, but for the learning rate, which is
 //     taken at each step() and is one for all shared parameters. Its state is on the servers, which
-//     begin with what rank 0's has, unless they begin with files; gather_optimizer_state() fetches
-//     it.
+//     begin with what rank 0's has; gather_optimizer_state() fetches it.
 //
 // Not shared are buffers (BatchNorm statistics), parameters that the optimizer does not have or
 // that need no gradient, and those that ServerReplicaOptions::local names: equal at first, then
@@ -68,7 +67,6 @@ struct ServerReplicaOptions {
   Merge merge = Merge::none;
   std::int64_t every = 1;   // merge: steps between two exchanges; with `work`, a lease
   double elasticity = 0.9;  // merge easgd: the workers' moving rates, summed
-  std::string resume{};     // the servers begin with what ServerReplica::save() left at this path
 
   // Parameters that stay on the worker: whole names ("head.weight"), or what they begin with and a
   // dot ("head.").
@@ -105,10 +103,6 @@ class ServerReplica : public Replica {
   // exchange, and no step can be taken. At a sync point it has them anyway.
   virtual void show_common(bool common) = 0;
 
-  // One worker, between two steps or at a sync point: all servers write files that begin with this
-  // path, of the same version of the parameters; returns when they have. Throws JobFailed where one
-  // could not. ServerReplicaOptions::resume takes them.
-  virtual void save(const std::string& path) = 0;
   // One worker, between two steps, at a sync point or the end: what the head tells of the pace, as
   // JSON.
   virtual std::string report() = 0;

@@ -4,10 +4,6 @@
 #include <cstring>
 
 #include "asup/base/error.h"
-#include "asup/ps/snapshot.h"
-#include "asup/sync/model/sharing.h"
-#include "asup/sync/model/trained_model.h"
-#include "asup/sync/server/rule_of.h"
 
 namespace asup::sync {
 namespace {
@@ -48,14 +44,6 @@ ServerState::ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule
       layout_(std::move(layout)),
       state_(optimizer, tensors_of(parameters_)) {}
 
-ServerState::ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
-                         const ServerReplicaOptions& options)
-    : ServerState(optimizer, rule_of(optimizer),
-                  share(TrainedModel(module, optimizer), options.local).shared,
-                  flat_space(share(TrainedModel(module, optimizer), options.local).shared,
-                             options.bucket_sizes())
-                      .layout) {}
-
 // A parameter that lacks a tensor, as before its first step, begins anew.
 std::vector<std::uint64_t> ServerState::updates() {
   torch::NoGradGuard no_grad;
@@ -93,7 +81,7 @@ void ServerState::read(std::size_t slot, layout::Range range, float* to) const {
   });
 }
 
-void ServerState::begin_write(std::span<const std::uint64_t> updates) {
+void ServerState::begin_write(std::span<const std::uint64_t> updates, layout::Range range) {
   torch::NoGradGuard no_grad;
   const auto& tensors = layout_.tensors;
   check(updates.size() == tensors.size(), "updates of {} parameters, and there are {}",
@@ -102,7 +90,7 @@ void ServerState::begin_write(std::span<const std::uint64_t> updates) {
   slots_.assign(parameters_.size(), {});
   const std::size_t count = kernels::state_slots(rule_);
   for (std::size_t k = 0; k < tensors.size(); ++k) {
-    if (updates[k] == 0 || count == 0) continue;
+    if (updates[k] == 0 || count == 0 || !range.contains(tensors[k].range)) continue;
     const std::size_t i = tensors[k].index;
     for (std::size_t slot = 0; slot < count; ++slot)
       slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
@@ -114,18 +102,6 @@ void ServerState::write(std::size_t slot, layout::Range range, const float* from
   for_parts(slot, range, [&](float* state, std::uint64_t count, std::uint64_t offset) {
     std::memcpy(state, from + offset, count * sizeof(float));
   });
-}
-
-// All of it as one server's.
-void ServerState::read_files(const std::string& path) {
-  const layout::Range whole{0, layout_.elements};
-  ps::Shard shard(whole, rule_, layout_, {});
-  ps::load_shard(shard, path, layout_.elements);
-  std::vector<std::uint64_t> updates;
-  for (const auto& tensor : layout_.tensors) updates.push_back(shard.updates_of(tensor.range));
-  begin_write(updates);
-  for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
-    write(slot, whole, shard.state()[slot].data());
 }
 
 }  // namespace asup::sync

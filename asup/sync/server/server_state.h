@@ -1,7 +1,6 @@
 // The state of an optimizer as servers keep it: each slot of its rule (kernels/rule.h) laid out as
 // the flat space, and how often each parameter was updated. It goes to servers and comes back in
-// pieces (ps/client.h), or comes from the files that they leave (ps/snapshot.h). Used on one
-// worker, from the thread that trains.
+// pieces (ps/client.h). Used on one worker, from the thread that trains.
 #pragma once
 
 #include <torch/torch.h>
@@ -28,10 +27,6 @@ class ServerState {
   // outlive this.
   ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
               std::vector<NamedTensor> shared, layout::Layout layout);
-  // Of a model whose replica is or would be made with `options` and without a merge. Throws
-  // BadInput for a model or optimizer that cannot be trained through servers.
-  ServerState(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
-              const ServerReplicaOptions& options);
 
   // What the optimizer has: how often each tensor of the layout was updated, 0 where it has no
   // state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is from
@@ -40,20 +35,12 @@ class ServerState {
   void read(std::size_t slot, layout::Range range, float* to) const;
 
   // The optimizer gets a state, in place of the one that it had: zeros, of tensors that were
-  // updated so often, and then elements of a slot.
-  void begin_write(std::span<const std::uint64_t> updates);
+  // updated so often and lie in the range, and then elements of a slot.
+  void begin_write(std::span<const std::uint64_t> updates, layout::Range range);
   void write(std::size_t slot, layout::Range range, const float* from);
-
-  // The same from the files that begin with this path; the parameters stay as they are. Throws
-  // BadInput where the files are not there, not whole, or of another model or optimizer; then
-  // nothing has changed.
-  void read_files(const std::string& path);
 
   // The optimizer has no state of these parameters any more: it is the servers', or begins anew.
   void forget() { state_.clear(); }
-
-  // Those that servers move.
-  const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
  private:
   template <typename Action>

@@ -32,7 +32,7 @@ OwnShard::OwnShard(RunState& run, Job& job, std::function<std::vector<int>()> le
       part_(context_.train->size(), static_cast<std::uint64_t>(run.config().seed), job.rank(),
             job.size()),
       progress_(net::workers_of(job)),
-      meetings_(run, job, patience_for(run)),
+      rounds_(run, job, patience_for(run)),
       clock_(run.config().strategy.capabilities().round) {
   share_batch();
   const auto workers = static_cast<std::size_t>(job.size());
@@ -67,7 +67,7 @@ void OwnShard::begin() {
   agree_on_counts();  // nobody knows less than what was done before
   run_.control().barrier().or_throw();
   if (auto* replica = context_.local)
-    replica->ask_before_taking([this] { meetings_.agree(Meetings::Place::merged); });
+    replica->ask_before_taking([this] { rounds_.agree(QuorumRounds::Place::merged); });
   clock_.begin_round();
 }
 
@@ -111,9 +111,9 @@ bool OwnShard::sync_point_due(const StopRequest& stop) {
   known_ = static_cast<std::int64_t>(heard.samples);
   const bool now = known_ >= samples_.of(next_sync_point()) || stop.asked || stop.agreed;
   if (!now && !clock_.measured()) return false;  // the first round waits for a few steps of all
-  if (heard.round >= meeting_) return true;
+  if (heard.round >= next_round_) return true;
   if (!now && !clock_.over()) return false;
-  progress_.call_round(meeting_);
+  progress_.call_round(next_round_);
   return true;
 }
 
@@ -123,11 +123,11 @@ bool OwnShard::come(const StopRequest& stop) {
   has_stepped_ = false;
   if (std::exchange(together_, false)) return true;
   const bool is_last = stop.asked || stop.agreed || known_ >= samples_.of(run_.last_step());
-  const auto without_it = meetings_.come(meeting_, left_(), is_last);
+  const auto without_it = rounds_.come(next_round_, left_(), is_last);
   gathering_ += seconds_since(came_);
   came_ = Clock::now();
   if (!without_it) return true;
-  meeting_ = *without_it + 1;
+  next_round_ = *without_it + 1;
   missed_ = true;
   whole_ = false;
   clock_.begin_round();
@@ -137,17 +137,17 @@ bool OwnShard::come(const StopRequest& stop) {
 WorkSource::SyncPoint OwnShard::reach(bool stops) {
   step_before_ = run_.step();
   whole_ = static_cast<std::size_t>(run_.control().size()) == left_().size();
-  // Where a meeting was given up after its merge, there is none to be made again, unless others
+  // Where a round was given up after its merge, there is none to be made again, unless others
   // have come.
   const bool wants_merge = !merged_ && (clock_.over() || missed_ || must_merge_);
-  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(meeting_), wants_merge ? 1 : 0};
+  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(next_round_), wants_merge ? 1 : 0};
   run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
-  meeting_ = static_cast<std::uint64_t>(most[0]);
+  next_round_ = static_cast<std::uint64_t>(most[0]);
   ends_round_ = ends_round_ || most[1] > 0;
   missed_ = false;
   agree_on_counts();
   const std::int64_t step = step_reached(stops);
-  if (whole_ && (stops || step == run_.last_step())) meetings_.wait_as_long_as_it_takes();
+  if (whole_ && (stops || step == run_.last_step())) rounds_.wait_as_long_as_it_takes();
   return {step, most[1] > 0, whole_};
 }
 
@@ -187,12 +187,12 @@ std::int64_t OwnShard::step_reached(bool stops) const {
 
 void OwnShard::past_merge() {
   merged_ = true;
-  meetings_.is_merged();
+  rounds_.is_merged();
 }
 
 void OwnShard::end_sync_point() {
-  meetings_.agree(Meetings::Place::ended);
-  ++meeting_;
+  rounds_.agree(QuorumRounds::Place::ended);
+  ++next_round_;
   // Said when it is done: one whose link is slow may come to a merge and hold it up again.
   if (!std::exchange(ended_whole_, whole_) && whole_ && run_.is_first_rank())
     log().info("all workers merge again");
@@ -204,9 +204,9 @@ void OwnShard::end_sync_point() {
 // One that is not done in time is given up by all who are in it, and they meet again. What all have
 // agreed on stays: the merge, and the sums.
 bool OwnShard::gives_up(const JobFailed& error) {
-  if (!meetings_.give_up(error)) return false;
+  if (!rounds_.give_up(error)) return false;
   if (!merged_) gathering_ += seconds_since(came_);
-  ++meeting_;
+  ++next_round_;
   run_.set_step(step_before_);
   return true;
 }

@@ -8,13 +8,13 @@
 // Workers do a little more than was asked for: what was under way when the sync point was called.
 //
 // A worker that is late for a sync point, or holds one up, is done without until the next
-// (`--merge-deadline`, loop/meetings.h).
+// (`--merge-deadline`, loop/quorum_rounds.h).
 #pragma once
 
 #include "asup/data/own_part.h"
 #include "asup/gossip/gossip_progress.h"
 #include "asup/net/job.h"
-#include "asup/train/loop/meetings.h"
+#include "asup/train/loop/quorum_rounds.h"
 #include "asup/train/loop/round_clock.h"
 #include "asup/train/loop/sample_count.h"
 #include "asup/train/loop/work_source.h"
@@ -38,11 +38,11 @@ class OwnShard : public WorkSource {
   bool come(const StopRequest& stop) override;
   SyncPoint reach(bool stops) override;
   void past_merge() override;
-  void agree_on_sums() override { meetings_.agree(Meetings::Place::counted); }
+  void agree_on_sums() override { rounds_.agree(QuorumRounds::Place::counted); }
   void end_sync_point() override;
   double gathering_seconds() const override { return gathering_; }
   bool gives_up(const JobFailed& error) override;
-  void call_others() override { progress_.call_round(meeting_ + 1); }
+  void call_others() override { progress_.call_round(next_round_ + 1); }
   void regroup() override;
 
  private:
@@ -61,13 +61,13 @@ class OwnShard : public WorkSource {
   const std::vector<std::int64_t> sync_points_;  // steps
   data::OwnPart part_;
   gossip::GossipProgress progress_;
-  Meetings meetings_;
+  QuorumRounds rounds_;
   RoundClock clock_;
 
   std::vector<std::int64_t> counts_;  // samples by worker: our own, the others' as of the last time
   std::int64_t known_ = 0;            // samples of all, by hearsay
   std::size_t batch_ = 0;             // this worker's part of one
-  std::uint64_t meeting_ = 1;         // the next sync point, or merge
+  std::uint64_t next_round_ = 1;      // the next sync point, or merge
   bool whole_ = true;                 // all came to the last one
   bool ended_whole_ = true;           // and held it to its end
   bool missed_ = false;               // the last one took place without this worker
@@ -79,10 +79,10 @@ class OwnShard : public WorkSource {
 
   bool has_stepped_ = false;  // since this worker last came
 
-  // Of the step under way, and of the meeting.
+  // Of the step under way, and of the round.
   Clock::time_point step_began_, came_;
   double share_ = 1;              // of this worker's part of a batch
-  std::int64_t step_before_ = 0;  // the run's, when the meeting began
+  std::int64_t step_before_ = 0;  // the run's, when the round began
 };
 
 }  // namespace asup::train

@@ -70,8 +70,7 @@ void check_inputs(const TrainConfig& config) {
   const auto batches = make_batches(config, *dataset, 0);
   if (config.resume.empty()) return;
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));
-  check_can_resume(info_of(read_newest_checkpoint(config.resume), config.resume), config,
-                   length.steps);
+  check_can_resume(check_newest_checkpoint(config.resume), config, length.steps);
 }
 
 std::string list_inputs() {

@@ -11,7 +11,7 @@
 #include "asup/report/metrics_file.h"
 #include "asup/report/report.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/train/checkpoint/tensor_pack.h"
+#include "asup/train/checkpoint/weights_sha256.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/evaluate.h"
 #include "asup/train/state/switch_strategy.h"
@@ -26,6 +26,12 @@ std::uint64_t peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // ru_maxrss counts kilobytes
+}
+
+std::vector<sync::NamedTensor> copies_of(const torch::nn::Module& module) {
+  std::vector<sync::NamedTensor> copies = sync::parameters_of(module);
+  for (auto& [name, tensor] : copies) tensor = tensor.detach().clone();
+  return copies;
 }
 
 }  // namespace
@@ -47,7 +53,7 @@ RunState::RunState(Job& job, const TrainConfig& config, report::Observer& displa
   samples_by_worker_ = context_.resumed->samples_by_worker;
   forget_own_counts();
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
-  checkpoint_ = std::filesystem::path(folder_.checkpoint_file(step_)).filename().string();
+  checkpoint_ = std::filesystem::path(folder_.checkpoint(step_)).filename().string();
   checkpoint_step_ = step_;
 }
 
@@ -201,24 +207,12 @@ CheckpointInfo RunState::checkpoint_info() {
   return info;
 }
 
-// The servers' files first: where the checkpoint is, all of it is.
-void RunState::save_servers(const std::string& path) {
-  std::string complaint;
-  if (first_rank_) {
-    folder_.remove_shards(path);
-    try {
-      context_.server->save(std::filesystem::absolute(path).string());
-    } catch (const JobFailed& error) {
-      complaint = error.what();
-    }
-  }
-  sync::agree(control(), complaint);
-}
-
 void RunState::save() {
-  const std::string path = folder_.checkpoint_file(step_);
-  if (context_.server) save_servers(path);
-  const Trained trained = trained_of(context_, rank_);
+  const std::string path = folder_.checkpoint(step_);
+  Trained trained = trained_of(context_, rank_);
+  trained.fetched_state = context_.replica->fetch_optimizer_state();
+  if (context_.replica->models_differ())
+    context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
   save_checkpoint(control(), path, checkpoint_info(), trained);
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;

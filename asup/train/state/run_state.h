@@ -86,7 +86,6 @@ class RunState {
   void switch_strategy(Job& job);
 
  private:
-  void save_servers(const std::string& path);
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();

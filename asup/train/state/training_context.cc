@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -16,13 +15,12 @@
 #include "asup/data/random.h"
 #include "asup/distribute/distribute.h"
 #include "asup/net/transport/mesh.h"
-#include "asup/report/run_folder.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/train/checkpoint/tensor_pack.h"
+#include "asup/sync/model/kept_tensors.h"
+#include "asup/train/checkpoint/together.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
-#include "asup/train/state/read_servers_state.h"
 #include "asup/train/state/rounds.h"
 
 namespace asup::train {
@@ -60,29 +58,15 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
   sync::check_agreed(control, values);
 }
 
-// Rank 0 reads the checkpoint, and all ranks learn its header.
-struct Resumed {
-  CheckpointFile file;  // on rank 0
-  std::optional<CheckpointInfo> info;
-};
-
-Resumed read_checkpoint(Communicator& control, const TrainConfig& config, std::int64_t steps) {
-  Resumed resumed;
-  if (config.resume.empty()) return resumed;
-  std::string complaint;
-  if (control.rank() == 0) {
-    try {
-      resumed.file = read_newest_checkpoint(config.resume);
-      check_can_resume(info_of(resumed.file, config.resume), config, steps);
-    } catch (const BadInput& error) {
-      complaint = error.what();
-    }
-  }
-  sync::agree(control, complaint);
-  CheckpointFile header;
-  header.header = Json::parse(broadcast_text(control, resumed.file.header.dump()));
-  resumed.info = info_of(header, config.resume);
-  return resumed;
+// The checkpoint to resume from, as rank 0 finds it.
+std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& control,
+                                                  const TrainConfig& config) {
+  if (config.resume.empty()) return nullptr;
+  std::string path;
+  together(control, [&] {
+    if (control.rank() == 0) path = newest_checkpoint(config.resume);
+  });
+  return std::make_unique<CheckpointReader>(control, path);
 }
 
 // How the convolution path was found, for the log.
@@ -181,16 +165,6 @@ void make_gradients(TrainingContext& context, Job& job, const TrainConfig& confi
   context.gradients = make_communicator(job, strategy, rates);
 }
 
-// What servers have left beside the checkpoint to resume from, as rank 0 sees it; "": nothing.
-std::string shards_of_checkpoint(const TrainingContext& context) {
-  std::string path;
-  if (context.control->rank() == 0) {
-    path = report::RunFolder(context.config.resume).checkpoint_file(context.resumed->step);
-    path = report::RunFolder::has_shards(path) ? std::filesystem::absolute(path).string() : "";
-  }
-  return broadcast_text(*context.control, path);
-}
-
 void make_trained_parts(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
@@ -234,58 +208,22 @@ bool strategy_has_changed(const TrainingContext& context) {
   return context.resumed->config_of_phase().strategy.name() != context.config.strategy.name();
 }
 
-// By another strategy than before, workers do not go on with models of their own, and where each
-// rank had an optimizer's state of its own, all get the average.
-void restore(TrainingContext& context, const CheckpointFile& file, int rank) {
-  Trained trained = trained_of(context, rank);
-  const bool changed = strategy_has_changed(context);
-  trained.own_model = context.local != nullptr && !changed;
-  if (changed) {
-    trained.own_optimizer = false;
-    trained.replica = {};
-  }
-  restore_checkpoint(*context.control, file, trained);
-  if (!changed) context.replica->restore(trained.replica);
-}
-
-// Servers begin with what they left beside the checkpoint, or, where another strategy wrote it,
-// with the state of its optimizer.
-void resume_with_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
-  const std::string shards = shards_of_checkpoint(context);
-  if (shards.empty()) {
-    restore_checkpoint(*context.control, file,
-                       {*context.model, *context.optimizer, sync::buffers_of(*context.model),
-                        /*own_optimizer=*/false, job.rank()});
-    return make_replica_from_neutral_state(context, job, context.resumed->step);
-  }
-  restore_parameters(*context.control, file, *context.model);
-  make_replica_of_phase(context, job, context.resumed->step, shards);
-  restore(context, file, job.rank());
-}
-
-void resume_without_servers(TrainingContext& context, Job& job, const CheckpointFile& file) {
+// The replica, and what the checkpoint has for it. By another strategy than before, workers do not
+// go on with models of their own, nor with what another replica has kept.
+void begin(TrainingContext& context, Job& job, CheckpointReader* checkpoint) {
+  if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
+  const bool same_way = !strategy_has_changed(context);
+  Restore restore(*checkpoint, *context.control, job.rank(), same_way);
+  restore.common(*context.model, *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
-  restore(context, file, job.rank());
-  const TrainConfig before = context.resumed->config_of_phase();
-  const std::string shards = shards_of_checkpoint(context);
-  if (!shards.empty() && !before.strategy.capabilities().keeps_own_parameters)
-    read_servers_state(context, before, shards);
-}
-
-// The replica, and what the checkpoint has for it.
-void begin(TrainingContext& context, Job& job, const CheckpointFile& file) {
-  if (!context.resumed)
-    make_replica_of_phase(context, job, 0);
-  else if (context.config.strategy.capabilities().needs_servers)
-    resume_with_servers(context, job, file);
-  else
-    resume_without_servers(context, job, file);
+  const Trained trained = trained_of(context, job.rank());
+  restore.own(trained);
+  if (same_way) context.replica->restore(trained.replica);
 }
 
 }  // namespace
 
-void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
-                           const std::string& saved) {
+void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step) {
   const Strategy& strategy = context.config.strategy;
   const Capabilities capabilities = strategy.capabilities();
   if (!capabilities.needs_servers && !context.gradients)
@@ -301,18 +239,15 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
        .timeout = strategy.timeout,
        .observed = context.choices.observed,
        .progress = {context.length.steps, step},
-       .work = work ? &*work : nullptr,
-       .resume = saved});
+       .work = work ? &*work : nullptr});
   context.replica = std::move(made.replica);
   context.server = made.server;
   context.local = made.local;
 }
 
 void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step) {
-  const auto statistics = sync::buffers_of(*context.model);
-  const std::string own = pack_tensors(statistics);
+  const sync::KeptTensors own(sync::buffers_of(*context.model));  // it begins with rank 0's
   make_replica_of_phase(context, job, step);
-  unpack_tensors(own, statistics);  // the new replica began with rank 0's
 }
 
 Trained trained_of(const TrainingContext& context, int rank) {
@@ -321,7 +256,7 @@ Trained trained_of(const TrainingContext& context, int rank) {
           context.server ? context.server->unshared() : sync::buffers_of(*context.model),
           context.replica->keeps_own_optimizer(),
           rank,
-          context.replica->models_differ(),
+          {},
           context.replica->state()};
 }
 
@@ -334,8 +269,11 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 
   check_same_settings(*context.control, whole);
-  const Resumed resumed = read_checkpoint(*context.control, whole, context.length.steps);
-  context.resumed = resumed.info;
+  const auto checkpoint = open_checkpoint(*context.control, whole);
+  if (checkpoint) {
+    context.resumed = info_from(checkpoint->index().run, whole.resume);
+    check_can_resume(*context.resumed, whole, context.length.steps);
+  }
   find_phase(context, whole);
   check_roles_of_phases(job, whole, context.phase);
   context.config = of_phase(whole, context.phase, context.length);
@@ -343,7 +281,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   if (context.phase == Phase::second) context.control = make_communicator(job, config.strategy);
   set_threads(context, job, config);
   make_trained_parts(context, job);
-  begin(context, job, resumed.file);
+  begin(context, job, checkpoint.get());
 
   const auto shape = fmt::format("{}", fmt::join(context.train->input_shape(), "x"));
   const PathChoice path = choose_path(

@@ -46,10 +46,9 @@ struct TrainingContext {
 Trained trained_of(const TrainingContext& context, int rank);
 
 // What of a context comes anew with each phase, after `step` steps: the replica, and the gradients'
-// communicator where it wants one and there is none. `saved`: see ServerReplicaOptions::resume.
-// Collective.
-void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step,
-                           const std::string& saved = "");
+// communicator where it wants one and there is none. It begins with the state that the optimizer
+// has. Collective.
+void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step);
 
 // The same, from the parameters and the optimizer's state, which are the same on all ranks, of
 // whichever way. Statistics stay each rank's own.

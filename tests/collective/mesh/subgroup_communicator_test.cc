@@ -25,14 +25,14 @@ TEST_P(SubgroupOnEveryLink, GroupsComeAndGo) {
     EXPECT_EQ(sum_of_ranks(communicator, own), 6);
     for (const std::uint64_t since : {2, 5}) {
       if (job.rank() != 1) {
-        communicator.meet(since, {0, 2});
+        communicator.regroup(since, {0, 2});
         EXPECT_EQ(communicator.rank(), job.rank() / 2);
         EXPECT_EQ(sum_of_ranks(communicator, own), 4);
-        communicator.meet(since, {0, 2});  // undisturbed
+        communicator.regroup(since, {0, 2});  // undisturbed
         EXPECT_EQ(sum_of_ranks(communicator, own), 4);
       }
       const std::uint64_t before = communicator.bytes_moved();
-      communicator.meet(since + 1, {0, 1, 2});
+      communicator.regroup(since + 1, {0, 1, 2});
       EXPECT_EQ(communicator.bytes_moved(), before);
       EXPECT_EQ(sum_of_ranks(communicator, own), 6);
     }
@@ -55,7 +55,7 @@ TEST_P(SubgroupOnEveryLink, ACallThatIsBoundEndsAsLate) {
       EXPECT_TRUE(communicator.was_late());
       given_up.arrive_and_wait();
     }
-    communicator.meet(2, {0, 1, 2});
+    communicator.regroup(2, {0, 1, 2});
     EXPECT_FALSE(communicator.was_late());
     communicator.unbound();
     values.assign(values.size(), job.rank() + 1);

@@ -429,7 +429,7 @@ class HostedTest : public CoordinatorTest {
     JoinOptions options = join_options(rank, size, "127.0.0.1:0");
     options.host_coordinator = rank == 0;
     options.one_host = true;
-    options.meeting = key_socket_name(fmt::format("test {} {}", getpid(), size));
+    options.key_socket = key_socket_name(fmt::format("test {} {}", getpid(), size));
     if (rank != 0) options.key = {};
     return options;
   }
@@ -474,7 +474,7 @@ TEST_F(HostedTest, WithoutRankZeroTheOthersSaySo) {
 }
 
 TEST_F(HostedTest, ASecondJobOfTheSameIdIsRefused) {
-  const Fd other = open_key_socket(hosted(0, 2).meeting);
+  const Fd other = open_key_socket(hosted(0, 2).key_socket);
   EXPECT_THAT(thrown<BadInput>(join(hosted(0, 2))), HasSubstr("another job with the same"));
 }
 

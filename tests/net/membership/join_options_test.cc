@@ -102,7 +102,7 @@ TEST_F(AsupRun, IsRead) {
   EXPECT_EQ(options.key, key_);
   EXPECT_EQ(options.launcher, "asup run");
   EXPECT_FALSE(options.host_coordinator);
-  EXPECT_EQ(options.meeting, "");
+  EXPECT_EQ(options.key_socket, "");
   EXPECT_EQ(fcntl(fd_.get(), F_GETFD), -1) << "the key's descriptor is closed after reading";
   fd_.release();
 }
@@ -216,19 +216,20 @@ TEST(Torchrun, OnOneHostNeedsNothingMore) {
   EXPECT_TRUE(one.one_host);
   EXPECT_EQ(one.coordinator, "127.0.0.1:29501");
   EXPECT_FALSE(one.host_coordinator);
-  EXPECT_NE(one.meeting, "");
+  EXPECT_NE(one.key_socket, "");
 
   const JoinOptions zero = identity(with(kTorchrun, {{"RANK", "0"}}));
   EXPECT_TRUE(zero.host_coordinator);
-  EXPECT_EQ(zero.meeting, one.meeting);
+  EXPECT_EQ(zero.key_socket, one.key_socket);
   EXPECT_NE(zero.key, Key{});
 }
 
 TEST(Torchrun, JobsAndRestartsMeetApart) {
-  const std::string meeting = identity(kTorchrun).meeting;
-  EXPECT_NE(identity(with(kTorchrun, {{"MASTER_PORT", "29600"}})).meeting, meeting);
-  EXPECT_NE(identity(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "x"}})).meeting, meeting);
-  EXPECT_NE(identity(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})).meeting, meeting);
+  const std::string key_socket = identity(kTorchrun).key_socket;
+  EXPECT_NE(identity(with(kTorchrun, {{"MASTER_PORT", "29600"}})).key_socket, key_socket);
+  EXPECT_NE(identity(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "x"}})).key_socket, key_socket);
+  EXPECT_NE(identity(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})).key_socket,
+            key_socket);
 }
 
 TEST(Torchrun, LoopbackMeansOneHostEvenWithoutALocalSize) {
@@ -243,7 +244,7 @@ TEST(Torchrun, OnSeveralHostsNeedsAKeyFile) {
   const JoinOptions options = identity(with(hosts, {{"ASUP_KEY_FILE", file.path()}}));
   EXPECT_FALSE(options.one_host);
   EXPECT_EQ(options.coordinator, "alpha:29501");
-  EXPECT_EQ(options.meeting, "");
+  EXPECT_EQ(options.key_socket, "");
   EXPECT_EQ(options.key, read_key_file(file.path()));
 }
 
@@ -308,9 +309,9 @@ TEST(OpenMpi, OnOneHostMeetsByItself) {
   EXPECT_EQ(options.size, 2);
   EXPECT_TRUE(options.host_coordinator);
   EXPECT_EQ(options.coordinator, "127.0.0.1:0");
-  EXPECT_NE(options.meeting, "");
-  EXPECT_NE(identity(with(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-alpha-78@1"}})).meeting,
-            options.meeting);
+  EXPECT_NE(options.key_socket, "");
+  EXPECT_NE(identity(with(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-alpha-78@1"}})).key_socket,
+            options.key_socket);
 }
 
 TEST(OpenMpi, OnSeveralHostsNeedsAPlaceAndAKey) {
@@ -329,7 +330,7 @@ TEST(OpenMpi, LinksOverMpiNeedNeitherPlaceNorKey) {
   EXPECT_EQ(options.links, LinkKind::mpi);
   EXPECT_FALSE(options.host_coordinator);
   EXPECT_EQ(options.coordinator, "");
-  EXPECT_EQ(options.meeting, "");
+  EXPECT_EQ(options.key_socket, "");
 }
 
 TEST(OpenMpi, LinksOverMpiNeedMpirun) {
@@ -364,7 +365,7 @@ TEST(Slurm, TheStepCountsMoreThanTheAllocation) {
   EXPECT_EQ(options.size, 5);
   EXPECT_TRUE(options.one_host);
   EXPECT_EQ(options.coordinator, "127.0.0.1:0");
-  EXPECT_NE(options.meeting, "");
+  EXPECT_NE(options.key_socket, "");
 }
 
 TEST(Slurm, WrongValuesAreNamed) {

@@ -50,8 +50,8 @@ Kind inproc() {
     static std::uint64_t generation = 0;
     const std::uint64_t mine = ++generation;
     WirePair pair;
-    std::thread other([&] { pair.second = hub().meet(mine, 1, 0, after(Seconds(5))); });
-    pair.first = hub().meet(mine, 0, 1, after(Seconds(5)));
+    std::thread other([&] { pair.second = hub().connect(mine, 1, 0, after(Seconds(5))); });
+    pair.first = hub().connect(mine, 0, 1, after(Seconds(5)));
     other.join();
     return pair;
   };

@@ -35,18 +35,18 @@ class Driven {
     push.lr = lr;
     return push;
   }
-  Orders push(const Push& push, double now = 0) {
+  Commands push(const Push& push, double now = 0) {
     ++numbers_[static_cast<std::size_t>(push.worker)];
     return note(pacer.pushed(push, now));
   }
-  Orders push(int worker, double now = 0) { return push(push_of(worker), now); }
-  Orders note(Orders orders) {
-    for (const Command& order : orders) {
-      if (const auto* update = std::get_if<Update>(&order)) version_ = update->version;
-      if (const auto* go = std::get_if<Go>(&order))
+  Commands push(int worker, double now = 0) { return push(push_of(worker), now); }
+  Commands note(Commands commands) {
+    for (const Command& command : commands) {
+      if (const auto* update = std::get_if<Update>(&command)) version_ = update->version;
+      if (const auto* go = std::get_if<Go>(&command))
         versions_[static_cast<std::size_t>(go->worker)] = version_;
     }
-    return orders;
+    return commands;
   }
 
   Pacer pacer;
@@ -57,33 +57,33 @@ class Driven {
 };
 
 // "u1(0 1 2) d3 g0 g1": updates with the workers of their parts, drops and goes.
-std::string text(const Orders& orders) {
+std::string text(const Commands& commands) {
   std::vector<std::string> words;
-  for (const Command& order : orders) {
-    if (const auto* update = std::get_if<Update>(&order)) {
+  for (const Command& command : commands) {
+    if (const auto* update = std::get_if<Update>(&command)) {
       std::vector<int> workers;
       for (const auto& part : update->parts) workers.push_back(part.worker);
       words.push_back(fmt::format("u{}({})", update->version, fmt::join(workers, " ")));
-    } else if (const auto* drop = std::get_if<Drop>(&order)) {
+    } else if (const auto* drop = std::get_if<Drop>(&command)) {
       words.push_back(fmt::format("d{}", drop->worker));
     } else {
-      words.push_back(fmt::format("g{}", std::get<Go>(order).worker));
+      words.push_back(fmt::format("g{}", std::get<Go>(command).worker));
     }
   }
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-const Update& update_in(const Orders& orders) { return std::get<Update>(orders.front()); }
+const Update& update_in(const Commands& commands) { return std::get<Update>(commands.front()); }
 
 TEST(Pacer, BspUpdatesWhenAllHavePushedInTheOrderOfWorkers) {
   Driven driven({.kind = Kind::bsp}, 3);
   EXPECT_EQ(text(driven.push(2)), "");
   EXPECT_EQ(text(driven.push(0)), "");
-  const Orders orders = driven.push(1);
-  EXPECT_EQ(text(orders), "u1(0 1 2) g0 g1 g2");
-  EXPECT_EQ(update_in(orders).lr, 1);  // exactly the synchronous step
-  EXPECT_EQ(update_in(orders).samples, 3u);
-  for (const auto& part : update_in(orders).parts) {
+  const Commands commands = driven.push(1);
+  EXPECT_EQ(text(commands), "u1(0 1 2) g0 g1 g2");
+  EXPECT_EQ(update_in(commands).lr, 1);  // exactly the synchronous step
+  EXPECT_EQ(update_in(commands).samples, 3u);
+  for (const auto& part : update_in(commands).parts) {
     EXPECT_DOUBLE_EQ(part.weight, 1.0 / 3);
     EXPECT_EQ(part.staleness, Staleness{});
   }
@@ -93,9 +93,9 @@ TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
   Driven driven({.kind = Kind::bsp, .backup = 1}, 4);
   EXPECT_EQ(text(driven.push(3)), "");
   EXPECT_EQ(text(driven.push(1)), "");
-  const Orders orders = driven.push(0);
-  EXPECT_EQ(text(orders), "u1(0 1 3) g0 g1 g3");
-  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.75);
+  const Commands commands = driven.push(0);
+  EXPECT_EQ(text(commands), "u1(0 1 3) g0 g1 g3");
+  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.75);
   EXPECT_EQ(text(driven.push(2)), "d2 g2");
   EXPECT_EQ(text(driven.push(2)), "");  // now it is in time
   EXPECT_EQ(text(driven.push(0)), "");
@@ -105,13 +105,13 @@ TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
 TEST(Pacer, AspAppliesAndReleasesAtOnce) {
   Driven driven({.kind = Kind::asp}, 2);
   for (std::uint64_t version = 1; version < 5; ++version) {
-    const Orders orders = driven.push(0);
-    EXPECT_EQ(text(orders), fmt::format("u{}(0) g0", version));
-    EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.5);
+    const Commands commands = driven.push(0);
+    EXPECT_EQ(text(commands), fmt::format("u{}(0) g0", version));
+    EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.5);
   }
-  const Orders orders = driven.push(1);
-  EXPECT_EQ(text(orders), "u5(1) g1");
-  EXPECT_EQ(update_in(orders).parts[0].staleness, (Staleness{4, 2}));
+  const Commands commands = driven.push(1);
+  EXPECT_EQ(text(commands), "u5(1) g1");
+  EXPECT_EQ(update_in(commands).parts[0].staleness, (Staleness{4, 2}));
 }
 
 TEST(Pacer, SspHoldsWhoeverWouldLeaveTheSlowestTooFarBehind) {
@@ -142,8 +142,8 @@ TEST(Pacer, SspNeverAppliesWhatIsStalerThanItsBound) {
         if (driven.pacer.works(worker)) ready.push_back(worker);
       ASSERT_FALSE(ready.empty());
       if (ready.size() > 1 && ready.back() == 3 && random() % 50 != 0) ready.pop_back();
-      for (const Command& order : driven.push(ready[random() % ready.size()]))
-        if (const auto* update = std::get_if<Update>(&order))
+      for (const Command& command : driven.push(ready[random() % ready.size()]))
+        if (const auto* update = std::get_if<Update>(&command))
           worst = std::max(worst, update->parts[0].staleness.steps);
     }
     // The bound, and the pushes that the others had under way when it was reached.
@@ -176,8 +176,8 @@ TEST(Pacer, WhatALostWorkerHadPushedIsDroppedAndRedone) {
   EXPECT_EQ(text(driven.push(1)), "");
   EXPECT_EQ(text(driven.note(driven.pacer.left(1, 0, 1))), "d1 g0");  // 0 has to do it
   EXPECT_EQ(text(driven.push(2)), "");
-  const Orders orders = driven.push(0);
-  EXPECT_EQ(text(orders), "u1(0 0 2) g0 g2");
+  const Commands commands = driven.push(0);
+  EXPECT_EQ(text(commands), "u1(0 0 2) g0 g2");
 }
 
 TEST(Pacer, WhoIsLostAtWorkIsRedoneByWhoeverComesNext) {
@@ -200,9 +200,9 @@ TEST(Pacer, PushesThatAreNotFiniteAreSkippedButDoNotHoldOthersUp) {
   Push bad = driven.push_of(0);
   bad.non_finite = 3;
   EXPECT_EQ(text(driven.push(bad)), "d0");  // its worker waits for the others
-  const Orders orders = driven.push(1);
-  EXPECT_EQ(text(orders), "u1(1) g0 g1");
-  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.5);
+  const Commands commands = driven.push(1);
+  EXPECT_EQ(text(commands), "u1(1) g0 g1");
+  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.5);
 
   bad = driven.push_of(0);
   bad.non_finite = 1;
@@ -227,9 +227,9 @@ TEST(Pacer, StaleGradientsMoveLessWhereThatIsAsked) {
   Driven driven({.kind = Kind::asp, .stale_lr = true}, 2);
   EXPECT_DOUBLE_EQ(update_in(driven.push(0)).lr, 0.5);
   for (int i = 0; i < 7; ++i) driven.push(0);
-  const Orders orders = driven.push(1);  // 8 pushes are 4 steps
-  EXPECT_DOUBLE_EQ(update_in(orders).parts[0].staleness.steps, 4);
-  EXPECT_DOUBLE_EQ(update_in(orders).lr, 0.125);
+  const Commands commands = driven.push(1);  // 8 pushes are 4 steps
+  EXPECT_DOUBLE_EQ(update_in(commands).parts[0].staleness.steps, 4);
+  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.125);
 }
 
 TEST(Pacer, PartsCountBySamplesAndByTheirOwnLearningRate) {
@@ -237,8 +237,8 @@ TEST(Pacer, PartsCountBySamplesAndByTheirOwnLearningRate) {
   Push long_one = driven.push_of(0, 0.1);
   long_one.samples = 3;
   driven.push(long_one);
-  const Orders orders = driven.push(driven.push_of(1, 0.3));
-  const Update& update = update_in(orders);
+  const Commands commands = driven.push(driven.push_of(1, 0.3));
+  const Update& update = update_in(commands);
   EXPECT_NEAR(update.lr, (3 * 0.1 + 1 * 0.3) / 2, 1e-15);
   EXPECT_NEAR(update.parts[0].weight, 0.5, 1e-15);
   EXPECT_NEAR(update.parts[1].weight, 0.5, 1e-15);
@@ -263,9 +263,9 @@ TEST(Pacer, PatienceWaitsForThoseWhoComeSoonAndNotForTheOthers) {
   EXPECT_EQ(text(driven.push(3, 1.5)), "");
   EXPECT_EQ(text(driven.push(0, 2)), "");
   EXPECT_EQ(text(driven.push(1, 2)), "");
-  const Orders orders = driven.push(2, 2);
-  EXPECT_EQ(text(orders), "u2(0 1 2 3) g0 g1 g2 g3");
-  EXPECT_DOUBLE_EQ(update_in(orders).parts[3].staleness.steps, 0.75);
+  const Commands commands = driven.push(2, 2);
+  EXPECT_EQ(text(commands), "u2(0 1 2 3) g0 g1 g2 g3");
+  EXPECT_DOUBLE_EQ(update_in(commands).parts[3].staleness.steps, 0.75);
 }
 
 TEST(Pacer, AnOverdueWorkerIsNoLongerWaitedFor) {
@@ -343,11 +343,11 @@ TEST(Pacer, NobodyIsForgottenWhateverHappens) {
     std::set<int> away, resting, working;
     std::uint64_t version = 0;
     double now = 0;
-    const auto note = [&](const Orders& orders) {
-      for (const Command& order : orders) {
-        if (const auto* update = std::get_if<Update>(&order)) {
+    const auto note = [&](const Commands& commands) {
+      for (const Command& command : commands) {
+        if (const auto* update = std::get_if<Update>(&command)) {
           ASSERT_EQ(update->version, ++version);
-        } else if (const auto* go = std::get_if<Go>(&order)) {
+        } else if (const auto* go = std::get_if<Go>(&command)) {
           ASSERT_TRUE(working.insert(go->worker).second);
           versions[go->worker] = version;
           if (any(2) == 0) pacer.expect(go->worker, now + 1, now + 1.5);

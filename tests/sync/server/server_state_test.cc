@@ -3,15 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <map>
+#include <mutex>
 
-#include "asup/base/error.h"
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
-#include "asup/ps/snapshot.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/server/rule_of.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/server_training.h"
 
@@ -45,58 +43,6 @@ void step(Mlp& model, torch::optim::Optimizer& optimizer, int batch) {
   optimizer.step();
 }
 
-// What servers that had come as far would leave at this path.
-void leave_files(const std::string& path, Mlp& model, torch::optim::Optimizer& optimizer) {
-  ServerState state(model, optimizer, {});
-  const layout::Layout layout =
-      flat_space(state.parameters(), ServerReplicaOptions().bucket_sizes()).layout;
-  ps::Shard shard({0, layout.elements}, rule_of(optimizer), layout, {});
-  const auto updates = state.updates();
-  for (std::size_t i = 0; i < updates.size(); ++i)
-    shard.set_updates(layout.tensors[i].range, updates[i]);
-  for (std::size_t slot = 0; slot < shard.state().size(); ++slot)
-    state.read(slot, shard.range(), shard.state()[slot].data());
-  ps::Snapshot snapshot(shard, 3, ps::shard_file(path, 0, 1));
-  while (!snapshot.look()) {
-  }
-}
-
-void copy_parameters(const Mlp& from, Mlp& to) {
-  torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < from.parameters().size(); ++i)
-    to.parameters()[i].copy_(from.parameters()[i]);
-}
-
-// A second process that goes on with the files of the first one's servers goes on as it does.
-TEST_P(EveryOptimizersServerState, ComesFromFilesAsItWent) {
-  const asup::testing::TemporaryFolder folder;
-  Mlp model, other;
-  const auto optimizer = GetParam().make(model), its_optimizer = GetParam().make(other);
-  for (int i = 0; i < 3; ++i) step(model, *optimizer, i);
-  leave_files(folder.file("state"), model, *optimizer);
-  copy_parameters(model, other);
-  ServerState(other, *its_optimizer, {}).read_files(folder.file("state"));
-  for (int i = 3; i < 6; ++i) {
-    step(model, *optimizer, i);
-    step(other, *its_optimizer, i);
-    EXPECT_EQ(
-        asup::testing::distance(asup::testing::snapshot(model), asup::testing::snapshot(other)), 0);
-  }
-}
-
-TEST_P(EveryOptimizersServerState, OfFilesThatWereCutShortIsRefused) {
-  const asup::testing::TemporaryFolder folder;
-  Mlp model;
-  const auto optimizer = GetParam().make(model);
-  step(model, *optimizer, 0);
-  leave_files(folder.file("state"), model, *optimizer);
-  const std::string file = ps::shard_file(folder.file("state"), 0, 1);
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 8);
-  const auto fresh = GetParam().make(model);
-  EXPECT_THROW(ServerState(model, *fresh, {}).read_files(folder.file("state")), BadInput);
-  EXPECT_TRUE(fresh->state().empty());
-}
-
 // The tensors and counts that an optimizer has, by parameter.
 std::vector<OptimizerState::Slots> slots_of(const Mlp& model, torch::optim::Optimizer& optimizer) {
   const OptimizerState state(optimizer, model.parameters());
@@ -126,6 +72,39 @@ TEST_P(EveryOptimizersServerState, ComesBackFromServersAsItWent) {
         EXPECT_TRUE(torch::equal(after[i].tensors[slot], before[i].tensors[slot]));
     }
   });
+}
+
+// For a checkpoint, each worker fetches some of the tensors, by name, and keeps none of them.
+TEST_P(EveryOptimizersServerState, IsFetchedByNameInParts) {
+  std::map<std::string, torch::Tensor> fetched;
+  std::mutex mutex;
+  std::vector<NamedTensor> expected;
+  train_with_servers(3, 2, net::LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    const auto optimizer = GetParam().make(model);
+    for (int i = 0; i < 3; ++i) step(model, *optimizer, i);
+    auto before = named_state(*optimizer, parameters_of(model));
+    for (auto& [name, tensor] : before) tensor = tensor.clone();
+    const auto replica = stage.make(model, *optimizer, kSmallBuckets);
+    const auto part = replica->fetch_optimizer_state();
+    EXPECT_TRUE(optimizer->state().empty());
+    const std::lock_guard lock(mutex);
+    for (const auto& [name, tensor] : part) {
+      EXPECT_FALSE(fetched.contains(name)) << name;
+      fetched[name] = tensor;
+    }
+    expected = before;
+  });
+  std::size_t tensors = 0;
+  for (const auto& [name, tensor] : expected) {
+    if (name.starts_with("step/")) continue;  // servers count where some optimizers do not
+    ++tensors;
+    ASSERT_TRUE(fetched.contains(name)) << name;
+    EXPECT_TRUE(torch::equal(fetched[name], tensor)) << name;
+  }
+  EXPECT_EQ(tensors, static_cast<std::size_t>(std::count_if(
+                         fetched.begin(), fetched.end(),
+                         [](const auto& named) { return !named.first.starts_with("step/"); })));
 }
 
 // By all-reduce, through servers, by all-reduce: the course of one process that trains alone.
@@ -177,21 +156,6 @@ INSTANTIATE_TEST_SUITE_P(
         OptimizerCase{"asup", maker<optim::AsupMomentum>(optim::AsupOptions(0.01))}),
     [](const auto& info) { return info.param.name; });
 
-TEST(ServerState, OfAnotherOptimizerIsRefused) {
-  const asup::testing::TemporaryFolder folder;
-  Mlp model;
-  torch::optim::Adam adam(model.parameters(), AdamOptions(0.01));
-  step(model, adam, 0);
-  leave_files(folder.file("state"), model, adam);
-  torch::optim::SGD sgd(model.parameters(), SGDOptions(0.01).momentum(0.9));
-  try {
-    ServerState(model, sgd, {}).read_files(folder.file("state"));
-    ADD_FAILURE() << "took Adam's state for that of SGD";
-  } catch (const BadInput& refusal) {
-    EXPECT_THAT(refusal.what(), ::testing::HasSubstr("was trained by 'adam"));
-  }
-}
-
 // A parameter that was never used has no state and no count; it is still so on the way back.
 TEST(ServerState, KeepsCountsOfEachParameter) {
   Mlp model;
@@ -204,10 +168,12 @@ TEST(ServerState, KeepsCountsOfEachParameter) {
     adam.step();
   }
   const auto before = slots_of(model, adam);
-  ServerState state(model, adam, {});
+  const auto layout =
+      flat_space(parameters_of(model), ServerReplicaOptions().bucket_sizes()).layout;
+  ServerState state(adam, rule_of(adam), parameters_of(model), layout);
   const auto updates = state.updates();
   EXPECT_THAT(updates, ::testing::UnorderedElementsAre(2, 3, 3, 0, 3, 3));
-  state.begin_write(updates);
+  state.begin_write(updates, {0, layout.elements});
   const auto after = slots_of(model, adam);
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(after[i].updates, before[i].updates);

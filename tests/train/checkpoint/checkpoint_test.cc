@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 
 #include "asup/base/error.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/report/run_folder.h"
-#include "asup/train/checkpoint/tensor_pack.h"
+#include "asup/train/checkpoint/checkpoint_writer.h"
+#include "asup/train/checkpoint/weights_sha256.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -40,50 +42,7 @@ void train_a_little(Net& net, torch::optim::Optimizer& optimizer) {
   }
 }
 
-TEST(TensorPack, ComesBackBitForBit) {
-  const std::vector<sync::NamedTensor> tensors{
-      {"a", torch::randn({2, 3})},
-      {"b", torch::randn({4, 3}).t()},  // not row by row in memory
-      {"c", torch::tensor(7)},
-      {"d", torch::empty({0, 2})},
-      {"e", torch::randn({3}, torch::kBFloat16)}};
-  std::vector<sync::NamedTensor> copies;
-  for (const auto& named : tensors) copies.push_back({named.name, torch::zeros_like(named.tensor)});
-  unpack_tensors(pack_tensors(tensors), copies);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    EXPECT_TRUE(torch::equal(tensors[i].tensor, copies[i].tensor)) << tensors[i].name;
-  }
-}
-
-TEST(TensorPack, AnotherModelIsNamed) {
-  const auto pack = pack_tensors(sync::parameters_of(Net(4)));
-  const auto refusal = [&](const std::vector<sync::NamedTensor>& tensors) {
-    return message_of<BadInput>([&] { unpack_tensors(pack, tensors); });
-  };
-  EXPECT_EQ(refusal(sync::parameters_of(Net(5))),
-            "it holds linear.weight [4,3] Float, where the model has linear.weight [5,3] Float");
-  auto fewer = sync::parameters_of(Net(4));
-  fewer.pop_back();
-  EXPECT_EQ(refusal(fewer), "it holds 4 tensors, and the model has 3");
-}
-
-TEST(TensorPack, TakesWhatItKnowsAlone) {
-  const auto pack =
-      pack_tensors(std::vector<sync::NamedTensor>{{"a", torch::full({3}, 1.0)},
-                                                  {"b", torch::full({2}, 2, torch::kInt64)},
-                                                  {"c", torch::full({2}, 3.0, torch::kFloat64)}});
-  const std::vector<sync::NamedTensor> tensors{{"c", torch::zeros({2}, torch::kFloat64)},
-                                               {"a", torch::zeros({4})},
-                                               {"b", torch::zeros({2}, torch::kInt64)},
-                                               {"d", torch::zeros({2})}};
-  unpack_known(pack, tensors);
-  EXPECT_EQ(tensors[0].tensor.sum().item<double>(), 6);
-  EXPECT_EQ(tensors[1].tensor.sum().item<double>(), 0) << "of another shape";
-  EXPECT_EQ(tensors[2].tensor.sum().item<double>(), 4);
-  EXPECT_EQ(tensors[3].tensor.sum().item<double>(), 0);
-}
-
-TEST(TensorPack, HashesNamesShapesAndBits) {
+TEST(WeightsSha256, CoversNamesShapesAndBits) {
   torch::manual_seed(1);
   Net net;
   const auto hash = weights_sha256(net);
@@ -122,6 +81,14 @@ Trained as_trained(Net& net, torch::optim::Optimizer& optimizer, Job& job) {
   return {net, optimizer, sync::buffers_of(net), false, job.rank()};
 }
 
+void restore(Communicator& communicator, const std::string& path, Trained& trained,
+             bool same_way = true) {
+  CheckpointReader reader(communicator, path);
+  Restore restore(reader, communicator, trained.rank, same_way);
+  restore.common(trained.module, trained.optimizer);
+  restore.own(trained);
+}
+
 class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointInfo info(int ranks) {
@@ -135,7 +102,7 @@ class CheckpointTest : public ::testing::Test {
     return info;
   }
   TemporaryFolder folder_;
-  const std::string path_ = folder_.file("step.asup");
+  const std::string path_ = folder_.file("step-00000012");
 };
 
 TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
@@ -152,8 +119,8 @@ TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
 
     Net other;
     torch::optim::Adam others(other.parameters(), 0.01);
-    const CheckpointFile file = read_checkpoint_file(path_);
-    restore_checkpoint(*communicator, file, as_trained(other, others, job));
+    Trained restored = as_trained(other, others, job);
+    restore(*communicator, path_, restored);
     EXPECT_TRUE(torch::equal(torch::randn({4}), random));
     train_a_little(other, others);
     EXPECT_EQ(weights_sha256(other), expected);
@@ -167,9 +134,8 @@ TEST_F(CheckpointTest, EachRankGetsItsOwnStatistics) {
     torch::optim::SGD optimizer(net.parameters(), 0.1), others(other.parameters(), 0.1);
     net.norm->running_mean.fill_(job.rank() + 1);
     save_checkpoint(*communicator, path_, info(3), as_trained(net, optimizer, job));
-    CheckpointFile file;
-    if (job.rank() == 0) file = read_checkpoint_file(path_);
-    restore_checkpoint(*communicator, file, as_trained(other, others, job));
+    Trained restored = as_trained(other, others, job);
+    restore(*communicator, path_, restored);
     EXPECT_EQ(other.norm->running_mean[0].item<float>(), static_cast<float>(job.rank() + 1));
   });
 }
@@ -193,9 +159,8 @@ TEST_F(CheckpointTest, OwnParametersAndTheirMomentaComeBackToTheirRank) {
       trained.own.back().tensor.fill_(job.rank() + 5);
     }
     if (left) save_checkpoint(*left, path_, info(3), trained);
-    CheckpointFile file;
-    if (job.rank() == 0) file = read_checkpoint_file(path_);
-    restore_checkpoint(*communicator, file, restored);
+    communicator->barrier().or_throw();
+    restore(*communicator, path_, restored);
     const float expected = static_cast<float>(job.rank() == 1 ? 5 : job.rank() + 5);
     EXPECT_EQ(restored.own.back().tensor.flatten()[0].item<float>(), expected);
     EXPECT_EQ(others.state().size(), optimizer.state().size());
@@ -210,8 +175,8 @@ double momentum_in(torch::optim::Optimizer& optimizer, const torch::Tensor& para
       .item<double>();
 }
 
-// As many ranks as before get their own models again; fewer, or where there is to be one model, get
-// the mean.
+// As many ranks as before get their own models again; fewer, or by another way of staying in step,
+// get the mean.
 TEST_F(CheckpointTest, ModelsThatDiffer) {
   run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);
@@ -233,28 +198,26 @@ TEST_F(CheckpointTest, ModelsThatDiffer) {
                           {{"samples", torch::tensor({own}, torch::kInt64)}}};
     };
     Trained trained = as_trained(net, optimizer, job);
-    trained.own_model = true;
+    for (const auto& [name, tensor] : sync::parameters_of(net))
+      trained.mean_model.push_back({name, torch::full_like(tensor.detach(), 10)});
     trained.replica = counts(7, 100 + job.rank());
     save_checkpoint(*communicator, path_, info(3), trained);
-    CheckpointFile file;
-    if (job.rank() == 0) file = read_checkpoint_file(path_);
 
-    const auto expect = [&](Communicator& ranks, bool own_model, double parameter, double momentum,
-                            int own) {
+    const auto expect = [&](Communicator& ranks, bool same_way, double parameter, double momentum,
+                            int common, int own) {
       Net other;
       torch::optim::SGD others(other.parameters(), sgd);
       Trained restored = as_trained(other, others, job);
-      restored.own_model = own_model;
       restored.replica = counts(0, 0);
-      restore_checkpoint(ranks, file, restored);
+      restore(ranks, path_, restored, same_way);
       EXPECT_EQ(other.linear->weight[0][0].item<double>(), parameter);
       EXPECT_EQ(momentum_in(others, other.linear->weight), momentum);
-      EXPECT_EQ(restored.replica.common[0].tensor.item<int>(), 7);
+      EXPECT_EQ(restored.replica.common[0].tensor.item<int>(), common);
       EXPECT_EQ(restored.replica.own[0].tensor.item<int>(), own);
     };
-    expect(*communicator, true, 10 * job.rank(), job.rank(), 100 + job.rank());
-    expect(*communicator, false, 10, 1, 100 + job.rank());
-    if (two) expect(*two, true, 10, 1, 0);
+    expect(*communicator, true, 10 * job.rank(), job.rank(), 7, 100 + job.rank());
+    expect(*communicator, false, 10, 1, 0, 0);
+    if (two) expect(*two, true, 10, 1, 7, 0);
   });
 }
 
@@ -266,7 +229,8 @@ TEST_F(CheckpointTest, KeepsTheOptimizersOptions) {
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
     save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
     torch::optim::SGD other(net.parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
-    restore_checkpoint(*communicator, read_checkpoint_file(path_), as_trained(net, other, job));
+    Trained restored = as_trained(net, other, job);
+    restore(*communicator, path_, restored);
     const auto& options =
         static_cast<const torch::optim::SGDOptions&>(other.param_groups()[0].options());
     EXPECT_EQ(options.lr(), 0.2);
@@ -274,8 +238,81 @@ TEST_F(CheckpointTest, KeepsTheOptimizersOptions) {
   });
 }
 
+// Ranks write parts, and any number of them read the whole; the file says names.
+TEST_F(CheckpointTest, IsWrittenByAllAndReadByAnyNumber) {
+  const auto big = torch::arange(3 * 150'000, torch::kFloat32).reshape({150'000, 3});
+  struct Wide : torch::nn::Module {
+    explicit Wide(const torch::Tensor& weights) {
+      weight = register_parameter("weight", weights.clone());
+    }
+    torch::Tensor weight;
+  };
+  run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Wide wide(big);
+    torch::optim::SGD optimizer(wide.parameters(), 0.1);
+    save_checkpoint(*communicator, path_, info(3), {wide, optimizer, {}, false, job.rank()});
+    const auto& entry = CheckpointFolder(path_).index().tensors.at("model/weight");
+    EXPECT_EQ(entry.parts.size(), 3u);
+    EXPECT_EQ(entry.parts[1].begin, (Shape{50'000, 0}));
+    EXPECT_EQ(entry.parts[1].shape, (Shape{50'000, 3}));
+  });
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Wide wide(torch::zeros({150'000, 3}));
+    torch::optim::SGD optimizer(wide.parameters(), 0.1);
+    Trained restored{wide, optimizer, {}, false, job.rank()};
+    restore(*communicator, path_, restored);
+    EXPECT_TRUE(torch::equal(wide.weight.detach(), big));
+  });
+}
+
+// They run on other hosts: rank 0 writes for them, and reads.
+TEST_F(CheckpointTest, RanksThatDoNotSeeTheFolderSendAndGetTheirTensors) {
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    const std::vector<sync::NamedTensor> own{
+        {job.rank() == 0 ? "a" : "b", torch::full({3}, job.rank() + 1.0)}};
+    write_checkpoint(*communicator, path_, {{"step", 1}}, {{}, own},
+                     /*may_see=*/job.rank() == 0);
+    CheckpointReader reader(*communicator, path_, /*may_see=*/job.rank() == 0);
+    const auto back = reader.read(*communicator, {"a", "b", "c"});
+    EXPECT_EQ(back.size(), 2u);
+    EXPECT_EQ(back.at("a").sum().item<double>(), 3);
+    EXPECT_EQ(back.at("b").sum().item<double>(), 6);
+    EXPECT_EQ(reader.read(*communicator, {job.rank() == 0 ? "c" : "b"}).size(),
+              job.rank() == 0 ? 0u : 1u);
+  });
+}
+
+TEST_F(CheckpointTest, TakesThePlaceOfOneThatWasThere) {
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    for (const double value : {1.0, 2.0})
+      write_checkpoint(*communicator, path_, {{"step", 1}}, {{{"a", torch::full({2}, value)}}, {}});
+  });
+  EXPECT_EQ(CheckpointFolder(path_).read("a").sum().item<double>(), 4);
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    files.push_back(entry.path().filename().string());
+  EXPECT_THAT(files, ElementsAre("step-00000012"));
+}
+
+TEST_F(CheckpointTest, AnotherModelIsNamed) {
+  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net, wider(5);
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    Trained restored = as_trained(wider, optimizer, job);
+    EXPECT_THAT(
+        message_of<JobFailed>([&] { restore(*communicator, path_, restored); }),
+        HasSubstr("it has linear.weight 4×3 f32, where the model has linear.weight 5×3 f32"));
+  });
+}
+
 TEST_F(CheckpointTest, AllRanksSayWhyItCannotBeWritten) {
-  const auto path = folder_.file("none/step.asup");
+  const auto path = folder_.file("none/step-00000012");
   run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);
     Net net;
@@ -294,7 +331,7 @@ TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
   });
-  const CheckpointInfo back = info_of(read_checkpoint_file(path_), path_);
+  const CheckpointInfo back = info_from(CheckpointFolder(path_).index().run, path_);
   EXPECT_EQ(back.step, 12);
   EXPECT_EQ(back.config.lr, 0.125);
   EXPECT_EQ(back.choices.observed, "order 1 0");

@@ -81,8 +81,8 @@ class InprocWire : public RingWire {
 InprocHub::InprocHub() = default;
 InprocHub::~InprocHub() = default;
 
-std::unique_ptr<Wire> InprocHub::meet(std::uint64_t generation, int rank, int peer,
-                                      Deadline deadline) {
+std::unique_ptr<Wire> InprocHub::connect(std::uint64_t generation, int rank, int peer,
+                                         Deadline deadline) {
   const int side = rank < peer ? 0 : 1;
   std::unique_lock lock(mutex_);
   auto& slot = pairs_[{generation, std::min(rank, peer), std::max(rank, peer)}];

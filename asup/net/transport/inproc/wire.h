@@ -20,7 +20,7 @@ class InprocHub {
   ~InprocHub();
 
   // The wire of `rank` to `peer`; waits until both have asked. Null when the deadline passes.
-  std::unique_ptr<Wire> meet(std::uint64_t generation, int rank, int peer, Deadline deadline);
+  std::unique_ptr<Wire> connect(std::uint64_t generation, int rank, int peer, Deadline deadline);
 
  private:
   struct Pair;

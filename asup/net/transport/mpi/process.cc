@@ -1,6 +1,7 @@
 #include "asup/net/transport/mpi/process.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -41,6 +42,8 @@ bool has_ended() {
 
 MpiProcess& MpiProcess::get() {
   static MpiProcess process;
+  static const int quick = std::at_quick_exit([] { get().end(); });  // where destructors do not run
+  static_cast<void>(quick);
   return process;
 }
 
@@ -67,7 +70,7 @@ MpiProcess::MpiProcess() {
                   name_of_level(level)));
 }
 
-MpiProcess::~MpiProcess() {
+void MpiProcess::end() {
   if (!began_it_ || gave_up_ || has_ended()) return;
   const Deadline deadline = after(kLastWait);
   for (let_go_of_what_ended(); !kept_.empty() && Clock::now() < deadline; let_go_of_what_ended())

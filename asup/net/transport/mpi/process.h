@@ -36,7 +36,8 @@ class MpiProcess {
 
  private:
   MpiProcess();
-  ~MpiProcess();
+  ~MpiProcess() { end(); }
+  void end();
 
   struct Kept {
     MPI_Request request;

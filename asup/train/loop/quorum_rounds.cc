@@ -1,4 +1,4 @@
-#include "asup/train/loop/meetings.h"
+#include "asup/train/loop/quorum_rounds.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,75 +8,76 @@
 
 namespace asup::train {
 
-Meetings::Meetings(RunState& run, Job& job, Seconds patience)
+QuorumRounds::QuorumRounds(RunState& run, Job& job, Seconds patience)
     : run_(run),
       patience_(patience),
       timeout_(run.config().timeout),
       quorum_(net::workers_of(job)) {}
 
-std::array<SubgroupCommunicator*, 2> Meetings::communicators() const {
+std::array<SubgroupCommunicator*, 2> QuorumRounds::communicators() const {
   return {&dynamic_cast<SubgroupCommunicator&>(*run_.context().control),
           &dynamic_cast<SubgroupCommunicator&>(*run_.context().gradients)};
 }
 
-std::optional<std::uint64_t> Meetings::come(std::uint64_t number, const std::vector<int>& workers,
-                                            bool wait_for_all) {
+std::optional<std::uint64_t> QuorumRounds::come(std::uint64_t number,
+                                                const std::vector<int>& workers,
+                                                bool wait_for_all) {
   if (patience_.count() == 0) return std::nullopt;
   if (workers.size() < std::exchange(known_left_, workers.size())) quorum_.regrouped(workers);
   // The others wait longer than the first worker does, which may wait for one that is late.
-  const auto meeting =
+  const auto round =
       quorum_.come(number, workers, wait_for_all ? Seconds(0) : patience_, timeout_ + patience_);
-  log_who_meets(meeting, workers);
+  log_who_takes_part(round, workers);
   given_up_ = false;
-  allowed_ = meeting.allowed;
-  if (meeting.workers.empty()) return meeting.number;
+  allowed_ = round.allowed;
+  if (round.workers.empty()) return round.number;
   for (SubgroupCommunicator* each : communicators()) {
-    each->meet(meeting.since, meeting.workers);
+    each->regroup(round.since, round.workers);
     allowed_.count() > 0 ? each->bound(after(allowed_), allowed_) : each->unbound();
   }
   return std::nullopt;
 }
 
-void Meetings::log_who_meets(const gossip::Quorum::Meeting& meeting,
-                             const std::vector<int>& workers) const {
-  if (meeting.workers.empty()) {
+void QuorumRounds::log_who_takes_part(const gossip::Quorum::Round& round,
+                                      const std::vector<int>& workers) const {
+  if (round.workers.empty()) {
     log().info(given_up_ ? "held up a merge, which takes place without it, and joins the next one"
                          : "came too late for a merge, and joins the next one");
     return;
   }
   if (!given_up_ || !run_.is_first_rank()) return;
   std::vector<int> others;
-  std::set_difference(workers.begin(), workers.end(), meeting.workers.begin(),
-                      meeting.workers.end(), std::back_inserter(others));
+  std::set_difference(workers.begin(), workers.end(), round.workers.begin(), round.workers.end(),
+                      std::back_inserter(others));
   if (!others.empty())
     log().warn("a merge was not done within {:g} s: it is done again without {}", allowed_.count(),
                net::name_ranks(others));
-  else if (meeting.allowed > allowed_)
+  else if (round.allowed > allowed_)
     log().warn(
         "a merge was not done within {:g} s: all try again, and it may take {:g} s. A longer "
         "merge-deadline saves them that.",
-        allowed_.count(), meeting.allowed.count());
+        allowed_.count(), round.allowed.count());
 }
 
-void Meetings::is_merged() {
+void QuorumRounds::is_merged() {
   for (SubgroupCommunicator* each : communicators()) each->bound(Deadline::max(), allowed_);
 }
 
-void Meetings::wait_as_long_as_it_takes() {
+void QuorumRounds::wait_as_long_as_it_takes() {
   allowed_ = Seconds(0);
   for (SubgroupCommunicator* each : communicators()) each->unbound();
 }
 
-void Meetings::agree(Place place) {
+void QuorumRounds::agree(Place place) {
   if (allowed_.count() == 0) {
     if (place == Place::ended) run_.control().barrier().or_throw();
     return;
   }
   given_up_ = !quorum_.agree(place, timeout_);
-  if (given_up_) throw JobFailed("a meeting of workers was not held to its end in time");
+  if (given_up_) throw JobFailed("a round of workers was not held to its end in time");
 }
 
-bool Meetings::give_up(const JobFailed& error) {
+bool QuorumRounds::give_up(const JobFailed& error) {
   const auto group = communicators();
   const bool was_late = given_up_ || std::any_of(group.begin(), group.end(),
                                                  [](const auto* each) { return each->was_late(); });

@@ -1,0 +1,106 @@
+#include "asup/train/checkpoint/checkpoint_index.h"
+
+#include <fmt/format.h>
+
+#include "asup/base/error.h"
+#include "asup/train/checkpoint/safetensors.h"
+#include "asup/train/checkpoint/sha256.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Tensors = std::map<std::string, CheckpointIndex::Tensor>;
+
+constexpr int kFormat = 2;
+constexpr std::string_view kNoCheckpoint = "is no checkpoint of asup";
+
+std::string hash_of(const Json& json) {
+  Sha256 hash;
+  hash.add(json.dump());
+  return hash.hex();
+}
+
+std::string make_text(const Json& content) {
+  return Json{{"asup_checkpoint", kFormat}, {"sha256", hash_of(content)}, {"checkpoint", content}}
+             .dump(1) +
+         "\n";
+}
+
+}  // namespace
+
+std::string index_file(const std::string& checkpoint) { return checkpoint + "/index.json"; }
+
+std::string shard_name(int shard, int shards) {
+  return fmt::format("shard-{}-of-{}.safetensors", shard + 1, shards);
+}
+
+Json to_json(const Tensors& tensors) {
+  Json json = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    Json parts = Json::array();
+    for (const auto& part : tensor.parts)
+      parts.push_back({{"shard", part.shard},
+                       {"begin", part.begin},
+                       {"shape", part.shape},
+                       {"sha256", part.sha256}});
+    json[name] = {{"dtype", dtype_name(tensor.type)}, {"shape", tensor.shape}, {"parts", parts}};
+  }
+  return json;
+}
+
+Tensors tensors_from(const Json& json) {
+  Tensors tensors;
+  for (const auto& [name, value] : json.items()) {
+    CheckpointIndex::Tensor tensor;
+    tensor.type = type_of_dtype(value.at("dtype").get<std::string>());
+    value.at("shape").get_to(tensor.shape);
+    for (const Json& part : value.at("parts"))
+      tensor.parts.push_back({part.at("shard").get<std::string>(), part.at("begin").get<Shape>(),
+                              part.at("shape").get<Shape>(), part.at("sha256").get<std::string>()});
+    tensors.emplace(name, std::move(tensor));
+  }
+  return tensors;
+}
+
+std::string to_text(const CheckpointIndex& index) {
+  return make_text({{"run", index.run}, {"tensors", to_json(index.tensors)}});
+}
+
+CheckpointIndex index_from(const std::string& text) try {
+  const Json json = Json::parse(text);
+  require(json.is_object() && json.contains("asup_checkpoint"), "{}", kNoCheckpoint);
+  const int format = json.at("asup_checkpoint").get<int>();
+  require(format == kFormat, "is a checkpoint of format {}; this asup reads format {}", format,
+          kFormat);
+  const Json& content = json.at("checkpoint");
+  require(make_text(content) == text, "is corrupt: it is not what was written");
+  return {content.at("run"), tensors_from(content.at("tensors"))};
+} catch (const Json::parse_error&) {
+  throw BadInput(fmt::format("{}, or corrupt", kNoCheckpoint));
+} catch (const Json::exception& error) {
+  throw BadInput(fmt::format("is corrupt ({})", error.what()));
+}
+
+void merge(Tensors& into, Tensors from) {
+  for (auto& [name, tensor] : from) {
+    const auto [found, is_new] = into.try_emplace(name, tensor);
+    if (is_new) continue;
+    check(found->second.type == tensor.type && found->second.shape == tensor.shape,
+          "two ranks have tensors of another type or shape called {}", name);
+    for (auto& part : tensor.parts) found->second.parts.push_back(std::move(part));
+  }
+}
+
+// Parts do not overlap, so that counting them is enough.
+void check_whole(const CheckpointIndex& index) {
+  for (const auto& [name, tensor] : index.tensors) {
+    std::int64_t elements = 0;
+    for (const auto& part : tensor.parts) elements += c10::multiply_integers(part.shape);
+    check(elements == c10::multiply_integers(tensor.shape),
+          "{} of {} elements of {} would be in the checkpoint", elements,
+          c10::multiply_integers(tensor.shape), name);
+  }
+}
+
+}  // namespace asup::train

@@ -1,0 +1,114 @@
+#include "asup/train/checkpoint/checkpoint_info.h"
+
+#include "asup/base/error.h"
+#include "asup/report/run_folder.h"
+#include "asup/train/checkpoint/checkpoint_reader.h"
+#include "asup/train/settings.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json config_json(const TrainConfig& config) {
+  Json out;
+  for (const SettingValue& value : values_of(config))
+    if (value.setting->scope != config::Scope::call)
+      out[std::string(value.setting->name)] = value.text;
+  return out;
+}
+
+// Throws BadInput for a setting that this version does not have.
+TrainConfig config_in(const Json& json) {
+  config::Given given;
+  for (const auto& [name, text] : json.items()) given.say(name, text.get<std::string>(), name);
+  return config_from(std::move(given));
+}
+
+Totals totals_from(const Json& json) {
+  Totals totals;
+  json.at("seconds").get_to(totals.seconds);
+  json.at("train_seconds").get_to(totals.train_seconds);
+  json.at("comm_s").get_to(totals.comm_s);
+  json.at("samples").get_to(totals.samples);
+  json.at("bytes_sent").get_to(totals.bytes_sent);
+  return totals;
+}
+
+}  // namespace
+
+Json to_json(const CheckpointInfo& info) {
+  Json json{{"step", info.step},
+            {"ranks", info.ranks},
+            {"config", config_json(info.config)},
+            {"choices", to_json(info.choices)},
+            {"totals",
+             {{"seconds", info.totals.seconds},
+              {"train_seconds", info.totals.train_seconds},
+              {"comm_s", info.totals.comm_s},
+              {"samples", info.totals.samples},
+              {"bytes_sent", info.totals.bytes_sent}}}};
+  if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;
+  if (info.switched_after) json["switched_after"] = *info.switched_after;
+  if (has_phases(info.config)) json["stall"] = info.stall.to_json();
+  return json;
+}
+
+CheckpointInfo info_from(const Json& json, const std::string& path) try {
+  CheckpointInfo info;
+  json.at("step").get_to(info.step);
+  json.at("ranks").get_to(info.ranks);
+  info.config = config_in(json.at("config"));
+  info.choices = choices_from(json.at("choices"));
+  info.totals = totals_from(json.at("totals"));
+  if (json.contains("switched_after"))
+    info.switched_after = json.at("switched_after").get<std::int64_t>();
+  if (json.contains("stall")) info.stall = Stall::from_json(json.at("stall"));
+  if (json.contains("samples_by_worker"))
+    json.at("samples_by_worker").get_to(info.samples_by_worker);
+  return info;
+} catch (const nlohmann::json::exception& error) {
+  throw BadInput(
+      fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
+} catch (const BadInput& error) {
+  throw BadInput(
+      fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
+}
+
+std::string newest_checkpoint(const std::string& run_folder) {
+  const report::RunFolder folder(run_folder);
+  folder.check_is_run();
+  const auto found = folder.list_checkpoints();
+  require(!found.empty(), "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
+  return found.back();
+}
+
+CheckpointInfo check_newest_checkpoint(const std::string& run_folder) {
+  const std::string newest = newest_checkpoint(run_folder);
+  try {
+    CheckpointFolder folder(newest);
+    folder.verify();
+    return info_from(folder.index().run, newest);
+  } catch (const BadInput& error) {
+    const auto all = report::RunFolder(run_folder).list_checkpoints();
+    if (all.size() == 1) throw;
+    throw BadInput(
+        fmt::format("{}. Delete {} to resume from {}", error.what(), newest, all[all.size() - 2]));
+  }
+}
+
+void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps) {
+  const std::vector<SettingValue> before = values_of(info.config);
+  for (const SettingValue& now : values_of(config)) {
+    if (now.setting->scope != config::Scope::fixed) continue;
+    for (const SettingValue& was : before)
+      require(was.setting->name != now.setting->name || was.text == now.text,
+              "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
+              now.setting->name, was.text, now.text);
+  }
+  require(info.step <= steps,
+          "resume: the run has done {} steps, which is more than the {} asked for.", info.step,
+          steps);
+}
+
+}  // namespace asup::train

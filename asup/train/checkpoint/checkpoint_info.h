@@ -1,0 +1,58 @@
+// What a checkpoint is of: how far the run had come, its settings, what was chosen and counted.
+// Values only.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/train/config.h"
+#include "asup/train/phases.h"
+#include "asup/train/stall.h"
+#include "asup/train/tuned_choices.h"
+
+namespace asup::train {
+
+// What a summary counts over the whole run, resumed or not.
+struct Totals {
+  double seconds = 0;
+  double train_seconds = 0;
+  double comm_s = 0;
+  std::int64_t samples = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
+struct CheckpointInfo {
+  std::int64_t step = 0;  // done
+  std::int64_t ranks = 0;
+  TrainConfig config;
+  TunedChoices choices;
+  Totals totals;
+  std::vector<std::int64_t> samples_by_worker{};  // where each went at its own pace
+  // Of a run that changes its way: the step after which it did, and what it knows of the loss.
+  std::optional<std::int64_t> switched_after{};
+  Stall stall{};
+
+  // As it counted when it was saved.
+  TrainConfig config_of_phase() const {
+    return of_phase(config, switched_after ? Phase::second : Phase::first);
+  }
+};
+
+nlohmann::ordered_json to_json(const CheckpointInfo& info);
+// Throws BadInput for JSON of another form, naming `path`.
+CheckpointInfo info_from(const nlohmann::ordered_json& json, const std::string& path);
+
+// The newest checkpoint of a run folder. Throws BadInput where there is none.
+std::string newest_checkpoint(const std::string& run_folder);
+// The same, every bit of it checked; throws BadInput that says what is wrong with it and what to
+// do.
+CheckpointInfo check_newest_checkpoint(const std::string& run_folder);
+
+// Throws BadInput unless a run with this configuration, of so many steps, can go on from the
+// checkpoint: every setting of Scope::fixed is as it was. With another number of workers it goes
+// on, though not to the same bits.
+void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps);
+
+}  // namespace asup::train

@@ -1,0 +1,118 @@
+#include "asup/train/checkpoint/checkpoint_reader.h"
+
+#include <filesystem>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/collective/text_exchange.h"
+#include "asup/train/checkpoint/sha256.h"
+#include "asup/train/checkpoint/together.h"
+
+namespace asup::train {
+namespace {
+
+using Json = nlohmann::json;
+
+CheckpointIndex read_index(const std::string& path) try {
+  require(std::filesystem::is_directory(path),
+          "is no checkpoint of asup, or one of an older version");
+  return index_from(read_file(index_file(path)));
+} catch (const BadInput& error) {
+  const std::string what = error.what();
+  throw BadInput(what.starts_with(path) ? what : fmt::format("{}: {}", path, what));
+}
+
+// Whether the box lies in a tensor of this shape.
+bool fits(const CheckpointIndex::Part& part, const Shape& shape) {
+  if (part.begin.size() != shape.size() || part.shape.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (part.begin[i] < 0 || part.shape[i] < 0 || part.shape[i] > shape[i] - part.begin[i])
+      return false;
+  return true;
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(std::string path)
+    : path_(std::move(path)), index_(read_index(path_)) {}
+
+torch::Tensor CheckpointFolder::read_part(const std::string& name,
+                                          const CheckpointIndex::Part& part) {
+  const std::string file = path_ + "/" + part.shard;
+  const auto found = shards_.find(part.shard);
+  SafetensorsFile& shard =
+      found != shards_.end() ? found->second : shards_.try_emplace(part.shard, file).first->second;
+  torch::Tensor tensor = shard.read(name);
+  require(tensor.sizes() == part.shape && sha256_hex(PlainElements(tensor).bytes()) == part.sha256,
+          "{}: is corrupt: {} is not what was written", file, name);
+  return tensor;
+}
+
+torch::Tensor CheckpointFolder::read(const std::string& name) {
+  const auto found = index_.tensors.find(name);
+  require(found != index_.tensors.end(), "{}: has no tensor {}", path_, name);
+  const auto& [type, shape, parts] = found->second;
+  if (parts.size() == 1 && parts.front().shape == shape) return read_part(name, parts.front());
+  torch::Tensor tensor = torch::empty(shape, type);
+  for (const CheckpointIndex::Part& part : parts) {
+    require(fits(part, shape), "{}: is corrupt: a part of {} is not in it", path_, name);
+    torch::Tensor box = tensor;
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      box = box.narrow(static_cast<std::int64_t>(i), part.begin[i], part.shape[i]);
+    box.copy_(read_part(name, part));
+  }
+  return tensor;
+}
+
+void CheckpointFolder::verify() {
+  for (const auto& [name, tensor] : index_.tensors)
+    for (const auto& part : tensor.parts) read_part(name, part);
+}
+
+CheckpointReader::CheckpointReader(Communicator& communicator, const std::string& path,
+                                   bool may_see) {
+  const std::string folder = broadcast_text(communicator, path);
+  std::string text;
+  together(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    folder_.emplace(folder);
+    text = to_text(folder_->index());
+  });
+  text = broadcast_text(communicator, text);
+  index_ = index_from(text);
+  if (communicator.rank() == 0 || !may_see) return;
+  try {
+    folder_.emplace(folder);
+    if (to_text(folder_->index()) != text) folder_.reset();
+  } catch (const BadInput&) {
+    folder_.reset();  // it is on another host's file system
+  }
+}
+
+TensorsByName CheckpointReader::read_here(const std::vector<std::string>& names) {
+  TensorsByName tensors;
+  for (const std::string& name : names)
+    if (index_.has(name)) tensors.emplace(name, folder_->read(name));
+  return tensors;
+}
+
+TensorsByName CheckpointReader::read(Communicator& communicator,
+                                     const std::vector<std::string>& names) {
+  TensorsByName tensors;
+  const auto asked = gather_texts_at_first(communicator, folder_ ? "" : Json(names).dump());
+  std::vector<std::string> answers(asked.size());
+  together(communicator, [&] {
+    if (folder_) tensors = read_here(names);
+    for (std::size_t rank = 0; rank < asked.size(); ++rank) {
+      if (asked[rank].empty()) continue;
+      std::vector<sync::NamedTensor> answer;
+      for (const auto& [name, tensor] : read_here(Json::parse(asked[rank])))
+        answer.push_back({name, tensor});
+      answers[rank] = SafetensorsImage(answer).text();
+    }
+  });
+  const std::string answer = scatter_texts(communicator, {answers.begin(), answers.end()});
+  return folder_ ? tensors : SafetensorsFile::read_all(answer);
+}
+
+}  // namespace asup::train

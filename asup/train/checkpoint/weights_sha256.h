@@ -1,0 +1,14 @@
+// A model's weights in 64 hexadecimal digits, to compare runs. Used from one thread at a time for
+// one module.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+namespace asup::train {
+
+// SHA-256 over all parameters and buffers, with names, types and shapes, in the order of names.
+std::string weights_sha256(const torch::nn::Module& module);
+
+}  // namespace asup::train
