@@ -64,7 +64,7 @@ tsan: setup ## run the core's fast tests under ThreadSanitizer
 soak: setup ## run the tests that take minutes each
 	$(call build,release)
 	@echo "==> Tests: soak"
-	@ASUP_SOAK=1 ctest --preset release -C Soak -L soak
+	@ctest --preset release -C Soak -L soak
 
 .PHONY: arm
 arm: ## cross-build the core for aarch64 and run two tests under qemu

@@ -26,8 +26,10 @@ target_compile_options(asup_build INTERFACE
   "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 
 if(ASUP_SANITIZE)
+  # Left out of "undefined": what AddressSanitizer sees as well, and takes long to compile.
   target_compile_options(asup_build INTERFACE
-    -fsanitize=${ASUP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    -fsanitize=${ASUP_SANITIZE} -fno-sanitize=null,object-size,pointer-overflow,return,vptr
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(asup_build INTERFACE -fsanitize=${ASUP_SANITIZE})
 endif()
 

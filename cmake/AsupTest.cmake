@@ -8,6 +8,8 @@
 #             [MPI]                  its PROCESSES ranks are started by mpirun; left out where asup is
 #                                    built without MPI
 #             [PROGRAM]              it runs the `asup` program, whose path is in $ASUP_PROGRAM
+#             [SANITIZED <filter>]   the cases that run under a sanitizer, where not all
+#             [UNSANITIZED]          not worth the time that its modules take to build under a sanitizer
 #             [SOAK]                 its cases that are called Soak… take minutes: `make soak` runs them
 #             [LIBRARIES <target>...])
 #   asup_bench(bench_<name> MODULES <module>... SOURCES <file>... [LIBRARIES <target>...])
@@ -72,12 +74,13 @@ endfunction()
 
 # All that the fast tests run.
 add_custom_target(asup_fast_tests)
-# All that is worth running under a sanitizer: fast tests that do not start the program, which would
-# take longer to build than all others together.
+# All that is run under a sanitizer: the fast tests of the core, of the ways to stay in step and of
+# distribute(), where memory is shared and threads are many. The rest would take twice as long to
+# build.
 add_custom_target(asup_sanitized_tests)
 
 function(asup_test name)
-  cmake_parse_arguments(arg "PROGRAM;MPI;SOAK" "LABEL;TIMEOUT;PROCESSES" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "PROGRAM;MPI;SOAK;UNSANITIZED" "LABEL;TIMEOUT;PROCESSES;SANITIZED" "MODULES;SOURCES;LIBRARIES" ${ARGN})
   _asup_have_modules(have ${arg_MODULES})
   if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
     return()
@@ -111,7 +114,7 @@ function(asup_test name)
   set(labels ${arg_LABEL})
   if(arg_LABEL STREQUAL fast)
     add_dependencies(asup_fast_tests ${name})
-    if(NOT arg_PROGRAM)
+    if(NOT arg_PROGRAM AND NOT arg_UNSANITIZED)
       add_dependencies(asup_sanitized_tests ${name})
       list(APPEND labels sanitized)
     endif()
@@ -126,8 +129,12 @@ function(asup_test name)
     add_dependencies(${name} asup_cli)
     list(APPEND environment "ASUP_PROGRAM=$<TARGET_FILE:asup_cli>")
   endif()
+  set(filter "")
+  if(ASUP_SANITIZE)
+    set(filter "${arg_SANITIZED}")
+  endif()
   add_test(NAME ${folder}/${name}
-           COMMAND ${start} $<TARGET_FILE:${name}> --gtest_filter=-*.Soak*)
+           COMMAND ${start} $<TARGET_FILE:${name}> --gtest_filter=${filter}-*.Soak*)
   set_tests_properties(${folder}/${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
     ENVIRONMENT "${environment}")

@@ -12,6 +12,7 @@ import time
 import unittest
 
 PROGRAM = os.environ["ASUP_PROGRAM"]
+SOAK = "ASUP_SOAK" in os.environ  # `make soak`
 
 # A job that is done in moments: a small network on few small images.
 SMALL = [

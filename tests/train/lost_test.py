@@ -5,7 +5,7 @@ import re
 import signal
 import unittest
 
-from harness import SMALL, Case, Run
+from harness import SMALL, SOAK, Case, Run
 
 # An epoch has 17 steps and 400 samples; of a step's 24 samples a worker of three has 8.
 STEPS = 680
@@ -93,7 +93,7 @@ class Lost(Case):
 
     # In the middle of a round, of a test, of a checkpoint: wherever it happens to be.
     def test_again_and_again(self):
-        for number in range(12):
+        for number in range(21 if SOAK else 4):
             name = sorted(WAYS)[number % len(WAYS)]
             with self.subTest(way=name, number=number):
                 run, process = self.begin(f"{name}-{number}", *WAYS[name], "--eval-every=5",

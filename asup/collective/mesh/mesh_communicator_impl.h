@@ -36,6 +36,8 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Outcome run(Call call) override;
   std::unique_ptr<SharedMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
+  // Ends its calls as late, on all ranks, now and later: this one will come to none.
+  void abandon();
   Outcome rebuild(Seconds timeout) override;
   std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
 

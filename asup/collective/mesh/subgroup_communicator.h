@@ -27,6 +27,8 @@ class SubgroupCommunicator : public Communicator {
   // other as long as it takes.
   void bound(Deadline until, Seconds silence);
   void unbound() { bound(Deadline::max(), Seconds(0)); }
+  // Those who are still in calls of this group need not wait for this worker: they end as late.
+  void abandon();
   // A call has ended as late since regroup().
   bool was_late() const { return was_late_; }
 

@@ -133,6 +133,13 @@ void MeshCommunicator::fail(Outcome why) {
   pending_ = 0;
 }
 
+void MeshCommunicator::abandon() {
+  const net::MeshLock lock(mesh_.loop());
+  fail({Outcome::Kind::late,
+        fmt::format("{} has given the group up", name_of_member(rank())),
+        {rank()}});
+}
+
 std::string MeshCommunicator::name_of_member(int rank) const {
   const int member = group_.members[static_cast<std::size_t>(rank)];
   return mesh_.roster().members[static_cast<std::size_t>(member)].describe();

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 
@@ -39,7 +40,7 @@ class Unfinished {
     std::error_code error;
     fs::create_directory(path_, error);
     require(!error, "{}: cannot be written ({})", folder_, error.message());
-    write(sign_, sign);
+    std::ofstream(sign_) << sign;
   }
   bool has(const std::string& sign) const {
     std::error_code none;

@@ -87,6 +87,8 @@ bool QuorumRounds::give_up(const JobFailed& error) {
   }
   given_up_ = true;
   quorum_.give_up();
+  // One that was halted between two calls would wait for the others in the next.
+  for (SubgroupCommunicator* each : group) each->abandon();
   return true;
 }
 

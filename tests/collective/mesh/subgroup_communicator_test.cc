@@ -39,6 +39,30 @@ TEST_P(SubgroupOnEveryLink, GroupsComeAndGo) {
   });
 }
 
+// The others go on without a call that could fail: rank 1 does not wait for them in its next one,
+// though their links answer.
+TEST_P(SubgroupOnEveryLink, AGroupThatIsAbandonedEndsItsCalls) {
+  std::barrier gone_on(3);
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    SubgroupCommunicator communicator(job, {});
+    communicator.bound(Deadline::max(), Seconds(60));
+    if (job.rank() != 1) {
+      communicator.abandon();
+      communicator.regroup(2, {0, 2});
+      EXPECT_EQ(sum_of_ranks(communicator, job.rank() + 1), 4);
+    }
+    gone_on.arrive_and_wait();
+    if (job.rank() == 1) {
+      std::vector<double> values(100, 1);
+      const Outcome outcome = communicator.all_reduce(buffer_of(std::span(values)));
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+      EXPECT_TRUE(communicator.was_late());
+    }
+    communicator.regroup(3, {0, 1, 2});
+    EXPECT_EQ(sum_of_ranks(communicator, job.rank() + 1), 6);
+  });
+}
+
 // Rank 1 comes to a call that the others have given up, and hears of it; the next is among all.
 TEST_P(SubgroupOnEveryLink, ACallThatIsBoundEndsAsLate) {
   std::barrier given_up(3);

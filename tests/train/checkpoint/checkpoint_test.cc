@@ -252,7 +252,8 @@ TEST_F(CheckpointTest, IsWrittenByAllAndReadByAnyNumber) {
     Wide wide(big);
     torch::optim::SGD optimizer(wide.parameters(), 0.1);
     save_checkpoint(*communicator, path_, info(3), {wide, optimizer, {}, false, job.rank()});
-    const auto& entry = CheckpointFolder(path_).index().tensors.at("model/weight");
+    const CheckpointIndex index = CheckpointFolder(path_).index();
+    const auto& entry = index.tensors.at("model/weight");
     EXPECT_EQ(entry.parts.size(), 3u);
     EXPECT_EQ(entry.parts[1].begin, (Shape{50'000, 0}));
     EXPECT_EQ(entry.parts[1].shape, (Shape{50'000, 3}));
