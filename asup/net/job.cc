@@ -164,16 +164,24 @@ bool Job::are_gone(const std::vector<int>& ranks) const {
   return true;
 }
 
+// A newcomer may be lost while all link up: then the others begin another generation at once. Who
+// had linked up with it already misses it later, and comes to the same.
 bool Job::renew() {
   if (!state_->membership) return false;
   const JoinOptions& options = state_->options;
-  state_->mesh.reset();
-  const net::Listeners listeners(options);
-  const Deadline deadline = after(options.join_timeout + kGrace);
-  const auto roster = state_->membership->renew(self_at(listeners, options), deadline);
-  if (!roster) return false;
-  state_->link(*roster, listeners, after(options.join_timeout));
-  return true;
+  for (;;) {
+    state_->mesh.reset();
+    const net::Listeners listeners(options);
+    const Deadline deadline = after(options.join_timeout + kGrace);
+    const auto roster = state_->membership->renew(self_at(listeners, options), deadline);
+    if (!roster) return false;
+    try {
+      state_->link(*roster, listeners, after(options.join_timeout));
+      return true;
+    } catch (const PeerLost&) {
+      if (!can_go_on_without_the_lost()) throw;
+    }
+  }
 }
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
