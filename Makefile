@@ -43,13 +43,13 @@ test: setup ## run all tests
 	@ctest --preset release -j $(JOBS)
 
 .PHONY: test-fast
-test-fast: setup ## run the tests that take about a minute together
+test-fast: setup ## run the fast tests: a few minutes
 	$(call build,release)
 	@echo "==> Tests: fast"
 	@ctest --preset release -j $(JOBS) -L fast
 
 .PHONY: asan
-asan: setup ## run the fast tests under AddressSanitizer, the core's under UndefinedBehaviorSanitizer too
+asan: setup ## run fast tests under AddressSanitizer, the core's under UndefinedBehaviorSanitizer too
 	$(call build,asan,asup_sanitized_tests)
 	@echo "==> Tests: fast, under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@ctest --preset asan -j $(JOBS) -L sanitized
