@@ -20,7 +20,7 @@ endef
 
 .PHONY: help
 help: ## list these targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 	  awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: setup
@@ -66,9 +66,11 @@ soak: setup ## run the tests that take minutes each
 	@echo "==> Tests: soak"
 	@ctest --preset release -C Soak -L soak
 
-.PHONY: arm
-arm: ## cross-build the core for aarch64 and run two tests under qemu
-	@JOBS=$(JOBS) tools/arm.sh
+.PHONY: arm x86
+arm: ## on x86-64: cross-build the core for aarch64 and run tests of it under qemu
+x86: ## on aarch64: the same for x86-64
+arm x86:
+	@JOBS=$(JOBS) tools/cross.sh $@ all
 
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH='--quick' for a short look; more in bench/README.md)

@@ -7,7 +7,8 @@ machine does meets them alike; a figure is the median of the rounds' medians. Th
 Open MPI counts with the faster of vader and UCX. `steal` is what the hypervisor gave to others
 during a peer's turns.
 
-    bench/collective.py [--ranks 2,4,8] [--sizes 1K,...,100M] [--build build/release] [--json FILE] [--quick]
+    bench/collective.py [--ranks 2,4,8] [--sizes 1K,...,100M] [--build build/release]
+                        [--against BUILD] [--json FILE] [--quick]
 """
 
 import argparse
@@ -93,11 +94,17 @@ def ratio(of, to):
     return of / to if of and to else None
 
 
-def measure(build, programs, ranks, sizes, rounds, deadline):
-    peers = [turns.Peer("limit", limit(build, ranks, sizes, deadline))]
+def asup_peer(name, build, ranks, sizes, deadline):
     # Two programs, and one peer: its turn is one of each.
     both = [asup(build, ranks, sizes, buffers, deadline) for buffers in ("shared", "private")]
-    peers.append(turns.Peer("asup", lambda: [row for turn in both for row in turn()]))
+    return turns.Peer(name, lambda: [row for turn in both for row in turn()])
+
+
+def measure(build, against, programs, ranks, sizes, rounds, deadline):
+    peers = [turns.Peer("limit", limit(build, ranks, sizes, deadline)),
+             asup_peer("asup", build, ranks, sizes, deadline)]
+    if against:
+        peers.append(asup_peer("asup_against", against, ranks, sizes, deadline))
     if "mpi_allreduce" in programs:
         peers += [turns.Peer(f"open_mpi_{kind}", open_mpi(programs["mpi_allreduce"], ranks, sizes, kind, deadline))
                   for kind in OPEN_MPI]
@@ -129,6 +136,14 @@ def print_table(figures):
         print(f"{line} | {us('open_mpi_vader')} {us('open_mpi_ucx')} {us('gloo')}")
 
 
+def print_against(figures):
+    for buffers in ("shared", "private"):
+        times = ((size, ratio(figures.us("asup_against", size, buffers), figures.us("asup", size, buffers)))
+                 for size in figures.sizes)
+        print(f"times as fast as the other build, {buffers} buffers: "
+              + ", ".join(f"{turns.human(size)} {show(value, '.2f')}" for size, value in times))
+
+
 # What is asked of asup: name, least value, of which figure, at which sizes.
 GOALS = (
     ("shared buffers, 4-100 MB: 3 x Open MPI", 3.0, lambda f, s: f.faster(s, "shared"), lambda s: s >= 4 * MIB),
@@ -151,6 +166,8 @@ def main():
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks (default: 2,4,8)")
     parser.add_argument("--sizes", type=turns.sizes, default="1K,16K,256K,4M,25M,100M")
     parser.add_argument("--build", type=pathlib.Path, default=turns.HERE.parent / "build/release")
+    parser.add_argument("--against", type=pathlib.Path, metavar="BUILD",
+                        help="another build of asup, say an older one's, as one more peer")
     parser.add_argument("--rounds", type=int, help="how often each peer has its turn (default: 7; --quick: 3)")
     parser.add_argument("--deadline", type=float, default=180, help="seconds after which a turn is ended (default: 180)")
     parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file too")
@@ -166,15 +183,18 @@ def main():
         if not shutil.which(arguments.build / program):
             sys.exit(f"{arguments.build / program} is not there: `make test` builds everything in build/release; "
                      "--build names another folder")
-    programs = turns.build_peers(arguments.build.resolve())
+    programs = turns.peers_in(arguments.build)
 
     turns.set_signals()
     measured = []
     rounds = arguments.rounds or (3 if arguments.quick else 7)
     print(f"all-reduce of floats in place, medians of {rounds} rounds")
     for ranks in all_ranks:
-        measured.append(measure(arguments.build, programs, ranks, arguments.sizes, rounds, arguments.deadline))
+        measured.append(measure(arguments.build, arguments.against, programs, ranks, arguments.sizes, rounds,
+                                arguments.deadline))
         print_table(measured[-1])
+        if arguments.against:
+            print_against(measured[-1])
         sys.stdout.flush()
         if arguments.json:  # what there is so far: a long run may be broken off
             arguments.json.write_text(json.dumps([row for f in measured for row in f.rows()], indent=2) + "\n")

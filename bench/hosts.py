@@ -294,7 +294,7 @@ def main():
         sys.exit(f"{arguments.build / 'asup'} is not there: run `make build`, or name another folder with --build")
     if leftovers():
         print("a killed run has left hosts behind; bench/hosts.py --clean removes them", file=sys.stderr)
-    programs = turns.build_peers(arguments.build.resolve())
+    programs = turns.peers_in(arguments.build)
 
     turns.set_signals()
     measured = []

@@ -42,7 +42,7 @@ def turn(network, program, way, jobs, jitter, arguments):
     with tempfile.TemporaryDirectory() as folder:
         def command(job):
             words = [program, "run", "--ssh", str(network.agent), "--hosts", addresses, "--interface", f"{net.NETWORK}.0/24",
-                     "--env", f"ASUP_HANDICAP=sample_ms={arguments.sample_ms}", "--", program, "train",
+                     "--env", f"ASUP_INJECTED_SLOWNESS=sample_ms={arguments.sample_ms}", "--", program, "train",
                      *WAYS[way].split(), "--jitter-ms", str(jitter), "--steps", str(arguments.steps), "--batch",
                      str(8 * arguments.workers), "--lr", "0.01", "--threads", "1", "--eval-every", "never",
                      "--checkpoint-every", "never", "--out", f"{folder}/{job}"]

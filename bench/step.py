@@ -6,7 +6,7 @@ does meets them alike; while one takes its turn, the others sleep. `lost` is the
 over the independent processes' (whose steps exchange nothing). ddp_gloo also has `lost_to_python`,
 its excess over independent Python processes.
 
-    bench/step.py [--build build/release] [--json FILE] [--quick]
+    bench/step.py [--build build/release] [--against BUILD] [--json FILE] [--quick]
 """
 
 import argparse
@@ -64,8 +64,7 @@ class Peer:
             process.wait(30)
 
 
-def start_peers(build, model, path):
-    program = str(build / "bench/bench_step")
+def start_peers(build, against, model, path):
     python = os.environ.get("ASUP_PYTHON") or str(HERE.parent / ".venv/bin/python")
     plain = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
@@ -79,16 +78,22 @@ def start_peers(build, model, path):
     def python_peer(name):
         return [[python, str(HERE / "step_ddp.py"), name, model, path]] * RANKS
 
-    return [
-        Peer("asup", [[program, "asup", model, path]] * RANKS, launched(free_port())),
-        Peer("independent", [[program, "independent", model, path]] * RANKS, [plain] * RANKS),
+    def asup_peer(build, name):
+        return [[str(build / "bench/bench_step"), name, model, path]] * RANKS
+
+    peers = [
+        Peer("asup", asup_peer(build, "asup"), launched(free_port())),
+        Peer("independent", asup_peer(build, "independent"), [plain] * RANKS),
         Peer("ddp_gloo", python_peer("ddp_gloo"), launched(free_port())),
         Peer("independent_python", python_peer("independent"), [plain] * RANKS),
     ]
+    if against:
+        peers.insert(1, Peer("asup_against", asup_peer(against, "asup"), launched(free_port())))
+    return peers
 
 
-def measure(build, model, path, turns, steps):
-    peers = start_peers(build, model, path)
+def measure(build, against, model, path, turns, steps):
+    peers = start_peers(build, against, model, path)
     for peer in peers:
         peer.take_turn(3, count=False)
     for _ in range(turns):
@@ -103,6 +108,8 @@ def measure(build, model, path, turns, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release")
+    parser.add_argument("--against", type=pathlib.Path, metavar="BUILD",
+                        help="another build of asup, say an older one's, as one more peer")
     parser.add_argument("--models", default="resnet18,mlp")
     parser.add_argument("--conv-path", choices=["onednn", "native"],
                         default="native" if platform.machine() == "aarch64" else "onednn",
@@ -110,13 +117,14 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    if not (arguments.build / "bench/bench_step").exists():
-        sys.exit(f"{arguments.build}/bench/bench_step is not there: run `make build` first")
+    for build in filter(None, (arguments.build, arguments.against)):
+        if not (build / "bench/bench_step").exists():
+            sys.exit(f"{build}/bench/bench_step is not there: build it first (cmake --build {build} --target bench_step)")
 
     rows = []
     print(f"{'model':10} {'peer':20} {'p50 ms':>9} {'min ms':>9} {'lost':>8}")
     for model in arguments.models.split(","):
-        times = measure(arguments.build, model, arguments.conv_path, 4 if arguments.quick else 12, 5)
+        times = measure(arguments.build, arguments.against, model, arguments.conv_path, 4 if arguments.quick else 12, 5)
         medians = {peer: statistics.median(t) for peer, t in times.items()}
         for peer, t in times.items():
             row = {"model": model, "peer": peer, "ranks": RANKS, "conv_path": arguments.conv_path,

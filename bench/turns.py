@@ -36,26 +36,16 @@ def human(size):
     return str(size)
 
 
-def build_peers(build):
-    """Compiles Open MPI's and Gloo's programs where these are installed; says what to install otherwise."""
-    folder = build.parent / "peers"
-    folder.mkdir(parents=True, exist_ok=True)
+def peers_in(build):
+    """Open MPI's and Gloo's programs, by name; says what to install where they were not built."""
     programs = {}
-    for name, compiler, libraries, needs, package in (
-            ("mpi_allreduce", "mpicxx", [], shutil.which("mpirun"), "libopenmpi-dev openmpi-bin"),
-            ("gloo_allreduce", "g++", ["-lgloo", "-pthread"], os.path.exists("/usr/include/gloo/config.h"), "libgloo-dev")):
-        source, program = HERE / f"peers/{name}.cc", folder / name
-        if not needs or not shutil.which(compiler):
-            print(f"without {name.split('_')[0]}: apt-get install {package}", file=sys.stderr)
-            continue
-        newest = max(source.stat().st_mtime, (HERE / "turn.h").stat().st_mtime)
-        if not program.exists() or program.stat().st_mtime < newest:
-            built = subprocess.run([compiler, "-std=c++20", "-O3", "-march=native", f"-I{HERE.parent}", str(source),
-                                    "-o", str(program), *libraries])
-            if built.returncode != 0:
-                print(f"without {name.split('_')[0]}: {source} does not compile, see above", file=sys.stderr)
-                continue
-        programs[name] = str(program)
+    for name, runner, package in (("mpi_allreduce", "mpirun", "libopenmpi-dev openmpi-bin"),
+                                  ("gloo_allreduce", None, "libgloo-dev")):
+        program = build / "bench" / name
+        if program.exists() and (runner is None or shutil.which(runner)):
+            programs[name] = str(program)
+        else:
+            print(f"without {name.split('_')[0]}: apt-get install {package}, and build again", file=sys.stderr)
     return programs
 
 

@@ -9,7 +9,7 @@
 namespace asup::bench {
 namespace {
 
-constexpr const char* kVariable = "ASUP_HANDICAP";
+constexpr const char* kVariable = "ASUP_INJECTED_SLOWNESS";
 
 // "3:4:0.3" as numbers, between `least` and `most` of them.
 std::vector<double> numbers_of(const std::string& word, const std::string& text, std::size_t least,

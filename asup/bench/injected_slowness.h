@@ -2,7 +2,7 @@
 // otherwise be the limit (`asup bench stragglers`): with a time for each sample, well above what
 // computing takes, workers are as fast as they are told to be.
 //
-//   ASUP_HANDICAP="sample_ms=2 slow=3:4:0.3:0.6 pause=1:50:20"
+//   ASUP_INJECTED_SLOWNESS="sample_ms=2 slow=3:4:0.3:0.6 pause=1:50:20"
 //
 //   sample_ms=T      a sample takes at least T milliseconds
 //   slow=R:F[:A:B]   rank R takes F times as long, from share A to share B of the run

@@ -95,6 +95,10 @@ class Communicator {
   // the deadline (zero: the communicator's own); then it is still broken, and may be tried again.
   virtual Outcome rebuild(Seconds timeout = Seconds(0)) = 0;
 
+  // This rank will come to no further call: those who are in one with it, now or later, end as late
+  // at once instead of waiting. It is broken then, as after a failure.
+  virtual void abandon() = 0;
+
   // Bytes this rank has sent to peers or written into and read out of their memory, so far.
   virtual std::uint64_t bytes_moved() const = 0;
 

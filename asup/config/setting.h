@@ -40,7 +40,7 @@ struct Setting {
   std::string_view name;  // of the flag (with --) and the key
   Field field;
   std::string_view help;
-  Range range{};                            // of numbers
+  Bounds bounds{};                          // of numbers
   std::vector<std::string_view> choices{};  // of texts; empty: any
   Scope scope = Scope::run;
   std::string_view group{};  // heading in the help and in config.toml
@@ -86,9 +86,9 @@ T value_from(const Setting& setting, const Value& value, std::string_view where)
   } else if constexpr (std::is_same_v<T, bool>) {
     return truth_from(value, where);
   } else if constexpr (std::is_same_v<T, double>) {
-    return real_from(value, setting.range, where);
+    return real_from(value, setting.bounds, where);
   } else if constexpr (std::is_same_v<T, std::int64_t>) {
-    return whole_from(value, setting.range, where);
+    return whole_from(value, setting.bounds, where);
   } else if constexpr (Choice<T>) {
     std::vector<std::string_view> names;
     for (const auto& named : names_of(T{})) names.push_back(named.name);
@@ -99,7 +99,7 @@ T value_from(const Setting& setting, const Value& value, std::string_view where)
   } else {
     static_assert(Written<T>, "a setting is a text, a number, a truth, a choice or written");
     const auto read = T::from_text(text_of(value));
-    if (!read) refuse(value, T::kWanted, setting.range, where);
+    if (!read) refuse(value, T::kWanted, setting.bounds, where);
     return *read;
   }
 }

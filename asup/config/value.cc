@@ -13,8 +13,8 @@
 namespace asup::config {
 namespace {
 
-std::string allowed(const Range& range) {
-  return range.any() ? "" : fmt::format(" (allowed: {})", range.describe());
+std::string allowed(const Bounds& bounds) {
+  return bounds.any() ? "" : fmt::format(" (allowed: {})", bounds.describe());
 }
 
 // A number that a command line gives as a text.
@@ -37,25 +37,25 @@ std::string quoted(const Value& value) {
   return is_text ? fmt::format("'{}'", std::get<std::string>(value)) : text_of(value);
 }
 
-bool Range::holds(double value) const {
+bool Bounds::holds(double value) const {
   if (!std::isfinite(value)) return false;
   return (above ? value > least : value >= least) && (below ? value < most : value <= most);
 }
 
-std::string Range::describe() const {
+std::string Bounds::describe() const {
   if (!above && !below) return fmt::format("{} … {}", least, most);
   return fmt::format("{} {}, {} {}", above ? "above" : "from", least, below ? "below" : "up to",
                      most);
 }
 
-void refuse(const Value& value, std::string_view wanted, const Range& range,
+void refuse(const Value& value, std::string_view wanted, const Bounds& bounds,
             std::string_view where) {
-  throw BadInput(fmt::format("{}: {} is not {}{}", where, quoted(value), wanted, allowed(range)));
+  throw BadInput(fmt::format("{}: {} is not {}{}", where, quoted(value), wanted, allowed(bounds)));
 }
 
-void check_range(const Value& value, double number, const Range& range, std::string_view where) {
-  require(range.any() || range.holds(number), "{}: {} is out of range{}", where, text_of(value),
-          allowed(range));
+void check_bounds(const Value& value, double number, const Bounds& bounds, std::string_view where) {
+  require(bounds.any() || bounds.holds(number), "{}: {} is out of range{}", where, text_of(value),
+          allowed(bounds));
 }
 
 std::string text_from(const Value& value, std::span<const std::string_view> choices,
@@ -69,18 +69,18 @@ std::string text_from(const Value& value, std::span<const std::string_view> choi
                              did_you_mean(*text, known)));
 }
 
-std::int64_t whole_from(const Value& value, const Range& range, std::string_view where) {
+std::int64_t whole_from(const Value& value, const Bounds& bounds, std::string_view where) {
   const auto number = number_from<std::int64_t>(value);
-  if (!number) refuse(value, "a whole number", range, where);
-  check_range(value, static_cast<double>(*number), range, where);
+  if (!number) refuse(value, "a whole number", bounds, where);
+  check_bounds(value, static_cast<double>(*number), bounds, where);
   return *number;
 }
 
-double real_from(const Value& value, const Range& range, std::string_view where) {
+double real_from(const Value& value, const Bounds& bounds, std::string_view where) {
   const auto whole = number_from<std::int64_t>(value);
   const auto real = whole ? static_cast<double>(*whole) : number_from<double>(value);
-  if (!real) refuse(value, "a number", range, where);
-  check_range(value, *real, range, where);
+  if (!real) refuse(value, "a number", bounds, where);
+  check_bounds(value, *real, bounds, where);
   return *real;
 }
 

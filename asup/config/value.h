@@ -22,7 +22,7 @@ std::string text_of(const Value& value);
 std::string quoted(const Value& value);
 
 // Allowed numbers. With `above`, `least` itself is not allowed; with `below`, `most` is not.
-struct Range {
+struct Bounds {
   double least = 0;
   double most = 0;
   bool above = false;
@@ -33,9 +33,9 @@ struct Range {
   std::string describe() const;  // "1 … 4096", "above 0, up to 1000"
 };
 
-inline constexpr Range kCount{1, 1e9};
-inline constexpr Range kCountOrZero{0, 1e9};
-inline constexpr Range kWhole{0, 9.0e15};  // whole numbers that a double holds exactly
+inline constexpr Bounds kCount{1, 1e9};
+inline constexpr Bounds kCountOrZero{0, 1e9};
+inline constexpr Bounds kWhole{0, 9.0e15};  // whole numbers that a double holds exactly
 
 // An enumerator and the word for it. A type E of choices has a function names_of(E) beside it,
 // which gives an array of these.
@@ -71,12 +71,12 @@ concept Written = requires(const T& value, std::string_view text) {
 // allowed.
 std::string text_from(const Value& value, std::span<const std::string_view> choices,
                       std::string_view where);
-std::int64_t whole_from(const Value& value, const Range& range, std::string_view where);
-double real_from(const Value& value, const Range& range, std::string_view where);
+std::int64_t whole_from(const Value& value, const Bounds& bounds, std::string_view where);
+double real_from(const Value& value, const Bounds& bounds, std::string_view where);
 bool truth_from(const Value& value, std::string_view where);
-[[noreturn]] void refuse(const Value& value, std::string_view wanted, const Range& range,
+[[noreturn]] void refuse(const Value& value, std::string_view wanted, const Bounds& bounds,
                          std::string_view where);
-void check_range(const Value& value, double number, const Range& range, std::string_view where);
+void check_bounds(const Value& value, double number, const Bounds& bounds, std::string_view where);
 
 // As in TOML.
 std::string toml_text(std::string_view text);

@@ -84,11 +84,11 @@ struct News {
 struct Here {
   static constexpr Kind kKind = Kind::here;
   std::uint64_t come = 0;
-  std::uint64_t reached = 0;  // a place in one: Quorum::Place
+  std::uint64_t reached = 0;  // a milestone of one: Quorum::Milestone
   std::uint64_t gave_up = 0;
 };
 // What the first worker says of them. Payload: by worker, the last that takes place without it, and
-// the last place that all have reached of the last one that takes place with it.
+// the last milestone that all have reached of the last one that takes place with it.
 struct QuorumMessage {
   static constexpr Kind kKind = Kind::word;
   std::uint64_t decided = 0;     // it is said who comes to this one, and

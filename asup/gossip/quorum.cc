@@ -10,7 +10,7 @@
 namespace asup::gossip {
 namespace {
 
-constexpr std::uint64_t kPlaces = 4;  // of one round, none included
+constexpr std::uint64_t kMilestones = 4;  // of one round, none included
 
 template <typename T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -112,10 +112,10 @@ void Quorum::decide(std::uint64_t number, const std::vector<int>& workers, Secon
   tell();
 }
 
-bool Quorum::agree(Place place, Seconds timeout) {
+bool Quorum::agree(Milestone milestone, Seconds timeout) {
   const net::MeshLock lock(group_.mesh.loop());
   const std::uint64_t number = round_.number;
-  const std::uint64_t reached = number * kPlaces + static_cast<std::uint64_t>(place);
+  const std::uint64_t reached = number * kMilestones + static_cast<std::uint64_t>(milestone);
   here_.reached = reached;
   if (!decides()) {
     tell();

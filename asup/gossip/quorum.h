@@ -4,9 +4,9 @@
 // A worker that has come says so to the first of them. That one waits until all others have come,
 // or until the deadline, and then says who takes part; what it says stands. Whoever is not among
 // them goes on by itself, and comes to the next merge. Those who take part say how far they are: a
-// place counts as reached when the first says that all have reached it. Who cannot go on because
-// another does not gives the merge up, all follow, and try again, as a merge with the next number,
-// with those who answer.
+// milestone counts as reached when the first says that all have reached it. Who cannot go on
+// because another does not gives the merge up, all follow, and try again, as a merge with the next
+// number, with those who answer.
 //
 // So nothing that all are to do or nobody hangs on who heard what: the first worker decides, and is
 // waited for by all. Used by the thread that trains.
@@ -46,11 +46,11 @@ class Quorum : private net::Messenger::Handler {
   Round come(std::uint64_t number, const std::vector<int>& workers, Seconds patience,
              Seconds timeout);
 
-  // Places in a round, in this order; some may be left out, by all alike.
-  enum class Place : std::uint64_t { merged = 1, counted = 2, ended = 3 };
-  // This worker has reached a place in the round that it has come to; true: so have all. False:
+  // Milestones of a round, in this order; some may be left out, by all alike.
+  enum class Milestone : std::uint64_t { merged = 1, counted = 2, ended = 3 };
+  // This worker has reached a milestone of the round that it has come to; true: so have all. False:
   // the round is given up. needs: a round whose time is limited. Throws JobFailed.
-  bool agree(Place place, Seconds timeout);
+  bool agree(Milestone milestone, Seconds timeout);
   // This worker does not end the round that it has come to, and will come to the next number.
   void give_up();
 
@@ -65,7 +65,7 @@ class Quorum : private net::Messenger::Handler {
   // What the first worker says of one.
   struct Fate {
     std::uint64_t left_out = 0;  // the last round without it
-    std::uint64_t agreed = 0;    // the last place that all have reached of one with it
+    std::uint64_t agreed = 0;    // the last milestone that all have reached of one with it
   };
   bool decides() const { return first_ == rank_; }
   Fate& fate(int worker) { return fates_[static_cast<std::size_t>(worker)]; }

@@ -60,17 +60,18 @@ bool Client::reaches_us(int member) {
   return group_.mesh.link(member).wire().abilities().shares_memory;
 }
 
-Place Client::place_of(const float* data, std::uint64_t elements) {
-  const auto place = group_.mesh.place_of(data, elements * sizeof(float));
-  return {place.offset, place.region};
+RemoteAddress Client::remote_address_of(const float* data, std::uint64_t elements) {
+  const auto address = group_.mesh.address_of(data, elements * sizeof(float));
+  return {address.offset, address.region};
 }
 
-// Needs the lock. By place where the server reaches the memory, else by payload.
+// Needs the lock. By address where the server reaches the memory, else by payload.
 template <typename Body>
 void Client::send_elements(int member, Body body, const float* data) {
-  if (reaches_us(member)) body.place = place_of(data, body.range.size());
-  messenger_->send(member, head_of(body),
-                   body.place.region != 0 ? net::ConstBytes{} : bytes_of(data, body.range.size()));
+  if (reaches_us(member)) body.address = remote_address_of(data, body.range.size());
+  messenger_->send(
+      member, head_of(body),
+      body.address.region != 0 ? net::ConstBytes{} : bytes_of(data, body.range.size()));
   bytes_moved_ += body.range.size() * sizeof(float);
 }
 
@@ -96,7 +97,8 @@ void Client::begin(bool provides, const RuleState& state) {
     const int member = group_.member_of_server(server);
     const auto& ranges = ranges_[static_cast<std::size_t>(server)];
     Hello hello{text.size(), {}};
-    if (reaches_us(member)) hello.parameters = place_of(parameters().data(), parameters().size());
+    if (reaches_us(member))
+      hello.parameters = remote_address_of(parameters().data(), parameters().size());
     const auto text_bytes = std::as_bytes(std::span(text));
     const auto range_bytes = std::as_bytes(std::span(ranges));
     std::vector<std::byte> payload(text_bytes.begin(), text_bytes.end());

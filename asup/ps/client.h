@@ -87,7 +87,7 @@ class Client : private net::Messenger::Handler {
   void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
   void gone(int member, net::LinkEnd end) override;
 
-  Place place_of(const float* data, std::uint64_t elements);
+  RemoteAddress remote_address_of(const float* data, std::uint64_t elements);
   bool reaches_us(int member);
   template <typename Body>
   void send_elements(int member, Body body, const float* data);

@@ -47,7 +47,7 @@ std::vector<std::byte> payload_of(const Command& command) {
 std::optional<Command> read_command(const CommandHead& head, net::ConstBytes payload) {
   const std::uint64_t pushes = std::uint64_t{head.parts} + head.dropped;
   const std::uint64_t bytes =
-      pushes * sizeof(Command::Push) + std::uint64_t{head.released} * sizeof(std::int32_t);
+      pushes * sizeof(Command::PushRef) + std::uint64_t{head.released} * sizeof(std::int32_t);
   if (payload.size() != bytes) return std::nullopt;
   Command command;
   command.version = head.version;

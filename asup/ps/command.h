@@ -12,18 +12,18 @@
 namespace asup::ps {
 
 struct Command {
-  struct Push {
+  struct PushRef {
     std::int32_t worker = 0;
     std::uint32_t reserved = 0;
     std::uint64_t number = 0;
     double weight = 0;  // among the parts
-    bool operator==(const Push&) const = default;
+    bool operator==(const PushRef&) const = default;
   };
 
   std::uint64_t version = 0;  // of the parameters when it is done
   double lr = 0;
-  std::vector<Push> parts;             // averaged by weight into one update; none: no update
-  std::vector<Push> dropped;           // never to be applied
+  std::vector<PushRef> parts;          // averaged by weight into one update; none: no update
+  std::vector<PushRef> dropped;        // never to be applied
   std::vector<std::int32_t> released;  // workers that get the parameters
 
   bool operator==(const Command&) const = default;

@@ -46,7 +46,7 @@ enum class Kind : std::uint32_t {
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
 // bytes.
-struct Place {
+struct RemoteAddress {
   std::uint64_t offset = 0;
   std::uint32_t region = 0;
   std::uint32_t reserved = 0;
@@ -56,7 +56,7 @@ struct Place {
 struct Hello {
   static constexpr Kind kKind = Kind::hello;
   std::uint64_t setup_bytes = 0;
-  Place parameters;  // of the flat space's first element
+  RemoteAddress parameters;  // of the flat space's first element
 };
 
 // All that the servers need is there; the parameters have this version.
@@ -74,7 +74,7 @@ struct Refused {
 struct Initial {
   static constexpr Kind kKind = Kind::initial;
   Range range;
-  Place place;
+  RemoteAddress address;
 };
 
 // A part of the gradient of a push.
@@ -82,7 +82,7 @@ struct Piece {
   static constexpr Kind kKind = Kind::piece;
   std::uint64_t push = 0;
   Range range;
-  Place place;
+  RemoteAddress address;
 };
 
 // What a worker says of a push, after its last piece.

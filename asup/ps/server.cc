@@ -195,14 +195,14 @@ void Server::make_shard_when_all_came() {
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;  // refused
-  if (initial.place.region == 0) return add_to_initial(worker, initial, payload);
+  if (initial.address.region == 0) return add_to_initial(worker, initial, payload);
   const std::uint64_t bytes = shard_range().size() * sizeof(float);
   const std::byte* data =
-      group_.mesh.reach(worker, {initial.place.region, initial.place.offset}, bytes);
+      group_.mesh.reach(worker, {initial.address.region, initial.address.offset}, bytes);
   if (!data)
     return refuse(worker,
                   fmt::format("its parameters should lie in region {} at {}, which is not theirs",
-                              initial.place.region, initial.place.offset));
+                              initial.address.region, initial.address.offset));
   add_to_initial(worker, initial, {data, bytes});
 }
 

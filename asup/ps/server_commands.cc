@@ -37,11 +37,12 @@ void Server::start_next_command() {
 }
 
 void Server::make_job(const Command& command) {
-  for (const Command::Push& push : command.dropped) session(push.worker).forget_push(push.number);
+  for (const Command::PushRef& push : command.dropped)
+    session(push.worker).forget_push(push.number);
   job_ = {};
   job_.lr = command.lr;
   job_.compensation = setup_->compensation;
-  for (const Command::Push& part : command.parts) {
+  for (const Command::PushRef& part : command.parts) {
     if (!session(part.worker).has_push(part.number)) {
       failure_ = fmt::format("server {} is to apply push {} of rank {}, which it does not have",
                              server_, part.number, part.worker);
@@ -55,7 +56,7 @@ void Server::make_job(const Command& command) {
   }
   for (const int worker : command.released) {
     std::vector<std::uint64_t> parts;
-    for (const Command::Push& part : command.parts)
+    for (const Command::PushRef& part : command.parts)
       if (part.worker == worker) parts.push_back(part.number);
     WorkerSession& to = session(worker);
     to.set_pushes_aside(parts);
@@ -94,7 +95,7 @@ void Server::finish_command() {
   commands_.pop_front();
   working_ = false;
   version_ = command.version;
-  for (const Command::Push& push : command.parts) session(push.worker).forget_push(push.number);
+  for (const Command::PushRef& push : command.parts) session(push.worker).forget_push(push.number);
   for (const int worker : command.released)
     if (session(worker).is_open()) hand_out(worker);
   answer_questions();

@@ -7,7 +7,8 @@
 
 namespace asup::ps {
 
-std::string WorkerSession::open(Range shard, std::vector<Range> ranges, const Place& parameters) {
+std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
+                                const RemoteAddress& parameters) {
   std::uint64_t at = shard.begin;
   for (const Range& range : ranges) {
     if (range.empty() || range.begin < at || range.end > shard.end)
@@ -51,8 +52,8 @@ float* WorkerSession::backup() {
 
 const float* WorkerSession::seen() { return window_ ? window_ : backup(); }
 
-const WorkerSession::Push* WorkerSession::find(std::uint64_t number) const {
-  for (const Push& push : pushes_)
+const WorkerSession::ReceivedPush* WorkerSession::find(std::uint64_t number) const {
+  for (const ReceivedPush& push : pushes_)
     if (push.number == number && push.complete) return &push;
   return nullptr;
 }
@@ -87,22 +88,22 @@ std::string WorkerSession::add(const Piece& piece, net::ConstBytes payload) {
   const std::uint64_t bytes = piece.range.size() * sizeof(float);
   const float* data = reinterpret_cast<const float*>(payload.data());
   std::shared_ptr<const net::Region> region;
-  if (piece.place.region == 0) {
+  if (piece.address.region == 0) {
     if (payload.size() != bytes)
       return fmt::format("it pushes {} elements in {} bytes", piece.range.size(), payload.size());
   } else {
-    region = mesh_.hold(worker_, piece.place.region);
-    if (!region || piece.place.offset > region->bytes().size() ||
-        region->bytes().size() - piece.place.offset < bytes)
+    region = mesh_.hold(worker_, piece.address.region);
+    if (!region || piece.address.offset > region->bytes().size() ||
+        region->bytes().size() - piece.address.offset < bytes)
       return fmt::format("its gradient should lie in region {} at {}, which is not theirs",
-                         piece.place.region, piece.place.offset);
-    data = reinterpret_cast<const float*>(region->bytes().data() + piece.place.offset);
+                         piece.address.region, piece.address.offset);
+    data = reinterpret_cast<const float*>(region->bytes().data() + piece.address.offset);
   }
   if (!under_way()) {
     pushes_.emplace_back().number = piece.push;
     last_push_ = piece.push;
   }
-  Push& push = pushes_.back();
+  ReceivedPush& push = pushes_.back();
   push.got += piece.range.size();
   if (region) push.held.push_back(region);
   const auto after = std::upper_bound(
@@ -127,11 +128,12 @@ std::string WorkerSession::commit(const Commit& commit) {
 }
 
 void WorkerSession::forget_push(std::uint64_t number) {
-  std::erase_if(pushes_, [&](const Push& push) { return push.complete && push.number == number; });
+  std::erase_if(pushes_,
+                [&](const ReceivedPush& push) { return push.complete && push.number == number; });
 }
 
 void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for) {
-  for (Push& push : pushes_) {
+  for (ReceivedPush& push : pushes_) {
     if (!push.complete || push.own.size() > 0) continue;
     if (std::find(but_for.begin(), but_for.end(), push.number) != but_for.end()) continue;
     push.own = Floats(shard_.size());

@@ -24,7 +24,7 @@ class WorkerSession {
   WorkerSession(net::Mesh& mesh, int worker) : mesh_(mesh), worker_(worker) {}
 
   // The worker has come. A complaint where what it says cannot be: then it has not.
-  std::string open(Range shard, std::vector<Range> ranges, const Place& parameters);
+  std::string open(Range shard, std::vector<Range> ranges, const RemoteAddress& parameters);
   bool is_open() const { return open_; }
   // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
   // or dropped.
@@ -60,7 +60,7 @@ class WorkerSession {
   std::uint64_t bytes() const { return (stage_.size() + backup_.size()) * sizeof(float); }
 
  private:
-  struct Push {
+  struct ReceivedPush {
     std::uint64_t number = 0;
     std::vector<Stretch> gradient;
     std::uint64_t got = 0;  // elements of it
@@ -72,7 +72,7 @@ class WorkerSession {
 
   std::string complaint_about(const Piece& piece) const;
   bool under_way() const { return !pushes_.empty() && !pushes_.back().complete; }
-  const Push* find(std::uint64_t number) const;
+  const ReceivedPush* find(std::uint64_t number) const;
   Floats& stage();
 
   net::Mesh& mesh_;
@@ -84,8 +84,8 @@ class WorkerSession {
   float* window_ = nullptr;
   std::shared_ptr<const net::Region> held_;  // the window's memory
   Floats stage_, backup_;
-  std::uint64_t last_push_ = 0;  // begun
-  std::vector<Push> pushes_;     // the last may be under way
+  std::uint64_t last_push_ = 0;       // begun
+  std::vector<ReceivedPush> pushes_;  // the last may be under way
 };
 
 }  // namespace asup::ps

@@ -108,7 +108,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: %s ALGORITHM RANK RANKS ADDRESS FOLDER SECONDS BYTES\n", argv[0]);
     return 2;
   }
-  const turn::MeshLock lock = turn::parse(argc, argv, 6);
+  const turn::Turn turn = turn::parse(argc, argv, 6);
   const Context context = connect(std::atoi(argv[2]), std::atoi(argv[3]), argv[4], argv[5]);
   measure(context, *way, turn.seconds, turn.sizes.front());
 } catch (const std::exception& error) {

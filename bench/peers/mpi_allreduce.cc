@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const turn::MeshLock lock = turn::parse(argc, argv, 1);
+  const turn::Turn turn = turn::parse(argc, argv, 1);
   for (const std::size_t bytes : turn.sizes) {
     std::vector<float> values(bytes / sizeof(float));
     const auto all_reduce = [&] {

@@ -40,7 +40,7 @@ class SlowLink : public ::testing::Test {
     for (const std::string& flag : hosts_->run_flags()) words.push_back(flag);
     // Steps take their time, so that merges are few.
     for (const char* flag :
-         {"--env", "ASUP_HANDICAP=sample_ms=5", "--env", "ASUP_LOG_LEVEL=info", "--"})
+         {"--env", "ASUP_INJECTED_SLOWNESS=sample_ms=5", "--env", "ASUP_LOG_LEVEL=info", "--"})
       words.push_back(flag);
     words.push_back(program_path());
     for (const char* flag :

@@ -149,7 +149,7 @@ class Interpreter {
     }
   }
 
-  Number* at(int rank, const Range& range) {
+  Number* at(int rank, const AreaRange& range) {
     Rank& owner = ranks_[rank];
     if (range.area == Area::scratch) return owner.scratch.data() + range.begin;
     if (range.area == Area::stage) return owner.stage.data() + range.begin;
@@ -248,7 +248,7 @@ class Interpreter {
     return true;
   }
 
-  Number expected(int rank, std::size_t i, const std::vector<Range>& blocks) const {
+  Number expected(int rank, std::size_t i, const std::vector<AreaRange>& blocks) const {
     switch (spec_.collective) {
       case Collective::all_reduce:
       case Collective::reduce:
@@ -261,7 +261,7 @@ class Interpreter {
       case Collective::scatter:
         return ranks_[spec_.root].given[i + blocks[rank].begin];
       case Collective::all_to_all: {
-        const std::vector<Range> arriving = spec_.arriving(rank);
+        const std::vector<AreaRange> arriving = spec_.arriving(rank);
         int sender = 0;
         while (i >= arriving[sender].end) ++sender;
         return ranks_[sender].given[spec_.leaving(sender)[rank].begin + i - arriving[sender].begin];
@@ -280,7 +280,7 @@ class Interpreter {
 
   std::string check() const {
     if (wrong_length_) return "a message had the wrong length";
-    const std::vector<Range> blocks = spec_.blocks(Area::output);  // of an all_to_all: not used
+    const std::vector<AreaRange> blocks = spec_.blocks(Area::output);  // of an all_to_all: not used
     for (int r = 0; r < spec_.ranks; ++r) {
       for (std::size_t i = 0; i < ranks_[r].result.size(); ++i) {
         if (ranks_[r].result[i] != expected(r, i, blocks)) {

@@ -76,7 +76,7 @@ Target draw_target(Plans& plans, const Spec& spec, Random& random) {
   }
 }
 
-void shift(Range& range, bool up) {
+void shift(AreaRange& range, bool up) {
   up |= range.begin == 0;
   range.begin += up ? 1 : -1;
   range.end += up ? 1 : -1;

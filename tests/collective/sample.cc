@@ -49,7 +49,7 @@ double reduced(const Sample& sample, std::size_t i) {
 }
 
 // The rank and place that hold element i of the whole, where each rank has a block of it.
-double gathered(const Sample& sample, const std::vector<Range>& blocks, std::size_t i) {
+double gathered(const Sample& sample, const std::vector<AreaRange>& blocks, std::size_t i) {
   int rank = 0;
   while (i >= blocks[rank].end) ++rank;
   return element(sample, rank, i - blocks[rank].begin);
@@ -59,15 +59,15 @@ std::vector<double> expected(const Sample& sample, int rank) {
   const Spec& spec = sample.spec;
   std::vector<double> values(spec.elements(Area::output, rank));
   if (spec.collective == Collective::all_to_all) {
-    const std::vector<Range> arriving = spec.arriving(rank);
+    const std::vector<AreaRange> arriving = spec.arriving(rank);
     for (int sender = 0; sender < spec.ranks; ++sender) {
-      const Range theirs = spec.leaving(sender)[rank];
+      const AreaRange theirs = spec.leaving(sender)[rank];
       for (std::size_t i = 0; i < theirs.size(); ++i)
         values[arriving[sender].begin + i] = element(sample, sender, theirs.begin + i);
     }
     return values;
   }
-  const std::vector<Range> blocks = spec.blocks(Area::output);
+  const std::vector<AreaRange> blocks = spec.blocks(Area::output);
   for (std::size_t i = 0; i < values.size(); ++i) {
     switch (spec.collective) {
       case Collective::all_reduce:

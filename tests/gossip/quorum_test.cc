@@ -99,11 +99,11 @@ TEST_P(QuorumOnEveryLink, WhatAllHaveReachedIsAgreed) {
       EXPECT_THAT(round.workers, ElementsAre(0, 1, 2));
       EXPECT_EQ(round.since, 0u);
       EXPECT_EQ(round.allowed, kTimeout);
-      EXPECT_TRUE(quorum.agree(Quorum::Place::merged, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::merged, kTimeout));
       if (number % 2 == 0) {
-        EXPECT_TRUE(quorum.agree(Quorum::Place::counted, kTimeout));
+        EXPECT_TRUE(quorum.agree(Quorum::Milestone::counted, kTimeout));
       }
-      EXPECT_TRUE(quorum.agree(Quorum::Place::ended, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::ended, kTimeout));
     }
   });
 }
@@ -114,7 +114,7 @@ TEST_P(QuorumOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
     Quorum quorum(net::workers_of(job));
     quorum.come(1, kAll, kTimeout, kTimeout);
     if (job.rank() != 1) {
-      EXPECT_FALSE(quorum.agree(Quorum::Place::merged, kTimeout));
+      EXPECT_FALSE(quorum.agree(Quorum::Milestone::merged, kTimeout));
     }
     quorum.give_up();
     for (std::uint64_t number = 2; number < 5; ++number) {
@@ -125,8 +125,8 @@ TEST_P(QuorumOnEveryLink, WhatOneGivesUpIsGivenUpByAll) {
       if (number == 2) {
         EXPECT_EQ(round.allowed, 2 * kTimeout);
       }
-      EXPECT_TRUE(quorum.agree(Quorum::Place::merged, kTimeout));
-      EXPECT_TRUE(quorum.agree(Quorum::Place::ended, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::merged, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::ended, kTimeout));
     }
     EXPECT_EQ(quorum.come(5, kAll, Seconds(0), kTimeout).allowed, Seconds(0));
   });
@@ -140,15 +140,15 @@ TEST_P(QuorumOnEveryLink, WhoHoldsARoundUpIsLeftOut) {
   asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
     Quorum quorum(net::workers_of(job));
     const auto hold = [&] {
-      EXPECT_TRUE(quorum.agree(Quorum::Place::merged, kTimeout));
-      EXPECT_TRUE(quorum.agree(Quorum::Place::ended, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::merged, kTimeout));
+      EXPECT_TRUE(quorum.agree(Quorum::Milestone::ended, kTimeout));
     };
     const bool is_slow = job.rank() == 2;
     for (const std::uint64_t number : {1, 3}) {
       EXPECT_THAT(quorum.come(number, kAll, Seconds(60), kTimeout).workers, ElementsAre(0, 1, 2));
       if (is_slow) {
         met_without_it.arrive_and_wait();
-        EXPECT_FALSE(quorum.agree(Quorum::Place::merged, kTimeout));
+        EXPECT_FALSE(quorum.agree(Quorum::Milestone::merged, kTimeout));
         quorum.give_up();
         const auto round = quorum.come(number + 1, kAll, kPatience, kTimeout);
         EXPECT_GE(round.number, number + 1);  // or it has heard of the next one too
@@ -178,7 +178,7 @@ TEST_P(QuorumOnEveryLink, WhereOneIsGoneNothingIsAgreed) {
     quorum.come(1, kAll, kTimeout, kTimeout);
     all_have_come.arrive_and_wait();
     if (job.rank() == 2) return;
-    EXPECT_FALSE(quorum.agree(Quorum::Place::merged, kTimeout));
+    EXPECT_FALSE(quorum.agree(Quorum::Milestone::merged, kTimeout));
     quorum.give_up();
     EXPECT_THAT(quorum.come(2, kAll, kTimeout, kTimeout).workers, ElementsAre(0, 1, 2));
     quorum.regrouped(kBoth);
@@ -193,7 +193,7 @@ TEST_P(QuorumOnEveryLink, WhereTheFirstIsGoneTheOthersLoseIt) {
     quorum.come(1, kBoth, kTimeout, kTimeout);
     all_have_come.arrive_and_wait();
     if (job.rank() == 0) return;
-    EXPECT_THROW(quorum.agree(Quorum::Place::merged, kTimeout), PeerLost);
+    EXPECT_THROW(quorum.agree(Quorum::Milestone::merged, kTimeout), PeerLost);
   });
 }
 

@@ -32,6 +32,7 @@ class WatchedCommunicator : public Communicator {
     return real_.split(color, key);
   }
   Outcome rebuild(Seconds timeout) override { return real_.rebuild(timeout); }
+  void abandon() override { real_.abandon(); }
   std::uint64_t bytes_moved() const override { return real_.bytes_moved(); }
 
  private:

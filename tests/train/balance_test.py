@@ -6,7 +6,7 @@ import unittest
 from harness import SMALL, Case
 
 # By sleeps: a sample takes a millisecond, and three on rank 1.
-UNEQUAL = {"ASUP_HANDICAP": "sample_ms=1 slow=1:3"}
+UNEQUAL = {"ASUP_INJECTED_SLOWNESS": "sample_ms=1 slow=1:3"}
 
 
 class Balance(Case):
@@ -28,7 +28,7 @@ class Balance(Case):
         flags = ["--steps=60", "--model=cnn", "--width=4", "--momentum=0.9"]
         alone = self.train("one", *flags, "--workers=1")
         run = self.train("three", *flags, "--workers=3", "--balance", "--accumulate=2",
-                         ASUP_HANDICAP="sample_ms=1 slow=1:4 slow=2:2")
+                         ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:4 slow=2:2")
         self.assertNotEqual(run.summary["parts"], [8, 8, 8])
         self.assertEqual(len(run.losses), 60)
         for step, (a, b) in enumerate(zip(run.losses, alone.losses), 1):

@@ -42,7 +42,7 @@ class Halted(Case):
     def begin(self, name, *flags):
         run = Run(self.path(name))
         # Computing takes much less than this, so that the cores of the machine are not the limit.
-        self.environment["ASUP_HANDICAP"] = "sample_ms=1"
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=1"
         process = self.start("train", *ENDLESS, *flags, f"--out={run.folder}")
         self.wait_for_file(run.path("server.json"), process)
         return run, process

@@ -147,11 +147,11 @@ class Join(Case):
 
     def test_a_newcomer_that_cannot_train_changes_nothing(self):
         run, process = self.begin("blind")
-        newcomer = self.start("run", f"--join={run.folder}", "-n1", "--env=ASUP_HANDICAP=nonsense",
+        newcomer = self.start("run", f"--join={run.folder}", "-n1", "--env=ASUP_INJECTED_SLOWNESS=nonsense",
                               "--", PROGRAM, "train")
         _, err = newcomer.communicate(timeout=60)
         self.assertEqual(newcomer.returncode, 1)
-        self.assertIn("ASUP_HANDICAP", err)
+        self.assertIn("ASUP_INJECTED_SLOWNESS", err)
         self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)

@@ -28,7 +28,7 @@ class Late(Case):
     def begin(self, name):
         run = Run(self.path(name))
         # Steps take much longer than merges.
-        self.environment["ASUP_HANDICAP"] = "sample_ms=5"
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=5"
         process = self.start("train", *ENDLESS, *ROUNDS[name], f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
         return run, process

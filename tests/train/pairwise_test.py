@@ -60,7 +60,7 @@ class OwnPace(Case):
         for name in ("ring", "rounds"):
             with self.subTest(pace=name):
                 run = self.train(name, "--workers=2", "--epochs=4", *PACES[name],
-                                 ASUP_HANDICAP="sample_ms=1 slow=1:3")
+                                 ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:3")
                 fast, slow = self.samples_by_worker(run)
                 self.assertGreater(fast, 1.5 * slow)
                 self.assertGreater(slow, 0)

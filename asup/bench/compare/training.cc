@@ -26,7 +26,7 @@ void append(Words& words, const Words& more) {
 
 std::string slowness_of(const Training& training, const TrainingRun& run) {
   if (!run.takes_its_time) return "";
-  return fmt::format("ASUP_HANDICAP=sample_ms={} {}", training.sample_ms, run.slowness);
+  return fmt::format("ASUP_INJECTED_SLOWNESS=sample_ms={} {}", training.sample_ms, run.slowness);
 }
 
 // What the way says goes over what all have: of a flag that is given twice, the last counts.

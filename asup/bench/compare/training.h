@@ -36,7 +36,7 @@ struct TrainingRun {
   std::string name;  // of its folder
   Way way;
   int seed = 1;
-  // ASUP_HANDICAP (bench/injected_slowness.h), but for the time of a sample.
+  // ASUP_INJECTED_SLOWNESS (bench/injected_slowness.h), but for the time of a sample.
   std::string slowness{};
   bool takes_its_time = true;        // by sleeps
   const VirtualHosts* hosts{};       // none: this one

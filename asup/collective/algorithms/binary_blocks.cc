@@ -75,7 +75,7 @@ void all_reduce_in_binary_blocks(const Team& team, Cut part, Area source, Lane& 
   const int pieces = blocks[0].size();
   const Halving halving(team_of(blocks[b], team), edges_of(part, pieces));
   const Ladder ladder(team, halving, pieces);
-  const Range own = halving.range(Area::output, halving.own());
+  const AreaRange own = halving.range(Area::output, halving.own());
 
   halving.reduce(source, /*finish=*/!larger && !smaller, lane);
   if (smaller) lane.push_back({recv_reduce(ladder.below(*smaller), own, own, !larger)});

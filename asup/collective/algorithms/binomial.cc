@@ -36,10 +36,10 @@ class Subtree {
   }
 
   std::size_t elements() const { return of_places(node_.place, end_of(node_.place)).size(); }
-  Range own() const { return of_places(node_.place, node_.place + 1); }
+  AreaRange own() const { return of_places(node_.place, node_.place + 1); }
 
   // The ranges of the subtree at `place`: two where its ranks go over the end of the row.
-  std::vector<Range> runs_at(int place) const {
+  std::vector<AreaRange> runs_at(int place) const {
     const int end = end_of(place), seam = node_.ranks - node_.root;  // where rank 0 stands
     if (place >= seam || end <= seam) return {of_places(place, end)};
     return {of_places(place, seam), of_places(seam, end)};
@@ -49,9 +49,9 @@ class Subtree {
   int end_of(int place) const { return place + descent_of(place, node_.ranks); }
 
   // needs: their ranks do not go over the end of the row
-  Range of_places(int first, int end) const {
+  AreaRange of_places(int first, int end) const {
     if (node_.is_root()) {
-      const Range& begin = blocks_[node_.rank_at(first)];
+      const AreaRange& begin = blocks_[node_.rank_at(first)];
       return {begin.area, begin.begin, begin.begin + before_[end] - before_[first]};
     }
     const std::size_t base = before_[node_.place];
@@ -59,7 +59,7 @@ class Subtree {
   }
 
   const Node& node_;
-  std::vector<Range> blocks_;        // by rank
+  std::vector<AreaRange> blocks_;    // by rank
   std::vector<std::size_t> before_;  // by place: elements of all places before it
 };
 
@@ -68,8 +68,8 @@ class Subtree {
 Plan binomial_broadcast(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Node node(rank, spec);
-  const Range data = out(0, spec.count);
-  const Range source = node.is_root() ? in(0, spec.count) : data;
+  const AreaRange data = out(0, spec.count);
+  const AreaRange source = node.is_root() ? in(0, spec.count) : data;
   Lane lane;
   if (!node.is_root()) lane.push_back({recv(node.parent(), data)});
   Round down;
@@ -87,9 +87,9 @@ Plan binomial_reduce(int rank, const Spec& spec) {
   const Node node(rank, spec);
   Plan plan = in_lanes(spec, spec.count, [&](Cut part) {
     Lane lane;
-    Range sum = in(part);
+    AreaRange sum = in(part);
     for (const int child : node.children) {
-      const Range next = node.is_root() ? out(part) : scratch(part);
+      const AreaRange next = node.is_root() ? out(part) : scratch(part);
       const bool last = node.is_root() && child == node.children.back();
       lane.push_back({recv_reduce(node.rank_at(child), sum, next, last)});
       sum = next;
@@ -104,20 +104,21 @@ Plan binomial_reduce(int rank, const Spec& spec) {
 Plan binomial_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Node node(rank, spec);
-  const Range block = in(0, spec.block(Area::input, rank).size());
+  const AreaRange block = in(0, spec.block(Area::input, rank).size());
   if (node.is_leaf()) return {.lanes = {{{send(node.parent(), block)}}}, .scratch = 0};
   const Subtree subtree(node, spec, Area::output);
   Lane lane;
   if (block.size() > 0) lane.push_back({copy(block, subtree.own())});
   Round arriving, leaving;
   for (const int child : node.children) {
-    for (const Range& run : subtree.runs_at(child)) {
+    for (const AreaRange& run : subtree.runs_at(child)) {
       arriving.push_back(recv(node.rank_at(child), run));
     }
   }
   lane.push_back(std::move(arriving));
   if (node.is_root()) return {.lanes = {std::move(lane)}, .scratch = 0};
-  for (const Range& run : subtree.runs_at(node.place)) leaving.push_back(send(node.parent(), run));
+  for (const AreaRange& run : subtree.runs_at(node.place))
+    leaving.push_back(send(node.parent(), run));
   lane.push_back(std::move(leaving));
   return {.lanes = {std::move(lane)}, .scratch = subtree.elements()};
 }
@@ -125,20 +126,20 @@ Plan binomial_gather(int rank, const Spec& spec) {
 Plan binomial_scatter(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Node node(rank, spec);
-  const Range block = out(0, spec.block(Area::output, rank).size());
+  const AreaRange block = out(0, spec.block(Area::output, rank).size());
   if (node.is_leaf()) return {.lanes = {{{recv(node.parent(), block)}}}, .scratch = 0};
   const Subtree subtree(node, spec, Area::input);
   Lane lane;
   if (!node.is_root()) {
     Round arriving;
-    for (const Range& run : subtree.runs_at(node.place)) {
+    for (const AreaRange& run : subtree.runs_at(node.place)) {
       arriving.push_back(recv(node.parent(), run));
     }
     lane.push_back(std::move(arriving));
   }
   Round leaving;
   for (auto child = node.children.rbegin(); child != node.children.rend(); ++child) {
-    for (const Range& run : subtree.runs_at(*child)) {
+    for (const AreaRange& run : subtree.runs_at(*child)) {
       leaving.push_back(send(node.rank_at(*child), run));
     }
   }

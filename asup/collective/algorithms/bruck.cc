@@ -9,10 +9,10 @@ namespace {
 
 // The output's ranges that hold `many` blocks from `first` on, round the circle: two where they go
 // over the end.
-std::vector<Range> runs_of(const std::vector<Range>& blocks, int first, int many) {
+std::vector<AreaRange> runs_of(const std::vector<AreaRange>& blocks, int first, int many) {
   const int ranks = static_cast<int>(blocks.size());
   const int straight = std::min(many, ranks - first);
-  std::vector<Range> runs = {out(blocks[first].begin, blocks[first + straight - 1].end)};
+  std::vector<AreaRange> runs = {out(blocks[first].begin, blocks[first + straight - 1].end)};
   if (straight < many) runs.push_back(out(0, blocks[many - straight - 1].end));
   return runs;
 }
@@ -39,7 +39,7 @@ class BlockSizes {
 };
 
 // Adds a copy to the round, as a part of the last one where it goes on from there.
-void add_copy(Range src, Range dst, Round& round) {
+void add_copy(AreaRange src, AreaRange dst, Round& round) {
   if (src.size() == 0) return;
   if (!round.empty()) {
     Step& last = round.back();
@@ -57,7 +57,7 @@ void add_copy(Range src, Range dst, Round& round) {
 class Travellers {
  public:
   Travellers(int rank, const Spec& spec) : rank_(rank), ranks_(spec.ranks), sizes_(spec) {
-    const std::vector<Range> leaving = spec.leaving(rank);
+    const std::vector<AreaRange> leaving = spec.leaving(rank);
     for (int d = 0; d < ranks_; ++d) at_.push_back(leaving[around(rank, d, ranks_)]);
     for (int hop = 1; hop < ranks_; hop *= 2) packed_ = std::max(packed_, leaving_in(hop));
     used_ = packed_;
@@ -83,7 +83,7 @@ class Travellers {
                     recv(around(rank_, -hop, ranks_), scratch(first, used_))});
   }
 
-  void arrive(const std::vector<Range>& arriving, Lane& lane) const {
+  void arrive(const std::vector<AreaRange>& arriving, Lane& lane) const {
     Round unpack;
     for (int d = 0; d < ranks_; ++d) add_copy(at_[d], arriving[around(rank_, -d, ranks_)], unpack);
     if (!unpack.empty()) lane.push_back(std::move(unpack));
@@ -102,24 +102,24 @@ class Travellers {
 
   const int rank_, ranks_;
   const BlockSizes sizes_;
-  std::vector<Range> at_;   // by distance
-  std::size_t packed_ = 0;  // elements of the longest message, packed at the front of scratch
-  std::size_t used_ = 0;    // of scratch
+  std::vector<AreaRange> at_;  // by distance
+  std::size_t packed_ = 0;     // elements of the longest message, packed at the front of scratch
+  std::size_t used_ = 0;       // of scratch
 };
 
 }  // namespace
 
 Plan bruck_all_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::output);
+  const std::vector<AreaRange> blocks = spec.blocks(Area::output);
   Lane lane;
   if (blocks[rank].size() > 0) lane.push_back({copy(in(0, blocks[rank].size()), blocks[rank])});
   for (int held = 1; held < spec.ranks; held *= 2) {
     const int many = std::min(held, spec.ranks - held);
     const int before = around(rank, -held, spec.ranks), after = around(rank, held, spec.ranks);
     Round round;
-    for (const Range& run : runs_of(blocks, rank, many)) round.push_back(send(before, run));
-    for (const Range& run : runs_of(blocks, after, many)) round.push_back(recv(after, run));
+    for (const AreaRange& run : runs_of(blocks, rank, many)) round.push_back(send(before, run));
+    for (const AreaRange& run : runs_of(blocks, after, many)) round.push_back(recv(after, run));
     lane.push_back(std::move(round));
   }
   return {.lanes = {std::move(lane)}, .scratch = 0};

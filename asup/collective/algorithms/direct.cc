@@ -34,7 +34,7 @@ Plan around_root(int rank, const Spec& spec, Round work) {
 }
 
 // What `sender` has for `receiver`, in its input.
-Range leaving_to(int receiver, int sender, const Spec& spec) {
+AreaRange leaving_to(int receiver, int sender, const Spec& spec) {
   if (spec.counts.empty()) return in(cut(spec.count, spec.ranks, receiver));
   return spec.leaving(sender)[receiver];
 }
@@ -48,7 +48,7 @@ Plan direct_all_reduce(int rank, const Spec& spec) {
   const Cut slice = cut(spec.count, spec.ranks, rank, kGrain);
   Round work;
   if (slice.size() > 0) {
-    const Range result = out(slice.begin, slice.end);
+    const AreaRange result = out(slice.begin, slice.end);
     work.push_back(peer_reduce(in(slice.begin, slice.end), result));
     for (int k = 1; k < spec.ranks; ++k) {
       work.push_back(peer_write(around(rank, k, spec.ranks), result, result));
@@ -59,7 +59,7 @@ Plan direct_all_reduce(int rank, const Spec& spec) {
 
 Plan direct_reduce_scatter(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const Range block = spec.block(Area::input, rank);
+  const AreaRange block = spec.block(Area::input, rank);
   Round work;
   if (block.size() > 0) work.push_back(peer_reduce(block, out(0, block.size())));
   return between_signals(rank, spec, std::move(work));
@@ -68,11 +68,11 @@ Plan direct_reduce_scatter(int rank, const Spec& spec) {
 // Every rank fetches; starting at its right neighbour spreads the readers over the memories.
 Plan direct_all_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::output);
+  const std::vector<AreaRange> blocks = spec.blocks(Area::output);
   Round work;
   for (int k = 0; k < spec.ranks; ++k) {
     const int peer = around(rank, k, spec.ranks);
-    const Range block = blocks[peer], theirs = in(0, block.size());
+    const AreaRange block = blocks[peer], theirs = in(0, block.size());
     if (block.size() == 0) continue;
     work.push_back(k == 0 ? copy(theirs, block) : peer_read(peer, theirs, block));
   }
@@ -81,7 +81,7 @@ Plan direct_all_gather(int rank, const Spec& spec) {
 
 Plan direct_broadcast(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const Range from = in(0, spec.count), to = out(0, spec.count);
+  const AreaRange from = in(0, spec.count), to = out(0, spec.count);
   Round work;
   if (rank != spec.root) {
     work = {peer_read(spec.root, from, to)};
@@ -96,7 +96,7 @@ Plan direct_reduce(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
   const Cut slice = cut(spec.count, spec.ranks, rank, kGrain);
   const bool root = rank == spec.root;
-  const Range sum = root ? out(slice) : scratch(0, slice.size());
+  const AreaRange sum = root ? out(slice) : scratch(0, slice.size());
   Round work;
   if (slice.size() > 0) work.push_back(peer_reduce(in(slice), sum));
   if (slice.size() > 0 && !root) work.push_back(peer_write(spec.root, sum, out(slice)));
@@ -107,26 +107,26 @@ Plan direct_reduce(int rank, const Spec& spec) {
 
 Plan direct_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const Range to = spec.block(Area::output, rank), from = in(0, to.size());
+  const AreaRange to = spec.block(Area::output, rank), from = in(0, to.size());
   return around_root(rank, spec,
                      {rank == spec.root ? copy(from, to) : peer_write(spec.root, from, to)});
 }
 
 Plan direct_scatter(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const Range from = spec.block(Area::input, rank), to = out(0, from.size());
+  const AreaRange from = spec.block(Area::input, rank), to = out(0, from.size());
   return around_root(rank, spec,
                      {rank == spec.root ? copy(from, to) : peer_read(spec.root, from, to)});
 }
 
 Plan direct_all_to_all(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> arriving = spec.arriving(rank);
+  const std::vector<AreaRange> arriving = spec.arriving(rank);
   Round work;
   for (int k = 0; k < spec.ranks; ++k) {
     const int peer = around(rank, k, spec.ranks);
     if (arriving[peer].size() == 0) continue;
-    const Range theirs = leaving_to(rank, peer, spec);
+    const AreaRange theirs = leaving_to(rank, peer, spec);
     work.push_back(k == 0 ? copy(theirs, arriving[peer]) : peer_read(peer, theirs, arriving[peer]));
   }
   return between_signals(rank, spec, std::move(work));

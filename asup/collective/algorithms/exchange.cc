@@ -6,7 +6,7 @@ namespace asup::collective {
 namespace {
 
 // Where the part of `peer` lies among those that `rank` gets, of `size` elements each.
-Range place_of(int peer, int rank, std::size_t size) {
+AreaRange place_of(int peer, int rank, std::size_t size) {
   const std::size_t before = static_cast<std::size_t>(peer - (peer > rank)) * size;
   return scratch(before, before + size);
 }
@@ -23,7 +23,7 @@ void exchange_piece(int rank, const Spec& spec, Cut piece, Lane& lane) {
   }
   lane.push_back(std::move(everyone));
   if (size == 0) return;
-  const Range parts = scratch(0, static_cast<std::size_t>(spec.ranks - 1) * size);
+  const AreaRange parts = scratch(0, static_cast<std::size_t>(spec.ranks - 1) * size);
   lane.push_back({reduce_parts(parts, in(piece), out(piece))});
 }
 

@@ -29,7 +29,7 @@ class Halving {
   Halving(Team team, std::vector<std::size_t> edges);
 
   int steps() const { return steps_; }
-  Range range(Area area, Segment segment) const {
+  AreaRange range(Area area, Segment segment) const {
     return {area, edges_[segment.begin], edges_[segment.end]};
   }
   // What this place holds at the end of halving.

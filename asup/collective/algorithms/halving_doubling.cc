@@ -30,7 +30,7 @@ class CoreBlocks {
 
  private:
   const Fold& fold_;
-  std::vector<Range> blocks_;
+  std::vector<AreaRange> blocks_;
 };
 
 Cut shifted(Cut part, std::size_t base) { return {part.begin - base, part.end - base}; }
@@ -51,11 +51,11 @@ Plan scatter_core(const Fold& fold, const CoreBlocks& blocks, const Spec& spec) 
     const Cut kept = blocks.of(mine, half), given = blocks.of(mine ^ half, half);
     const bool first = half == fold.core() / 2 && !fold.paired(), last = half == 1;
     auto from = [&](Cut part) { return first ? in(part) : scratch(shifted(part, base)); };
-    const Range leaving = from(given), own = from(kept);
+    const AreaRange leaving = from(given), own = from(kept);
     if (first) base = kept.begin;
     if (first && !last) plan.scratch = kept.size();
     const bool done = last && !fold.paired();
-    const Range sum = done ? out(0, kept.size()) : scratch(shifted(kept, base));
+    const AreaRange sum = done ? out(0, kept.size()) : scratch(shifted(kept, base));
     lane.push_back({send(partner, leaving), recv_reduce(partner, own, sum, last)});
   }
   plan.lanes = {std::move(lane)};

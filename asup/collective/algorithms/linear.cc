@@ -6,8 +6,8 @@ namespace asup::collective {
 
 Plan linear_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::output);
-  const Range own = in(0, blocks[rank].size());
+  const std::vector<AreaRange> blocks = spec.blocks(Area::output);
+  const AreaRange own = in(0, blocks[rank].size());
   if (rank != spec.root) return {.lanes = {{{send(spec.root, own)}}}, .scratch = 0};
   Round arriving;
   for (int k = 1; k < spec.ranks; ++k) {
@@ -21,8 +21,8 @@ Plan linear_gather(int rank, const Spec& spec) {
 
 Plan linear_scatter(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::input);
-  const Range own = out(0, blocks[rank].size());
+  const std::vector<AreaRange> blocks = spec.blocks(Area::input);
+  const AreaRange own = out(0, blocks[rank].size());
   if (rank != spec.root) return {.lanes = {{{recv(spec.root, own)}}}, .scratch = 0};
   Round leaving;
   for (int k = 1; k < spec.ranks; ++k) {

@@ -8,14 +8,14 @@ namespace {
 
 // What is being sent cannot be written, so sums land in the output and in scratch by turns, the
 // last one in the output. `step` -1 is what comes before the first swap.
-Range landing(const Fold& fold, int step, Cut part) {
+AreaRange landing(const Fold& fold, int step, Cut part) {
   return (fold.steps() - 1 - step) % 2 == 0 ? out(part) : scratch(part);
 }
 
 Lane swap_sums(const Fold& fold, Cut part, bool aliased) {
   Lane lane;
-  Range sum = in(part);
-  const Range start = landing(fold, -1, part);
+  AreaRange sum = in(part);
+  const AreaRange start = landing(fold, -1, part);
   if (fold.paired()) {
     lane.push_back({recv_reduce(fold.partner(), sum, start, false)});
     sum = start;
@@ -25,7 +25,7 @@ Lane swap_sums(const Fold& fold, Cut part, bool aliased) {
   }
   for (int step = 0; step < fold.steps(); ++step) {
     const int partner = fold.rank_at(fold.place() ^ (1 << step));
-    const Range next = landing(fold, step, part);
+    const AreaRange next = landing(fold, step, part);
     const bool last = step == fold.steps() - 1;
     lane.push_back({send(partner, sum), recv_reduce(partner, sum, next, last)});
     sum = next;

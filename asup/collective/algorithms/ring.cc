@@ -11,21 +11,21 @@ namespace {
 struct Ring {
   int rank;
   int ranks;
-  std::vector<Range> blocks;
+  std::vector<AreaRange> blocks;
 
   int next() const { return around(rank, 1, ranks); }
   int previous() const { return around(rank, -1, ranks); }
-  Range block(Area area, int index) const {
-    const Range& b = blocks[around(index, 0, ranks)];
+  AreaRange block(Area area, int index) const {
+    const AreaRange& b = blocks[around(index, 0, ranks)];
     return {area, b.begin, b.end};
   }
 };
 
 // Cuts every block into pieces and lets `write(ring, lane)` say what is done with each.
 template <typename Write>
-Plan in_ring_lanes(int rank, const Spec& spec, const std::vector<Range>& blocks, Write write) {
+Plan in_ring_lanes(int rank, const Spec& spec, const std::vector<AreaRange>& blocks, Write write) {
   std::size_t longest = 0;
-  for (const Range& block : blocks) longest = std::max(longest, block.size());
+  for (const AreaRange& block : blocks) longest = std::max(longest, block.size());
   const int pieces = pieces_for(longest, spec);
   return by_pieces(pieces, [&](int piece, Lane& lane) {
     write(Ring{rank, spec.ranks, parts_of(blocks, pieces, piece)}, lane);
@@ -57,21 +57,21 @@ void gather_along(const Ring& ring, int own, Lane& lane) {
 
 // As reduce_along, one block further back, so that the sum of block r ends at rank r. Sums under
 // way live in scratch: one half is sent while the other fills.
-void scatter_along(const Ring& ring, Range result, std::size_t first_half, std::size_t half,
+void scatter_along(const Ring& ring, AreaRange result, std::size_t first_half, std::size_t half,
                    Lane& lane) {
-  Range partial = ring.block(Area::input, ring.rank - 1);  // the first to leave
+  AreaRange partial = ring.block(Area::input, ring.rank - 1);  // the first to leave
   for (int s = 0; s < ring.ranks - 1; ++s) {
     const bool last = s == ring.ranks - 2;
-    const Range own = ring.block(Area::input, ring.rank - s - 2);
+    const AreaRange own = ring.block(Area::input, ring.rank - s - 2);
     const std::size_t at = first_half + (s % 2) * half;
-    const Range sum = last ? result : scratch(at, at + own.size());
+    const AreaRange sum = last ? result : scratch(at, at + own.size());
     lane.push_back({send(ring.next(), partial), recv_reduce(ring.previous(), own, sum, last)});
     partial = sum;
   }
 }
 
-std::vector<Range> even_blocks(const Spec& spec) {
-  std::vector<Range> blocks;
+std::vector<AreaRange> even_blocks(const Spec& spec) {
+  std::vector<AreaRange> blocks;
   for (int b = 0; b < spec.ranks; ++b) {
     const Cut part = cut(spec.count, spec.ranks, b, kGrain);
     blocks.push_back(out(part.begin, part.end));
@@ -91,13 +91,13 @@ Plan ring_all_reduce(int rank, const Spec& spec) {
 
 Plan ring_reduce_scatter(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::input);
+  const std::vector<AreaRange> blocks = spec.blocks(Area::input);
   const std::size_t halves = std::min(spec.ranks - 2, 2);
   std::size_t used = 0;
   Plan plan = in_ring_lanes(rank, spec, blocks, [&](const Ring& ring, Lane& lane) {
     std::size_t half = 0;
-    for (const Range& block : ring.blocks) half = std::max(half, block.size());
-    const Range own = ring.block(Area::input, rank);
+    for (const AreaRange& block : ring.blocks) half = std::max(half, block.size());
+    const AreaRange own = ring.block(Area::input, rank);
     const std::size_t shift = blocks[rank].begin;  // the output holds this rank's block alone
     scatter_along(ring, out(own.begin - shift, own.end - shift), used, half, lane);
     used += halves * half;
@@ -108,9 +108,9 @@ Plan ring_reduce_scatter(int rank, const Spec& spec) {
 
 Plan ring_all_gather(int rank, const Spec& spec) {
   if (spec.ranks == 1) return alone(spec);
-  const std::vector<Range> blocks = spec.blocks(Area::output);
+  const std::vector<AreaRange> blocks = spec.blocks(Area::output);
   return in_ring_lanes(rank, spec, blocks, [&](const Ring& ring, Lane& lane) {
-    const Range own = ring.block(Area::output, rank);
+    const AreaRange own = ring.block(Area::output, rank);
     const std::size_t shift = blocks[rank].begin;  // the input holds this rank's block alone
     if (own.size() > 0) lane.push_back({copy(in(own.begin - shift, own.end - shift), own)});
     gather_along(ring, rank, lane);

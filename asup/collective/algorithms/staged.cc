@@ -18,13 +18,15 @@ struct Stage {
   int ranks;
 
   std::size_t size() const { return static_cast<std::size_t>(ranks + 1) * slot; }
-  Range operand(int owner, std::size_t elements) const {
+  AreaRange operand(int owner, std::size_t elements) const {
     return at(static_cast<std::size_t>(owner), elements);
   }
-  Range result(std::size_t elements) const { return at(static_cast<std::size_t>(ranks), elements); }
+  AreaRange result(std::size_t elements) const {
+    return at(static_cast<std::size_t>(ranks), elements);
+  }
 
  private:
-  Range at(std::size_t index, std::size_t elements) const {
+  AreaRange at(std::size_t index, std::size_t elements) const {
     return stage(begin + index * slot, begin + index * slot + elements);
   }
 };
@@ -45,7 +47,7 @@ void reduce_piece(int rank, const Spec& spec, const Cut& piece, const Stage& sta
     fetch.push_back(peer_read(peer, stage.result(end - begin), out(begin, end)));
   }
   if (const auto& [begin, end] = slices[rank]; begin < end) {
-    const Range sum = out(begin, end);
+    const AreaRange sum = out(begin, end);
     reduce = {peer_reduce(stage.operand(rank, end - begin), in(begin, end), sum),
               copy(sum, stage.result(end - begin))};
   }

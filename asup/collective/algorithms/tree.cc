@@ -9,7 +9,7 @@ Plan tree_all_reduce(int rank, const Spec& spec) {
   const std::vector<int> children = children_of(rank, spec.ranks);
   return in_lanes(spec, spec.count, [&](Cut part) {
     Lane lane;
-    Range sum = in(part);
+    AreaRange sum = in(part);
     for (const int child : children) {
       const bool last = rank == 0 && child == children.back();
       lane.push_back({recv_reduce(child, sum, out(part), last)});

@@ -110,7 +110,7 @@ class Picture {
   }
 
   // Hues go round once over the whole; the lightness can be read on white and on black.
-  std::string color(const Range& range) const {
+  std::string color(const AreaRange& range) const {
     const double place =
         spec_.count == 0 ? 0 : static_cast<double>(range.begin) / static_cast<double>(spec_.count);
     return fmt::format("hsl({:.0f} 70% 48%)", std::fmod(210 + 330 * std::min(place, 1.0), 360));

@@ -46,7 +46,7 @@ class Recorder : public proof::Effects {
   std::vector<int> begin_, end_;  // of each rank's round under way, in ticks
 };
 
-std::string name_of(const Range& range, const Spec& spec) {
+std::string name_of(const AreaRange& range, const Spec& spec) {
   if (spec.aliased() && range.area != Area::scratch)
     return fmt::format("[{}, {})", range.begin, range.end);
   return collective::describe(range);

@@ -237,7 +237,7 @@ void Execution::find_memory(int peer, const Envelope& theirs) {
 
 // A rank whose memory the round needs and this rank cannot see; -1: none.
 int Execution::out_of_reach(const Round& round) const {
-  const auto hidden = [&](int peer, const Range& range) {
+  const auto hidden = [&](int peer, const AreaRange& range) {
     return peer != group_.rank && base_of(peer, range.area) == nullptr;
   };
   for (const Step& step : round) {
@@ -345,7 +345,7 @@ int Execution::divisor(const Step& step) const {
   return step.finish && envelope_.op == ReduceOp::average ? group_.size() : 1;
 }
 
-std::byte* Execution::at(const Range& range, std::size_t offset) const {
+std::byte* Execution::at(const AreaRange& range, std::size_t offset) const {
   std::byte* base = range.area == Area::input    ? operands_.input
                     : range.area == Area::output ? operands_.output
                     : range.area == Area::stage  ? operands_.stage
@@ -353,7 +353,7 @@ std::byte* Execution::at(const Range& range, std::size_t offset) const {
   return base + (range.begin + offset) * element_;
 }
 
-std::byte* Execution::peer_at(int peer, const Range& range, std::size_t offset) const {
+std::byte* Execution::peer_at(int peer, const AreaRange& range, std::size_t offset) const {
   return base_of(peer, range.area) + (range.begin + offset) * element_;
 }
 

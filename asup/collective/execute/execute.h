@@ -91,10 +91,10 @@ class Execution {
   bool check_envelope(int peer, net::ConstBytes head, std::uint64_t total, std::uint64_t expected);
   void find_memory(int peer, const Envelope& theirs);
 
-  std::byte* at(const Range& range, std::size_t offset = 0) const;
-  std::byte* peer_at(int peer, const Range& range, std::size_t offset) const;
+  std::byte* at(const AreaRange& range, std::size_t offset = 0) const;
+  std::byte* peer_at(int peer, const AreaRange& range, std::size_t offset) const;
   std::byte* base_of(int peer, Area area) const;
-  std::size_t bytes(const Range& range) const { return range.size() * element_; }
+  std::size_t bytes(const AreaRange& range) const { return range.size() * element_; }
   int divisor(const Step& step) const;
 
   const Group& group_;

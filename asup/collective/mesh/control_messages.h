@@ -14,7 +14,7 @@ enum NoteKind : std::uint32_t {
   kFailed = 1,  // text: as write_failure() puts it
   kWhere = 2,   // how many calls have you started?
   kHere = 3,    // text: the number
-  kLeft = 4     // text: who is left, as write_word() puts it (survivors.h)
+  kLeft = 4     // text: who is left, as write_view() puts it (survivors.h)
 };
 
 // How a communicator failed that had been rebuilt so often.

@@ -166,10 +166,10 @@ void MeshCommunicator::fill(PendingCall& pending, Call& call) {
 // Whether this rank's buffers lie in memory that the others reach, and where.
 bool MeshCommunicator::find_places(const Call& call, Envelope& places) const {
   if (!shares_memory_ || size() == 1 || is_point_to_point(call.collective)) return false;
-  const auto input = mesh_.place_of(call.input.data, call.input.bytes());
+  const auto input = mesh_.address_of(call.input.data, call.input.bytes());
   const auto output = call.output.data == call.input.data && call.output.count == call.input.count
                           ? input
-                          : mesh_.place_of(call.output.data, call.output.bytes());
+                          : mesh_.address_of(call.output.data, call.output.bytes());
   places.input_region = input.region;
   places.input_offset = input.offset;
   places.output_region = output.region;
@@ -226,7 +226,7 @@ void MeshCommunicator::set_stage(PendingCall& pending) {
   const std::size_t bytes = pending.prepared->plan.stage * size_of(pending.envelope.dtype);
   pending.stage = at_least(bytes, stage_);
   pending.operands.stage = stage_->bytes().data();
-  pending.envelope.stage_region = mesh_.place_of(stage_->bytes().data(), bytes).region;
+  pending.envelope.stage_region = mesh_.address_of(stage_->bytes().data(), bytes).region;
 }
 
 std::uint64_t MeshCommunicator::next_sequence(const Call& call) {

@@ -36,8 +36,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Outcome run(Call call) override;
   std::unique_ptr<SharedMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
-  // Ends its calls as late, on all ranks, now and later: this one will come to none.
-  void abandon();
+  void abandon() override;
   Outcome rebuild(Seconds timeout) override;
   std::uint64_t bytes_moved() const override { return bytes_moved_.load(); }
 
@@ -69,7 +68,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void ask_where_they_are(PendingCall& pending);
   void end_late(PendingCall& pending);
   void fail(Outcome why);
-  void hear_who_is_left(int member, const Survivors::Word& word);
+  void hear_who_is_left(int member, const Survivors::View& view);
   bool agree(Survivors& survivors, std::set<int>& gone);
   Outcome adopt(const Survivors& survivors);
   std::string name_of_member(int rank) const;
@@ -99,7 +98,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   Outcome broken_;
   std::uint64_t generation_ = 0;          // how often it was rebuilt
   Survivors* survivors_ = nullptr;        // while it is being rebuilt
-  std::map<int, Survivors::Word> words_;  // the last of each member since it was rebuilt
+  std::map<int, Survivors::View> views_;  // the last of each member since it was rebuilt
 
   std::atomic<std::uint64_t> bytes_moved_{0};
 };

@@ -15,12 +15,12 @@ std::vector<int> sorted(std::vector<int> members) {
 
 // A member that rebuilds has given up our calls with it; unless it waited for us in vain, has come
 // again, and says once more what we went on with.
-void MeshCommunicator::hear_who_is_left(int member, const Survivors::Word& word) {
-  const bool is_agreed = word.generation < generation_ && word.left == sorted(group_.members);
+void MeshCommunicator::hear_who_is_left(int member, const Survivors::View& view) {
+  const bool is_agreed = view.generation < generation_ && view.left == sorted(group_.members);
   if (is_agreed && !survivors_) return;
-  words_[member] = word;
+  views_[member] = view;
   if (survivors_) {
-    survivors_->hear(member, word);
+    survivors_->hear(member, view);
     return;
   }
   const auto place = std::find(group_.members.begin(), group_.members.end(), member);
@@ -34,7 +34,7 @@ Outcome MeshCommunicator::rebuild(Seconds timeout) {
   mesh_.run_posted();
   fail({Outcome::Kind::broken, "the communicator is being rebuilt"});
   Survivors survivors(mesh_.rank(), generation_, group_.members);
-  for (const auto& [member, word] : words_) survivors.hear(member, word);
+  for (const auto& [member, view] : views_) survivors.hear(member, view);
   survivors_ = &survivors;
   std::set<int> gone;
   const Deadline deadline = after(timeout.count() > 0 ? timeout : options_.timeout);
@@ -52,9 +52,9 @@ bool MeshCommunicator::agree(Survivors& survivors, std::set<int>& gone) {
         end == net::LinkEnd::open || (end == net::LinkEnd::left && survivors.agrees(member));
     if (!here && gone.insert(member).second) survivors.lose(member);
   }
-  if (const auto word = survivors.news())
+  if (const auto view = survivors.news())
     for (const int member : group_.members)  // those left out hear of it too
-      if (member != mesh_.rank()) mesh_.send_note(member, lineage_, kLeft, write_word(*word));
+      if (member != mesh_.rank()) mesh_.send_note(member, lineage_, kLeft, write_view(*view));
   return survivors.agreed() || survivors.left_out_by();
 }
 
@@ -93,7 +93,7 @@ Outcome MeshCommunicator::adopt(const Survivors& survivors) {
   sequence_ = started_ = splits_ = 0;
   sent_.clear();
   received_.clear();
-  words_.clear();
+  views_.clear();
   look_at_the_group();
   return broken_ = {};
 }

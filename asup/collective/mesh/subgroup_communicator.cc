@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <new>
 
-#include "asup/collective/mesh/mesh_communicator_impl.h"
-
 namespace asup {
 namespace {
 
@@ -60,10 +58,6 @@ void SubgroupCommunicator::leave() {
 void SubgroupCommunicator::bound(Deadline until, Seconds silence) {
   until_ = until;
   silence_ = silence;
-}
-
-void SubgroupCommunicator::abandon() {
-  dynamic_cast<collective::MeshCommunicator&>(now()).abandon();
 }
 
 Call SubgroupCommunicator::bounded(Call call) const {

@@ -27,8 +27,6 @@ class SubgroupCommunicator : public Communicator {
   // other as long as it takes.
   void bound(Deadline until, Seconds silence);
   void unbound() { bound(Deadline::max(), Seconds(0)); }
-  // Those who are still in calls of this group need not wait for this worker: they end as late.
-  void abandon();
   // A call has ended as late since regroup().
   bool was_late() const { return was_late_; }
 
@@ -44,6 +42,8 @@ class SubgroupCommunicator : public Communicator {
   }
   // Of all.
   Outcome rebuild(Seconds timeout) override;
+  // Of those whom calls are among.
+  void abandon() override { now().abandon(); }
   std::uint64_t bytes_moved() const override;
 
  private:

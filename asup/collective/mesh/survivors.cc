@@ -17,13 +17,13 @@ void Survivors::lose(int rank) {
   heard_.erase(rank);
 }
 
-void Survivors::hear(int rank, const Word& word) {
+void Survivors::hear(int rank, const View& view) {
   if (!is_left(rank)) return;
-  heard_[rank] = word;
-  if (std::find(word.left.begin(), word.left.end(), self_) == word.left.end())
+  heard_[rank] = view;
+  if (std::find(view.left.begin(), view.left.end(), self_) == view.left.end())
     left_out_by_ = rank;
   else
-    keep_only(word.left);
+    keep_only(view.left);
 }
 
 void Survivors::keep_only(const std::vector<int>& ranks) {
@@ -34,7 +34,7 @@ void Survivors::keep_only(const std::vector<int>& ranks) {
   std::erase_if(heard_, [&](const auto& entry) { return gone(entry.first); });
 }
 
-std::optional<Survivors::Word> Survivors::news() {
+std::optional<Survivors::View> Survivors::news() {
   if (told_) return std::nullopt;
   told_ = true;
   return own_;
@@ -56,7 +56,7 @@ bool Survivors::agrees(int rank) const {
 
 std::uint64_t Survivors::next_generation() const {
   std::uint64_t latest = own_.generation;
-  for (const auto& [rank, word] : heard_) latest = std::max(latest, word.generation);
+  for (const auto& [rank, view] : heard_) latest = std::max(latest, view.generation);
   return latest + 1;
 }
 
@@ -64,24 +64,24 @@ bool Survivors::is_left(int rank) const {
   return std::find(own_.left.begin(), own_.left.end(), rank) != own_.left.end();
 }
 
-std::string write_word(const Survivors::Word& word) {
-  return fmt::format("{} {}", word.generation, fmt::join(word.left, ","));
+std::string write_view(const Survivors::View& view) {
+  return fmt::format("{} {}", view.generation, fmt::join(view.left, ","));
 }
 
-std::optional<Survivors::Word> read_word(std::string_view text) {
+std::optional<Survivors::View> read_view(std::string_view text) {
   std::istringstream in{std::string(text)};
-  Survivors::Word word;
+  Survivors::View view;
   char separator = ',';
   int rank = 0;
-  if (!(in >> word.generation)) return std::nullopt;
+  if (!(in >> view.generation)) return std::nullopt;
   while (separator == ',' && in >> rank) {
     if (rank < 0) return std::nullopt;
-    word.left.push_back(rank);
+    view.left.push_back(rank);
     if (!in.get(separator)) separator = 0;
   }
   const bool whole = in.eof() && separator == 0;
-  if (!whole || !std::is_sorted(word.left.begin(), word.left.end())) return std::nullopt;
-  return word;
+  if (!whole || !std::is_sorted(view.left.begin(), view.left.end())) return std::nullopt;
+  return view;
 }
 
 }  // namespace asup::collective

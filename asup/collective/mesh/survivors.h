@@ -2,11 +2,11 @@
 //
 // Each says whom it takes to be left, to all of those; who hears of a smaller set leaves the others
 // out too and says so. Sets only shrink, and nobody goes on before all of its set have said the
-// very same, so no two ranks go on in different sets that have a member in common. Only the word of
+// very same, so no two ranks go on in different sets that have a member in common. Only the view of
 // those who are still in counts: where two ranks have lost each other and a third reaches both, the
 // one that is heard first stays.
 //
-// Logic only: whoever uses it carries the words. One thread at a time.
+// Logic only: whoever uses it carries the views. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ namespace asup::collective {
 class Survivors {
  public:
   // Who is left, ascending, and how often the speaker's communicator was rebuilt before.
-  struct Word {
+  struct View {
     std::uint64_t generation = 0;
     std::vector<int> left;
-    bool operator==(const Word&) const = default;
+    bool operator==(const View&) const = default;
   };
 
   Survivors(int self, std::uint64_t generation, std::vector<int> members);
 
   void lose(int rank);
-  void hear(int rank, const Word& word);
+  void hear(int rank, const View& view);
 
   // What the others must be told; once, until it changes.
-  std::optional<Word> news();
+  std::optional<View> news();
 
   const std::vector<int>& left() const { return own_.left; }
   // This one has said the same.
@@ -52,14 +52,14 @@ class Survivors {
   void keep_only(const std::vector<int>& ranks);
 
   const int self_;
-  Word own_;
-  std::map<int, Word> heard_;  // the last word of each
+  View own_;
+  std::map<int, View> heard_;  // the last of each
   bool told_ = false;
   std::optional<int> left_out_by_;
 };
 
-// "2 0,1,5"; nothing where the text is no such word.
-std::string write_word(const Survivors::Word& word);
-std::optional<Survivors::Word> read_word(std::string_view text);
+// "2 0,1,5"; nothing where the text is no such view.
+std::string write_view(const Survivors::View& view);
+std::optional<Survivors::View> read_view(std::string_view text);
 
 }  // namespace asup::collective

@@ -107,7 +107,7 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
             pending->answers[peer] = read_number(text).value_or(PendingCall::kNoAnswer);
       break;
     case kLeft:
-      if (const auto word = read_word(text)) hear_who_is_left(member, *word);
+      if (const auto view = read_view(text)) hear_who_is_left(member, *view);
       break;
     default:
       break;

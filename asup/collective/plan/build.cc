@@ -19,10 +19,10 @@ int pieces_for(std::size_t elements, const Spec& spec) {
   return static_cast<int>(std::clamp<std::size_t>(wanted, 1, static_cast<std::size_t>(most)));
 }
 
-std::vector<Range> parts_of(const std::vector<Range>& blocks, int pieces, int piece) {
-  std::vector<Range> parts;
+std::vector<AreaRange> parts_of(const std::vector<AreaRange>& blocks, int pieces, int piece) {
+  std::vector<AreaRange> parts;
   parts.reserve(blocks.size());
-  for (const Range& block : blocks) {
+  for (const AreaRange& block : blocks) {
     const Cut part = cut(block.size(), pieces, piece, kGrain);
     parts.push_back({block.area, block.begin + part.begin, block.begin + part.end});
   }

@@ -9,29 +9,29 @@
 
 namespace asup::collective {
 
-inline Step send(int peer, Range src) { return {Step::Op::send, peer, src, {}, false}; }
-inline Step recv(int peer, Range dst) { return {Step::Op::recv, peer, {}, dst, false}; }
-inline Step recv_reduce(int peer, Range src, Range dst, bool finish) {
+inline Step send(int peer, AreaRange src) { return {Step::Op::send, peer, src, {}, false}; }
+inline Step recv(int peer, AreaRange dst) { return {Step::Op::recv, peer, {}, dst, false}; }
+inline Step recv_reduce(int peer, AreaRange src, AreaRange dst, bool finish) {
   return {Step::Op::recv_reduce, peer, src, dst, finish};
 }
-inline Step copy(Range src, Range dst) { return {Step::Op::copy, -1, src, dst, false}; }
-inline Step reduce_parts(Range src, Range own, Range dst) {
+inline Step copy(AreaRange src, AreaRange dst) { return {Step::Op::copy, -1, src, dst, false}; }
+inline Step reduce_parts(AreaRange src, AreaRange own, AreaRange dst) {
   return {Step::Op::reduce_parts, -1, src, dst, true, own};
 }
-inline Step peer_reduce(Range src, Range own, Range dst) {
+inline Step peer_reduce(AreaRange src, AreaRange own, AreaRange dst) {
   return {Step::Op::peer_reduce, -1, src, dst, true, own};
 }
-inline Step peer_reduce(Range src, Range dst) { return peer_reduce(src, src, dst); }
-inline Step peer_write(int peer, Range src, Range dst) {
+inline Step peer_reduce(AreaRange src, AreaRange dst) { return peer_reduce(src, src, dst); }
+inline Step peer_write(int peer, AreaRange src, AreaRange dst) {
   return {Step::Op::peer_write, peer, src, dst, false};
 }
-inline Step peer_read(int peer, Range src, Range dst) {
+inline Step peer_read(int peer, AreaRange src, AreaRange dst) {
   return {Step::Op::peer_read, peer, src, dst, false};
 }
 
-inline Range in(Cut part) { return in(part.begin, part.end); }
-inline Range out(Cut part) { return out(part.begin, part.end); }
-inline Range scratch(Cut part) { return scratch(part.begin, part.end); }
+inline AreaRange in(Cut part) { return in(part.begin, part.end); }
+inline AreaRange out(Cut part) { return out(part.begin, part.end); }
+inline AreaRange scratch(Cut part) { return scratch(part.begin, part.end); }
 
 // The rank `steps` places after `rank` on the circle of `ranks`; before it where `steps` is
 // negative.
@@ -55,7 +55,7 @@ inline constexpr int kMaxLanes = 4;
 int pieces_for(std::size_t elements, const Spec& spec);
 
 // Each block's part `piece` of `pieces`.
-std::vector<Range> parts_of(const std::vector<Range>& blocks, int pieces, int piece);
+std::vector<AreaRange> parts_of(const std::vector<AreaRange>& blocks, int pieces, int piece);
 
 // Lanes that do pieces by turns; `write(piece, lane)` adds what there is to do for a piece.
 template <typename Write>

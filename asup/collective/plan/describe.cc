@@ -52,7 +52,7 @@ std::string words(const Step& step) {
 
 }  // namespace
 
-std::string describe(const Range& range) {
+std::string describe(const AreaRange& range) {
   return fmt::format("{}[{}, {})", name_of(range.area), range.begin, range.end);
 }
 

@@ -80,7 +80,7 @@ Cut cut(std::size_t count, int parts, int index, std::size_t grain) {
   return {edge(index), edge(index + 1)};
 }
 
-Range Spec::block(Area area, int r) const {
+AreaRange Spec::block(Area area, int r) const {
   if (counts.empty()) {
     const Cut even = cut(count, ranks, r);
     return {area, even.begin, even.end};
@@ -90,8 +90,8 @@ Range Spec::block(Area area, int r) const {
   return {area, begin, begin + counts[r]};
 }
 
-std::vector<Range> Spec::blocks(Area area) const {
-  std::vector<Range> all(ranks);
+std::vector<AreaRange> Spec::blocks(Area area) const {
+  std::vector<AreaRange> all(ranks);
   std::size_t begin = 0;
   for (int r = 0; r < ranks; ++r) {
     const std::size_t size = counts.empty() ? cut(count, ranks, r).size() : counts[r];
@@ -110,8 +110,8 @@ std::size_t block_between(const Spec& spec, int sender, int receiver) {
 
 }  // namespace
 
-std::vector<Range> Spec::leaving(int r) const {
-  std::vector<Range> row(ranks);
+std::vector<AreaRange> Spec::leaving(int r) const {
+  std::vector<AreaRange> row(ranks);
   std::size_t begin = 0;
   for (int receiver = 0; receiver < ranks; ++receiver) {
     const std::size_t size = block_between(*this, r, receiver);
@@ -121,8 +121,8 @@ std::vector<Range> Spec::leaving(int r) const {
   return row;
 }
 
-std::vector<Range> Spec::arriving(int r) const {
-  std::vector<Range> column(ranks);
+std::vector<AreaRange> Spec::arriving(int r) const {
+  std::vector<AreaRange> column(ranks);
   std::size_t begin = 0;
   for (int sender = 0; sender < ranks; ++sender) {
     const std::size_t size = block_between(*this, sender, r);

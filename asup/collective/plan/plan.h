@@ -54,19 +54,19 @@ enum class Area : std::uint8_t {
 };
 
 // Elements [begin, end) of an area of one rank.
-struct Range {
+struct AreaRange {
   Area area = Area::output;
   std::size_t begin = 0;
   std::size_t end = 0;
 
   std::size_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
+  bool operator==(const AreaRange&) const = default;
 };
 
-inline Range in(std::size_t begin, std::size_t end) { return {Area::input, begin, end}; }
-inline Range out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
-inline Range scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
-inline Range stage(std::size_t begin, std::size_t end) { return {Area::stage, begin, end}; }
+inline AreaRange in(std::size_t begin, std::size_t end) { return {Area::input, begin, end}; }
+inline AreaRange out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
+inline AreaRange scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
+inline AreaRange stage(std::size_t begin, std::size_t end) { return {Area::stage, begin, end}; }
 
 struct Step {
   enum class Op : std::uint8_t {
@@ -82,10 +82,10 @@ struct Step {
   };
   Op op;
   int peer = -1;
-  Range src;
-  Range dst;
+  AreaRange src;
+  AreaRange dst;
   bool finish = false;  // dst now holds every contribution: an average divides here
-  Range own = {};       // this rank's operand of a reduce_parts or a peer_reduce
+  AreaRange own = {};   // this rank's operand of a reduce_parts or a peer_reduce
 
   bool is_message() const { return op <= Op::recv_reduce; }
   // Adds up an operand of each rank at once.
@@ -98,7 +98,7 @@ std::string_view name_of(Step::Op op);
 // One operand of a step that sums all up, and whose memory it lies in.
 struct Operand {
   int owner;
-  Range range;
+  AreaRange range;
 };
 // That of rank `of`, where `rank` does the step.
 Operand operand(const Step& step, int rank, int of);
@@ -132,13 +132,13 @@ struct Spec {
   std::vector<int> hosts = {};
 
   // Rank r's block of the whole.
-  Range block(Area area, int r) const;
+  AreaRange block(Area area, int r) const;
   // All of them, in one pass.
-  std::vector<Range> blocks(Area area) const;
+  std::vector<AreaRange> blocks(Area area) const;
 
   // Of an all_to_all: the blocks of rank r's input, by receiver, and of its output, by sender.
-  std::vector<Range> leaving(int r) const;
-  std::vector<Range> arriving(int r) const;
+  std::vector<AreaRange> leaving(int r) const;
+  std::vector<AreaRange> arriving(int r) const;
 
   // Input and output are one memory: in_place, for the collectives that know it.
   bool aliased() const;
@@ -177,7 +177,7 @@ const std::vector<Algorithm>& algorithms();
 const Algorithm& find_algorithm(Collective collective, std::string_view name);
 
 // In words, for people.
-std::string describe(const Range& range);
+std::string describe(const AreaRange& range);
 std::string describe(const Step& step);
 std::string describe(const Plan& plan);
 

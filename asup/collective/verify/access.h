@@ -6,12 +6,12 @@
 namespace asup::collective::proof {
 
 struct Access {
-  int owner;    // whose memory
-  Range range;  // input stands as output where the two are one memory
+  int owner;        // whose memory
+  AreaRange range;  // input stands as output where the two are one memory
   bool write;
 };
 
-inline Range resolve(const Spec& spec, int owner, Range range) {
+inline AreaRange resolve(const Spec& spec, int owner, AreaRange range) {
   if (range.area == Area::input && spec.aliased(owner)) range.area = Area::output;
   return range;
 }
@@ -29,7 +29,7 @@ inline bool reduces(const Step& step) {
 template <typename Visit>
 void for_each_access(const Spec& spec, int rank, const Step& step, Visit visit) {
   using Op = Step::Op;
-  auto touch = [&](int owner, const Range& range, bool write) {
+  auto touch = [&](int owner, const AreaRange& range, bool write) {
     if (range.size() > 0) visit(Access{owner, resolve(spec, owner, range), write});
   };
   if (step.sums_all()) {

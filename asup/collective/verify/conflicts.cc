@@ -15,7 +15,7 @@ struct Touch {
   Site site;
 
   auto key() const {
-    const Range& range = access.range;
+    const AreaRange& range = access.range;
     return std::tuple(access.owner, range.area, range.begin, range.end, site.lane, site.step);
   }
 };

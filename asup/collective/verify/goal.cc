@@ -21,7 +21,7 @@ class Goal {
       const std::size_t first = own_block ? spec_.block(Area::output, rank).begin : 0;
       return check_range(rank, out(0, output.size()), first, source_for_all());
     }
-    const std::vector<Range> arriving = spec_.arriving(rank);
+    const std::vector<AreaRange> arriving = spec_.arriving(rank);
     for (int sender = 0; sender < spec_.ranks; ++sender) {
       check_range(rank, arriving[sender], first_sent_[sender], sender);
       first_sent_[sender] += arriving[sender].size();
@@ -41,9 +41,9 @@ class Goal {
   }
 
  private:
-  struct Place {
+  struct CheckedRange {
     Site site;
-    Range range;
+    AreaRange range;
   };
 
   static constexpr int kEveryone = -1;  // the sum of all ranks' contributions
@@ -68,10 +68,10 @@ class Goal {
   }
 
   // `range` of a rank's output must hold the elements of the whole from `first` on.
-  void check_range(int rank, const Range& range, std::size_t first, int source) const {
+  void check_range(int rank, const AreaRange& range, std::size_t first, int source) const {
     const auto shift = static_cast<std::ptrdiff_t>(first - range.begin);
     auto check_run = [&](std::size_t begin, std::size_t end, const Value& value) {
-      const Place place = {{rank, value.lane, value.round, value.step}, out(begin, end)};
+      const CheckedRange place = {{rank, value.lane, value.round, value.step}, out(begin, end)};
       if (value.term == Contributions::kNothing)
         refute(place.site, place.range, "is never written");
       if (source == kEveryone) check_sum(place, value.term);
@@ -85,7 +85,7 @@ class Goal {
     memory_.output(rank).visit(range.begin, range.end, check_run);
   }
 
-  void check_sum(const Place& place, Contributions::Id term) const {
+  void check_sum(const CheckedRange& place, Contributions::Id term) const {
     if (!terms_.is_complete(term)) {
       refute(place.site, place.range, "ends with the contributions of {} only",
              terms_.describe(term));
@@ -95,7 +95,7 @@ class Goal {
     }
   }
 
-  void check_source(const Place& place, Contributions::Id term, int source) const {
+  void check_source(const CheckedRange& place, Contributions::Id term, int source) const {
     if (term == terms_.input(source)) return;
     refute(place.site, place.range, "ends with data of {}, not of rank {}", terms_.describe(term),
            source);

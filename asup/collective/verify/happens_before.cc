@@ -134,7 +134,7 @@ void HappensBefore::check_end(int lane, int owner, Area area,
   map.visit(0, map.size(), [&](std::size_t begin, std::size_t end, const History& history) {
     auto require_known = [&](const Event& event) {
       if (knows(owner, event)) return;
-      const Range range = {area, begin, end};
+      const AreaRange range = {area, begin, end};
       refute({event.rank, lane, static_cast<int>(event.time) - 1, event.step}, range,
              "{} {} of rank {}, which may have ended by then", event.write ? "writes" : "reads",
              describe(range), owner);

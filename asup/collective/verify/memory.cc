@@ -8,7 +8,8 @@ Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Contribut
     : spec_(spec) {
   const bool gathers =
       spec.collective == Collective::all_gather || spec.collective == Collective::gather;
-  const std::vector<Range> blocks = gathers ? spec.blocks(Area::output) : std::vector<Range>();
+  const std::vector<AreaRange> blocks =
+      gathers ? spec.blocks(Area::output) : std::vector<AreaRange>();
   areas_.reserve(kAreas * spec.ranks);
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Value own;
@@ -22,23 +23,23 @@ Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Contribut
   }
 }
 
-void Memory::load(const Site& site, int owner, const Range& range, Pieces& pieces) const {
+void Memory::load(const Site& site, int owner, const AreaRange& range, Pieces& pieces) const {
   pieces.clear();
-  const Range real = resolve(spec_, owner, range);
+  const AreaRange real = resolve(spec_, owner, range);
   area(owner, real.area)
       .visit(real.begin, real.end, [&](std::size_t begin, std::size_t end, const Value& value) {
         if (value.term == Contributions::kNothing) {
           refute(site, {range.area, begin, end},
                  "reads {} of rank {}, where nothing was written yet",
-                 describe(Range{range.area, begin, end}), owner);
+                 describe(AreaRange{range.area, begin, end}), owner);
         }
         pieces.push_back({begin - real.begin, end - real.begin, value.term,
                           static_cast<std::ptrdiff_t>(real.begin) + value.shift});
       });
 }
 
-void Memory::store(const Site& site, int owner, const Range& range, const Pieces& pieces) {
-  const Range real = resolve(spec_, owner, range);
+void Memory::store(const Site& site, int owner, const AreaRange& range, const Pieces& pieces) {
+  const AreaRange real = resolve(spec_, owner, range);
   IntervalMap<Value>& map = areas_[owner * kAreas + static_cast<int>(real.area)];
   stored_.clear();
   for (const Piece& piece : pieces) {

@@ -31,8 +31,8 @@ class Memory {
   Memory(const Spec& spec, const std::vector<Plan>& plans, const Contributions& terms);
 
   // Refutes `site` where something was never written.
-  void load(const Site& site, int owner, const Range& range, Pieces& pieces) const;
-  void store(const Site& site, int owner, const Range& range, const Pieces& pieces);
+  void load(const Site& site, int owner, const AreaRange& range, Pieces& pieces) const;
+  void store(const Site& site, int owner, const AreaRange& range, const Pieces& pieces);
 
   const IntervalMap<Value>& output(int rank) const { return area(rank, Area::output); }
 

@@ -23,7 +23,7 @@ class Shape {
   }
 
   void check(const Site& site, const Step& step, bool messages) const {
-    const Range& named = step.op == Op::send ? step.src : step.dst;
+    const AreaRange& named = step.op == Op::send ? step.src : step.dst;
     if (step.is_message() != messages) {
       refute(site, named, "{}: a round holds only messages or only memory steps", describe(step));
     }
@@ -33,7 +33,7 @@ class Shape {
   }
 
  private:
-  void check_peer(const Site& site, const Step& step, const Range& named) const {
+  void check_peer(const Site& site, const Step& step, const AreaRange& named) const {
     if (step.op == Op::copy || step.sums_all()) return;
     if (step.peer < 0 || step.peer >= spec_.ranks || step.peer == site.rank) {
       refute(site, named, "{}: the peer must be another rank of 0 to {}", describe(step),
@@ -71,7 +71,7 @@ class Shape {
     }
   }
 
-  void check_inside(const Site& site, const Step& step, const Range& range, int owner) const {
+  void check_inside(const Site& site, const Step& step, const AreaRange& range, int owner) const {
     const std::size_t size = size_of(range.area, owner);
     if (range.begin > range.end || range.end > size) {
       refute(site, range, "{}: rank {} has {} elements there", describe(step), owner, size);
@@ -86,7 +86,7 @@ class Shape {
 
   // The ranks share inputs and outputs, or stages, or nothing; scratch is each executor's own.
   void check_reach(const Site& site, const Step& step) const {
-    const Range& far = step.op == Op::peer_write ? step.dst : step.src;
+    const AreaRange& far = step.op == Op::peer_write ? step.dst : step.src;
     if (!(far.area == Area::stage ? spec_.stage : spec_.shared)) {
       refute(site, far, "{}: these ranks share no {}", describe(step),
              far.area == Area::stage ? "stage" : "memory");

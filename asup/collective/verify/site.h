@@ -25,8 +25,8 @@ struct Refuted {
 };
 
 template <typename... Args>
-[[noreturn]] void refute(const Site& site, const Range& range, fmt::format_string<Args...> format,
-                         Args&&... args) {
+[[noreturn]] void refute(const Site& site, const AreaRange& range,
+                         fmt::format_string<Args...> format, Args&&... args) {
   throw Refuted{{site.rank, site.lane, site.round, site.step, range,
                  fmt::format(format, std::forward<Args>(args)...)}};
 }

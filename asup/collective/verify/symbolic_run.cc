@@ -76,7 +76,7 @@ void SymbolicRun::add(const Site& site, const Step& step,
   auto a = values_.begin(), b = operand_.begin();
   for (std::size_t at = 0; a != values_.end() && b != operand_.end();) {
     const std::size_t end = std::min(a->end, b->end);
-    const Range here = {step.dst.area, step.dst.begin + at, step.dst.begin + end};
+    const AreaRange here = {step.dst.area, step.dst.begin + at, step.dst.begin + end};
     if (a->element != b->element) {
       refute(site, here, "adds element {} of the whole to element {}",
              a->element + static_cast<std::ptrdiff_t>(at),
@@ -96,7 +96,8 @@ void SymbolicRun::add(const Site& site, const Step& step,
 void SymbolicRun::store(const Site& site, int owner, const Step& step) {
   if (step.finish) {
     for (Piece& piece : values_) {
-      const Range here = {step.dst.area, step.dst.begin + piece.begin, step.dst.begin + piece.end};
+      const AreaRange here = {step.dst.area, step.dst.begin + piece.begin,
+                              step.dst.begin + piece.end};
       if (!terms_.is_complete(piece.term)) {
         refute(site, here, "finishes {}, which holds the contributions of {} only", describe(here),
                terms_.describe(piece.term));

@@ -34,7 +34,7 @@ namespace asup::collective {
 // Where a proof fails. A position that does not apply is -1, as when an output is never written.
 struct Flaw {
   int rank = -1, lane = -1, round = -1, step = -1;
-  Range range;  // of `rank`'s memory, or of the peer's where `what` says so
+  AreaRange range;  // of `rank`'s memory, or of the peer's where `what` says so
   std::string what;
 };
 

@@ -246,11 +246,11 @@ void Mesh::withdraw(std::uint32_t region) {
     if (link && link->end() == LinkEnd::open) link->wire().withdraw(region);
 }
 
-std::byte* Mesh::reach(int rank, Place place, std::size_t bytes) {
-  const auto region = hold(rank, place.region);
+std::byte* Mesh::reach(int rank, Address address, std::size_t bytes) {
+  const auto region = hold(rank, address.region);
   const std::size_t size = region ? region->bytes().size() : 0;
-  if (!region || place.offset > size || bytes > size - place.offset) return nullptr;
-  return region->bytes().data() + place.offset;
+  if (!region || address.offset > size || bytes > size - address.offset) return nullptr;
+  return region->bytes().data() + address.offset;
 }
 
 std::shared_ptr<const Region> Mesh::hold(int rank, std::uint32_t region) {

@@ -63,11 +63,13 @@ class Mesh : private Loop::Body {
 
   // Zeroed memory that members of this host reach.
   std::unique_ptr<ReachableMemory> allocate(std::size_t bytes);
-  using Place = Regions::Place;
+  using Address = Regions::Address;
   // Where memory lies in what was allocated.
-  Place place_of(const void* data, std::size_t bytes) { return regions_->place_of(data, bytes); }
+  Address address_of(const void* data, std::size_t bytes) {
+    return regions_->address_of(data, bytes);
+  }
   // Needs the lock. The peer's memory as mapped here; null when it cannot be reached.
-  std::byte* reach(int rank, Place place, std::size_t bytes);
+  std::byte* reach(int rank, Address address, std::size_t bytes);
   // Needs the lock. For use without it: the peer's region stays as long as it is held,
   // whatever the peer does. Null when it cannot be reached.
   std::shared_ptr<const Region> hold(int rank, std::uint32_t region);

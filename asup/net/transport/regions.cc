@@ -42,7 +42,7 @@ void Regions::remove(std::uint32_t id, Bytes bytes) {
   if (withdraw_) withdraw_(id);
 }
 
-Regions::Place Regions::place_of(const void* data, std::size_t bytes) {
+Regions::Address Regions::address_of(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   const std::lock_guard lock(mutex_);
   const auto after = entries_.upper_bound(begin);

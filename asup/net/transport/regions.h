@@ -42,11 +42,11 @@ class Regions : public std::enable_shared_from_this<Regions> {
   // From now on there are no peers to tell.
   void close();
 
-  struct Place {
+  struct Address {
     std::uint32_t region;  // 0: in none of them
     std::uint64_t offset;
   };
-  Place place_of(const void* data, std::size_t bytes);
+  Address address_of(const void* data, std::size_t bytes);
 
  private:
   friend class ReachableMemory;

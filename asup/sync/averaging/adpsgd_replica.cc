@@ -119,10 +119,11 @@ ReplicaStats AdPsgdReplica::stats() const {
 
 }  // namespace
 
-std::unique_ptr<Replica> make_adpsgd_replica(Communicator& communicator, net::MemberGroup group,
-                                             torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const AdPsgdOptions& options) {
+std::unique_ptr<sync::LocalUpdateReplica> make_adpsgd_replica(Communicator& communicator,
+                                                              net::MemberGroup group,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const AdPsgdOptions& options) {
   return std::make_unique<AdPsgdReplica>(communicator, group, module, optimizer, options);
 }
 

@@ -19,7 +19,7 @@
 
 #include "asup/collective/communicator.h"
 #include "asup/net/member_group.h"
-#include "asup/sync/replica.h"
+#include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 
@@ -32,9 +32,10 @@ struct AdPsgdOptions {
 
 // As make_all_reduce_replica() otherwise. Throws BadInput for fewer than two workers, and for
 // parameters that are not f32. Collective.
-std::unique_ptr<Replica> make_adpsgd_replica(Communicator& communicator, net::MemberGroup group,
-                                             torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const AdPsgdOptions& options = {});
+std::unique_ptr<sync::LocalUpdateReplica> make_adpsgd_replica(Communicator& communicator,
+                                                              net::MemberGroup group,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const AdPsgdOptions& options = {});
 
 }  // namespace asup

@@ -303,9 +303,10 @@ void DilocoReplica::synchronize() {
 
 }  // namespace
 
-std::unique_ptr<Replica> make_diloco_replica(Communicator& communicator, torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const DilocoOptions& options) {
+std::unique_ptr<sync::LocalUpdateReplica> make_diloco_replica(Communicator& communicator,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const DilocoOptions& options) {
   return std::make_unique<DilocoReplica>(communicator, module, optimizer, options);
 }
 

@@ -25,7 +25,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
-#include "asup/sync/replica.h"
+#include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 
@@ -42,8 +42,9 @@ struct DilocoOptions {
 // synchronize() ends the round for all fragments: what is under way is applied, then all that has
 // moved since is exchanged as at the end of a round. As make_all_reduce_replica() otherwise.
 // Collective.
-std::unique_ptr<Replica> make_diloco_replica(Communicator& communicator, torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const DilocoOptions& options = {});
+std::unique_ptr<sync::LocalUpdateReplica> make_diloco_replica(Communicator& communicator,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const DilocoOptions& options = {});
 
 }  // namespace asup

@@ -148,9 +148,10 @@ void GossipReplica::synchronize() {
 
 }  // namespace
 
-std::unique_ptr<Replica> make_gossip_replica(Communicator& communicator, torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const GossipOptions& options) {
+std::unique_ptr<sync::LocalUpdateReplica> make_gossip_replica(Communicator& communicator,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const GossipOptions& options) {
   return std::make_unique<GossipReplica>(communicator, module, optimizer, options);
 }
 

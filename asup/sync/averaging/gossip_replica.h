@@ -21,7 +21,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
-#include "asup/sync/replica.h"
+#include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 
@@ -34,8 +34,9 @@ struct GossipOptions {
 // ReplicaStats::consensus_distance is of a sample of elements (consensus_estimator.h), of every
 // tenth exchange, and exact after synchronize(). As make_all_reduce_replica() otherwise.
 // Collective.
-std::unique_ptr<Replica> make_gossip_replica(Communicator& communicator, torch::nn::Module& module,
-                                             torch::optim::Optimizer& optimizer,
-                                             const GossipOptions& options = {});
+std::unique_ptr<sync::LocalUpdateReplica> make_gossip_replica(Communicator& communicator,
+                                                              torch::nn::Module& module,
+                                                              torch::optim::Optimizer& optimizer,
+                                                              const GossipOptions& options = {});
 
 }  // namespace asup

@@ -212,9 +212,10 @@ void LocalReplica::average(const Round& round, std::span<const torch::Tensor> te
 
 }  // namespace
 
-std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,
-                                            torch::optim::Optimizer& optimizer,
-                                            const LocalOptions& options) {
+std::unique_ptr<sync::LocalUpdateReplica> make_local_replica(Communicator& communicator,
+                                                             torch::nn::Module& module,
+                                                             torch::optim::Optimizer& optimizer,
+                                                             const LocalOptions& options) {
   return std::make_unique<LocalReplica>(communicator, module, optimizer, options);
 }
 

@@ -18,7 +18,7 @@
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
 #include "asup/config/value.h"
-#include "asup/sync/replica.h"
+#include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 
@@ -48,8 +48,9 @@ struct LocalOptions {
 // replica is made. With `every` = 0, workers may have
 // taken different numbers of steps when they call it. As make_all_reduce_replica() otherwise.
 // Collective.
-std::unique_ptr<Replica> make_local_replica(Communicator& communicator, torch::nn::Module& module,
-                                            torch::optim::Optimizer& optimizer,
-                                            const LocalOptions& options = {});
+std::unique_ptr<sync::LocalUpdateReplica> make_local_replica(Communicator& communicator,
+                                                             torch::nn::Module& module,
+                                                             torch::optim::Optimizer& optimizer,
+                                                             const LocalOptions& options = {});
 
 }  // namespace asup

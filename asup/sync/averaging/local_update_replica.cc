@@ -141,10 +141,9 @@ ReplicaStats LocalUpdateReplica::stats() const {
       merges_, consensus_distance_};
 }
 
-MadeReplica as_made(std::unique_ptr<Replica> replica) {
+MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica) {
   MadeReplica made;
-  made.local = dynamic_cast<LocalUpdateReplica*>(replica.get());
-  check(made.local != nullptr, "a way that exchanges models made another replica");
+  made.local = replica.get();
   made.replica = std::move(replica);
   return made;
 }

@@ -123,7 +123,7 @@ class LocalUpdateReplica : public Replica {
   std::optional<double> consensus_distance_;
 };
 
-// As a way's factory returns it. needs: a LocalUpdateReplica
-MadeReplica as_made(std::unique_ptr<Replica> replica);
+// As a way's factory returns it.
+MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica);
 
 }  // namespace asup::sync

@@ -69,8 +69,7 @@ void CheckpointFolder::verify() {
     for (const auto& part : tensor.parts) read_part(name, part);
 }
 
-CheckpointReader::CheckpointReader(Communicator& communicator, const std::string& path,
-                                   bool may_see) {
+CheckpointReader::CheckpointReader(Communicator& communicator, const std::string& path) {
   const std::string folder = broadcast_text(communicator, path);
   std::string text;
   together(communicator, [&] {
@@ -80,7 +79,7 @@ CheckpointReader::CheckpointReader(Communicator& communicator, const std::string
   });
   text = broadcast_text(communicator, text);
   index_ = index_from(text);
-  if (communicator.rank() == 0 || !may_see) return;
+  if (communicator.rank() == 0) return;
   try {
     folder_.emplace(folder);
     if (to_text(folder_->index()) != text) folder_.reset();

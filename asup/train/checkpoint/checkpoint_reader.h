@@ -41,8 +41,8 @@ class CheckpointFolder {
 // from rank 0. Collective, as are its functions; they throw JobFailed on all ranks.
 class CheckpointReader {
  public:
-  // `path` is rank 0's; `may_see` is for tests.
-  CheckpointReader(Communicator& communicator, const std::string& path, bool may_see = true);
+  // `path` is rank 0's.
+  CheckpointReader(Communicator& communicator, const std::string& path);
 
   const CheckpointIndex& index() const { return index_; }
 

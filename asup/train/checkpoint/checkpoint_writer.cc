@@ -134,7 +134,7 @@ std::vector<WrittenPart> parts_of_rank(const std::vector<sync::NamedTensor>& ten
 }
 
 void write_checkpoint(Communicator& communicator, const std::string& folder, const Json& run,
-                      const CheckpointTensors& tensors, bool may_see) {
+                      const CheckpointTensors& tensors) {
   const bool is_first = communicator.rank() == 0;
   const Unfinished unfinished(broadcast_text(communicator, folder));
   const std::string sign = broadcast_text(communicator, is_first ? random_sign() : "");
@@ -142,8 +142,7 @@ void write_checkpoint(Communicator& communicator, const std::string& folder, con
     if (is_first) unfinished.make(sign);
   });
   const Shard shard = shard_of(tensors, communicator.rank(), communicator.size());
-  const bool sees = may_see && unfinished.has(sign);
-  write_shards(communicator, unfinished, sees, shard);
+  write_shards(communicator, unfinished, unfinished.has(sign), shard);
   const auto indexes = gather_texts_at_first(communicator, to_json(shard.index).dump());
   together(communicator, [&] {
     if (!is_first) return;

@@ -20,10 +20,8 @@ struct CheckpointTensors {
 // The folder appears when it is whole, in place of one that was there. A rank that does not see
 // rank 0's file system sends its shard to rank 0, which writes it. Throws JobFailed on all ranks
 // when one cannot write; what was there is untouched then.
-// `may_see`: for tests.
 void write_checkpoint(Communicator& communicator, const std::string& folder,
-                      const nlohmann::ordered_json& run, const CheckpointTensors& tensors,
-                      bool may_see = true);
+                      const nlohmann::ordered_json& run, const CheckpointTensors& tensors);
 
 // Those of `tensors` that rank `rank` of `ranks` writes, as views of them, and of which box of the
 // whole each is the begin: so that ranks write about as many bytes each.

@@ -67,7 +67,7 @@ void OwnShard::begin() {
   agree_on_counts();  // nobody knows less than what was done before
   run_.control().barrier().or_throw();
   if (auto* replica = context_.local)
-    replica->ask_before_taking([this] { rounds_.agree(QuorumRounds::Place::merged); });
+    replica->ask_before_taking([this] { rounds_.agree(QuorumRounds::Milestone::merged); });
   clock_.begin_round();
 }
 
@@ -191,7 +191,7 @@ void OwnShard::past_merge() {
 }
 
 void OwnShard::end_sync_point() {
-  rounds_.agree(QuorumRounds::Place::ended);
+  rounds_.agree(QuorumRounds::Milestone::ended);
   ++next_round_;
   // Said when it is done: one whose link is slow may come to a merge and hold it up again.
   if (!std::exchange(ended_whole_, whole_) && whole_ && run_.is_first_rank())

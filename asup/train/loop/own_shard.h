@@ -38,7 +38,7 @@ class OwnShard : public WorkSource {
   bool come(const StopRequest& stop) override;
   SyncPoint reach(bool stops) override;
   void past_merge() override;
-  void agree_on_sums() override { rounds_.agree(QuorumRounds::Place::counted); }
+  void agree_on_sums() override { rounds_.agree(QuorumRounds::Milestone::counted); }
   void end_sync_point() override;
   double gathering_seconds() const override { return gathering_; }
   bool gives_up(const JobFailed& error) override;

@@ -68,12 +68,12 @@ void QuorumRounds::wait_as_long_as_it_takes() {
   for (SubgroupCommunicator* each : communicators()) each->unbound();
 }
 
-void QuorumRounds::agree(Place place) {
+void QuorumRounds::agree(Milestone milestone) {
   if (allowed_.count() == 0) {
-    if (place == Place::ended) run_.control().barrier().or_throw();
+    if (milestone == Milestone::ended) run_.control().barrier().or_throw();
     return;
   }
-  given_up_ = !quorum_.agree(place, timeout_);
+  given_up_ = !quorum_.agree(milestone, timeout_);
   if (given_up_) throw JobFailed("a round of workers was not held to its end in time");
 }
 

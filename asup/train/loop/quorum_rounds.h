@@ -18,7 +18,7 @@ namespace asup::train {
 
 class QuorumRounds {
  public:
-  using Place = gossip::Quorum::Place;
+  using Milestone = gossip::Quorum::Milestone;
 
   // `patience`: how long late workers are waited for, and how long a merge may take; zero: as long
   // as it takes, and all of this does nothing. Collective.
@@ -37,7 +37,7 @@ class QuorumRounds {
 
   // All who take part have come so far. Throws JobFailed where the round is given up instead: then
   // it is by all, and nobody goes on from here.
-  void agree(Place place);
+  void agree(Milestone milestone);
 
   // After an error in a round: whether it is given up, by all who are in it, and they try again,
   // as a round with the next number. Otherwise those who are left wait as long as it takes.

@@ -56,9 +56,9 @@ TrainEnd Trainer::train() {
 }
 
 void Trainer::go_on() {
-  if (place_ == Place::beginning) source_->begin();
-  if (place_ == Place::rejoining) rejoin();
-  place_ = Place::steps;
+  if (activity_ == Activity::beginning) source_->begin();
+  if (activity_ == Activity::rejoining) rejoin();
+  activity_ = Activity::steps;
   stop_.asked = stop_.asked || stop_asked_();
   if (hold_again_ || source_->sync_point_due(stop_))
     hold_sync_point();
@@ -96,7 +96,7 @@ void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
 }
 
 void Trainer::hold_sync_point() {
-  place_ = Place::sync_point;
+  activity_ = Activity::sync_point;
   hold_again_ = false;
   if (source_->come(stop_))
     sync_points_.hold(stop_, [this] { return new_wait(); });
@@ -106,17 +106,17 @@ void Trainer::hold_sync_point() {
 
 // Whether those who are left, or who are in time, go on after this.
 bool Trainer::recover(const JobFailed& failure) {
-  const bool holds = place_ == Place::sync_point;
+  const bool holds = activity_ == Activity::sync_point;
   hold_again_ = true;
   if (holds && source_->gives_up(failure)) {
     log_.put_back();
     return true;
   }
-  const bool together = place_ != Place::steps || source_->traits().recovers_in_steps;
+  const bool together = activity_ != Activity::steps || source_->traits().recovers_in_steps;
   if (!recovery_ || !together) return false;
   source_->call_others();
   if (!recovery_->regroup()) return false;
-  if (place_ != Place::beginning) place_ = Place::rejoining;
+  if (activity_ != Activity::beginning) activity_ = Activity::rejoining;
   return true;
 }
 

@@ -49,8 +49,8 @@ class Trainer {
   SyncPoints sync_points_;
 
   // What this worker is doing, as recovery must know it.
-  enum class Place { beginning, steps, sync_point, rejoining };
-  Place place_ = Place::beginning;
+  enum class Activity { beginning, steps, sync_point, rejoining };
+  Activity activity_ = Activity::beginning;
   bool hold_again_ = false;  // a sync point, since the last one was not held to its end
 
   StopRequest stop_;

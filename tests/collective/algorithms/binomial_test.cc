@@ -10,7 +10,7 @@ using testing::elements_sent;
 
 TEST(Binomial, SixRanksFromRankOne) {
   const Spec spec = {.collective = Collective::broadcast, .ranks = 6, .count = 9, .root = 1};
-  const Range all = out(0, 9);
+  const AreaRange all = out(0, 9);
   auto lane = [&](int rank) { return binomial_broadcast(rank, spec).lanes.at(0); };
   EXPECT_EQ(lane(1), (Lane{{send(5, in(0, 9)), send(3, in(0, 9)), send(2, in(0, 9))}}));
   EXPECT_EQ(lane(2), (Lane{{recv(1, all)}}));

@@ -10,7 +10,7 @@ using testing::elements_sent;
 
 TEST(Ring, ThreeRanksReduceAndGather) {
   const Spec spec = {.collective = Collective::all_reduce, .ranks = 3, .count = 192};
-  const Range block0 = out(0, 64), block1 = out(64, 128), block2 = out(128, 192);
+  const AreaRange block0 = out(0, 64), block1 = out(64, 128), block2 = out(128, 192);
   const Plan plan = ring_all_reduce(0, spec);
   ASSERT_EQ(plan.lanes.size(), 1u);
   const Lane expected = {

@@ -101,8 +101,8 @@ TEST(Cost, RanksWaitForACore) {
 
 TEST(Cost, LanesOverlapOnTheNetwork) {
   const Spec spec = spec_of(Collective::broadcast, 3, 200);
-  const auto hop = [](Range part) -> Lane { return {{recv(0, part)}, {send(2, part)}}; };
-  const Range left = out(0, 25), right = out(25, 50), whole = out(0, 50);
+  const auto hop = [](AreaRange part) -> Lane { return {{recv(0, part)}, {send(2, part)}}; };
+  const AreaRange left = out(0, 25), right = out(25, 50), whole = out(0, 50);
   const std::vector<Plan> one = {one_lane({{send(1, whole)}}), one_lane(hop(whole)),
                                  one_lane({{recv(1, whole)}})};
   const std::vector<Plan> two = {{.lanes = {{{send(1, left)}}, {{send(1, right)}}}},

@@ -10,12 +10,12 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Word = Survivors::Word;
+using View = Survivors::View;
 
 TEST(Survivors, AgreeWhenAllHaveSaidTheSame) {
   Survivors survivors(0, 0, {0, 1, 2, 3});
   survivors.lose(2);
-  EXPECT_EQ(survivors.news(), (Word{0, {0, 1, 3}}));
+  EXPECT_EQ(survivors.news(), (View{0, {0, 1, 3}}));
   EXPECT_EQ(survivors.news(), std::nullopt);
   EXPECT_THAT(survivors.missing(), ElementsAre(1, 3));
   survivors.hear(1, {0, {0, 1, 3}});
@@ -29,7 +29,7 @@ TEST(Survivors, ASmallerSetIsTakenOverAndPassedOn) {
   Survivors survivors(0, 0, {0, 1, 2});
   (void)survivors.news();
   survivors.hear(1, {0, {0, 1}});
-  EXPECT_EQ(survivors.news(), (Word{0, {0, 1}}));
+  EXPECT_EQ(survivors.news(), (View{0, {0, 1}}));
   EXPECT_TRUE(survivors.agreed());
 }
 
@@ -56,10 +56,10 @@ TEST(Survivors, TheLastOneAgreesWithItself) {
 }
 
 TEST(Survivors, WordsAreReadAsTheyWereWritten) {
-  for (const Word& word : {Word{0, {0}}, Word{12, {0, 3, 17}}})
-    EXPECT_EQ(read_word(write_word(word)), word);
+  for (const View& view : {View{0, {0}}, View{12, {0, 3, 17}}})
+    EXPECT_EQ(read_view(write_view(view)), view);
   for (const char* wrong : {"", "x", "1 0,", "1 0;2", "1 2,1", "1 -1", "1 0,1x"})
-    EXPECT_EQ(read_word(wrong), std::nullopt) << wrong;
+    EXPECT_EQ(read_view(wrong), std::nullopt) << wrong;
 }
 
 // Ranks die one after the other while the rest talk, in random order of events: whoever agrees,
@@ -74,15 +74,15 @@ TEST(Survivors, AgreeWhateverTheOrderOfEvents) {
     for (int r = 0; r < n; ++r) ranks.emplace_back(r, 0, all);
     struct Event {
       int from, to;
-      std::optional<Word> word;  // none: the link has ended
+      std::optional<View> view;  // none: the link has ended
     };
     std::map<std::pair<int, int>, std::deque<Event>> links;
     std::vector<bool> dead(static_cast<std::size_t>(n), false);
     int deaths = 1 + static_cast<int>(random() % static_cast<unsigned>(n - 1));
     const auto say = [&](int r) {
-      if (const auto word = ranks[static_cast<std::size_t>(r)].news())
-        for (const int to : word->left)
-          if (to != r) links[{r, to}].push_back({r, to, word});
+      if (const auto view = ranks[static_cast<std::size_t>(r)].news())
+        for (const int to : view->left)
+          if (to != r) links[{r, to}].push_back({r, to, view});
     };
     const auto kill = [&](int r) {
       dead[static_cast<std::size_t>(r)] = true;
@@ -105,8 +105,8 @@ TEST(Survivors, AgreeWhateverTheOrderOfEvents) {
       const Event event = link.front();
       link.pop_front();
       Survivors& to = ranks[static_cast<std::size_t>(event.to)];
-      if (event.word)
-        to.hear(event.from, *event.word);
+      if (event.view)
+        to.hear(event.from, *event.view);
       else
         to.lose(event.from);
       say(event.to);

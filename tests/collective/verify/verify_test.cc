@@ -178,7 +178,7 @@ TEST(Verify, AnotherOrderOfAddingUp) {
 // What each rank has got from the others lies in their order.
 TEST(Verify, PartsThatAreNotWhatTheyShouldBe) {
   const Spec spec = {.ranks = 3, .count = 5};
-  const Range parts = scratch(0, 10);
+  const AreaRange parts = scratch(0, 10);
   Plans plans = plans_by(spec, "exchange");
   std::swap(plans[1].lanes[0][0][2].dst, plans[1].lanes[0][0][3].dst);
   expect_flaw(spec, plans, {1, 0, 1, 0, out(0, 5), "added up in another order than on rank 0"});

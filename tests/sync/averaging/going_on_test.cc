@@ -16,8 +16,8 @@
 namespace asup::testing {
 namespace {
 
-using Make = std::function<std::unique_ptr<Replica>(Communicator&, torch::nn::Module&,
-                                                    torch::optim::Optimizer&)>;
+using Make = std::function<std::unique_ptr<sync::LocalUpdateReplica>(
+    Communicator&, torch::nn::Module&, torch::optim::Optimizer&)>;
 
 struct Case {
   std::string name;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -268,15 +270,23 @@ TEST_F(CheckpointTest, IsWrittenByAllAndReadByAnyNumber) {
   });
 }
 
+// As on another host: where `path` leads is this thread's own from now on.
+void work_in(const std::string& path) {
+  std::filesystem::create_directories(path);
+  ASSERT_EQ(unshare(CLONE_FS), 0);
+  ASSERT_EQ(chdir(path.c_str()), 0);
+}
+
 // They run on other hosts: rank 0 writes for them, and reads.
 TEST_F(CheckpointTest, RanksThatDoNotSeeTheFolderSendAndGetTheirTensors) {
   run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);
     const std::vector<sync::NamedTensor> own{
         {job.rank() == 0 ? "a" : "b", torch::full({3}, job.rank() + 1.0)}};
-    write_checkpoint(*communicator, path_, {{"step", 1}}, {{}, own},
-                     /*may_see=*/job.rank() == 0);
-    CheckpointReader reader(*communicator, path_, /*may_see=*/job.rank() == 0);
+    work_in(fmt::format("{}/host-{}", folder_.path(), job.rank()));
+    write_checkpoint(*communicator, "step-1", {{"step", 1}}, {{}, own});
+    EXPECT_EQ(std::filesystem::exists("step-1"), job.rank() == 0);
+    CheckpointReader reader(*communicator, "step-1");
     const auto back = reader.read(*communicator, {"a", "b", "c"});
     EXPECT_EQ(back.size(), 2u);
     EXPECT_EQ(back.at("a").sum().item<double>(), 3);
