@@ -5,7 +5,8 @@
 #
 #   tools/cross.sh arm|x86 [all]   all: everything that runs under qemu; else the tests of its arithmetic
 #                                  and of its plans
-#   ASUP_SKIP_PACKAGES=1           packages are somebody else's business
+#   ASUP_SKIP_PACKAGES=1           packages are somebody else's business; without them, status 77: nothing
+#                                  was tried
 #   JOBS=N                         how many compilers at a time
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,6 +20,7 @@ case ${1:-} in
     ;;
 esac
 preset=$1
+cannot=77
 if [[ $(uname -m) == "$processor" ]]; then
   echo "This machine is $processor: make test covers it."
   exit 0
@@ -45,14 +47,17 @@ install_packages() {
   fi
   echo "==> Packages for $processor: installing ${missing[*]}"
   ((EUID == 0)) || as_root=(sudo)
-  "${as_root[@]}" dpkg --add-architecture "$debian"
-  "${as_root[@]}" apt-get update -q > /dev/null
   # Nothing of this machine's own may go to make room.
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -q --no-install-recommends --no-remove "${missing[@]}" > /dev/null
+  "${as_root[@]}" dpkg --add-architecture "$debian" &&
+    "${as_root[@]}" apt-get update -q > /dev/null &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -q --no-install-recommends --no-remove "${missing[@]}" > /dev/null
 }
 
-[[ ${ASUP_SKIP_PACKAGES:-} == 1 ]] || install_packages
+if [[ ${ASUP_SKIP_PACKAGES:-} != 1 ]] && ! install_packages; then
+  echo "Packages for $processor cannot be installed here: see above." >&2
+  exit $cannot
+fi
 echo "==> Build: build/$preset"
 cmake --preset "$preset" --log-level=WARNING > /dev/null
 cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" --target "${tests[@]##*/}"
