@@ -9,6 +9,7 @@
 #                                    built without MPI
 #             [PROGRAM]              it runs the `asup` program, whose path is in $ASUP_PROGRAM
 #             [SANITIZED <filter>]   the cases that run under a sanitizer, where not all
+#             [ONE_THREAD]           so that ThreadSanitizer would find nothing in it
 #             [UNSANITIZED]          not worth the time that its modules take to build under a sanitizer
 #             [SOAK]                 its cases that are called Soak… take minutes: `make soak` runs them
 #             [LIBRARIES <target>...])
@@ -84,7 +85,7 @@ add_custom_target(asup_fast_tests)
 add_custom_target(asup_sanitized_tests)
 
 function(asup_test name)
-  cmake_parse_arguments(arg "PROGRAM;MPI;SOAK;UNSANITIZED" "LABEL;TIMEOUT;PROCESSES;SANITIZED" "MODULES;SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "PROGRAM;MPI;SOAK;ONE_THREAD;UNSANITIZED" "LABEL;TIMEOUT;PROCESSES;SANITIZED" "MODULES;SOURCES;LIBRARIES" ${ARGN})
   _asup_have_modules(have ${arg_MODULES})
   if(NOT have OR (arg_PROGRAM AND NOT TARGET asup_cli))
     return()
@@ -118,6 +119,9 @@ function(asup_test name)
   set(labels ${arg_LABEL})
   if(arg_LABEL STREQUAL fast)
     add_dependencies(asup_fast_tests ${name})
+    if(ASUP_SANITIZE STREQUAL "thread" AND arg_ONE_THREAD)
+      set(arg_UNSANITIZED ON)
+    endif()
     if(NOT arg_PROGRAM AND NOT arg_UNSANITIZED)
       add_dependencies(asup_sanitized_tests ${name})
       list(APPEND labels sanitized)

@@ -15,10 +15,9 @@
 namespace asup::bench {
 namespace {
 
-const std::vector<std::string> kUsual{"allreduce", "local", "rounds", "diloco", "gossip", "adpsgd"};
-
 std::vector<WayRuns> ways_of(const TimeToAccuracyBench& bench) {
-  std::vector<Way> ways = chosen(known_ways(), bench.ways.empty() ? kUsual : bench.ways, "--ways");
+  std::vector<Way> ways =
+      chosen(known_ways(), bench.ways.empty() ? usual_for_slow_links() : bench.ways, "--ways");
   for (const std::string& text : bench.more_ways) ways.push_back(parse_way(text));
   std::set<std::string> names;
   std::vector<WayRuns> all;

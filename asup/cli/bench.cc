@@ -1,10 +1,13 @@
 // asup bench: measures what this machine gets out of asup. Each benchmark checks its results first.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
 
 #include "asup/bench/collective.h"
 #include "asup/bench/collective_names.h"
+#include "asup/bench/compare/strategies.h"
 #include "asup/bench/memory.h"
 #include "asup/bench/server.h"
 #include "asup/bench/sizes.h"
@@ -142,9 +145,10 @@ Benchmark add_time_to_accuracy(CLI::App& bench) {
                       "Of each host's link, both ways, as 100mbit or 1gbit (default: 100mbit)");
   command
       ->add_option("--ways", options->ways,
-                   "Names: allreduce, balance, local, local-auto, rounds, diloco, gossip, adpsgd, "
-                   "and through servers beside the workers bsp, ssp, asp, asup, frozen (default: "
-                   "allreduce,local,rounds,diloco,gossip,adpsgd)")
+                   fmt::format("Names: {}; those with servers have one beside each worker "
+                               "(default: {})",
+                               fmt::join(bench::names_of_known_ways(), ", "),
+                               fmt::join(bench::usual_for_slow_links(), ",")))
       ->delimiter(',');
   command
       ->add_option("--way", options->more_ways,

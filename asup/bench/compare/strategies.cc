@@ -38,21 +38,38 @@ bool Way::has_servers(const std::string& flags_of_all) const {
 }
 
 std::vector<Way> known_ways() {
-  return {{"allreduce", "--sync allreduce"},
-          {"balance", "--sync allreduce --balance"},
-          {"local", "--sync local --every 16"},
-          {"local-auto", "--sync local --every auto"},
-          {"rounds", "--sync local --round-seconds 5"},
-          {"diloco",
-           "--sync diloco --every 50 --exchange-dtype bf16 --outer-lr 0.9 --outer-momentum 0.8 "
-           "--optimizer adamw --lr 0.001"},
-          {"gossip", "--sync gossip --every 8"},
-          {"adpsgd", "--sync adpsgd --every 8"},
-          {"bsp", "--sync server --pace bsp"},
-          {"ssp", "--sync server --pace ssp --staleness 4"},
-          {"asp", "--sync server --pace asp"},
-          {"asup", "--sync asup"},
-          {"frozen", "--sync asup --freeze-pace"}};
+  std::vector<Way> ways{
+      {"allreduce", "--sync allreduce", true},
+      {"balance", "--sync allreduce --balance"},
+      {"local", "--sync local --every 16", true},
+      {"local-auto", "--sync local --every auto"},
+      {"rounds", "--sync local --round-seconds 5", true},
+      {"diloco",
+       "--sync diloco --every 50 --exchange-dtype bf16 --outer-lr 0.9 --outer-momentum 0.8 "
+       "--optimizer adamw --lr 0.001",
+       true},
+      {"gossip", "--sync gossip --every 8", true},
+      {"adpsgd", "--sync adpsgd --every 8", true},
+      {"bsp", "--sync server --pace bsp"},
+      {"ssp", "--sync server --pace ssp --staleness 4"},
+      {"asp", "--sync server --pace asp"},
+      {"asup", "--sync asup"},
+      {"frozen", "--sync asup --freeze-pace"}};
+  std::erase_if(ways, [](const Way& way) { return !find_way(value_of(way.words(), "--sync")); });
+  return ways;
+}
+
+std::vector<std::string> names_of_known_ways() {
+  std::vector<std::string> names;
+  for (const Way& way : known_ways()) names.push_back(way.name);
+  return names;
+}
+
+std::vector<std::string> usual_for_slow_links() {
+  std::vector<std::string> names;
+  for (const Way& way : known_ways())
+    if (way.for_slow_links) names.push_back(way.name);
+  return names;
 }
 
 Way parse_way(const std::string& text) {

@@ -17,15 +17,18 @@ std::vector<std::string> words_of(const std::string& text);
 
 struct Way {
   std::string name;
-  std::string flags;  // of `asup train`, with spaces between
+  std::string flags;            // of `asup train`, with spaces between
+  bool for_slow_links = false;  // among the usual ones there
 
   std::vector<std::string> words() const { return words_of(flags); }
   // With these flags of all runs before its own.
   bool has_servers(const std::string& flags_of_all = "") const;
 };
 
-// All that have a name.
+// All that have a name, of strategies that this asup has.
 std::vector<Way> known_ways();
+std::vector<std::string> names_of_known_ways();
+std::vector<std::string> usual_for_slow_links();
 
 // Reads "NAME=FLAGS". The name becomes part of a folder's. Throws BadInput.
 Way parse_way(const std::string& text);
