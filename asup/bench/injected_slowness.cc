@@ -111,9 +111,9 @@ void InjectedSlowness::sleep(double seconds) const {
   }
 }
 
-void InjectedSlowness::after_batch(std::size_t samples) {
+void InjectedSlowness::after_batch(std::size_t samples, double waited) {
   if (samples > 0 && !is_first_)
-    compute_seconds_ = seconds_since(computes_since_) / static_cast<double>(samples);
+    compute_seconds_ = (seconds_since(computes_since_) - waited) / static_cast<double>(samples);
   is_first_ = false;
 }
 

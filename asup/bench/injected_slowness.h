@@ -41,7 +41,7 @@ class InjectedSlowness : public train::StepHooks {
   // first batch, with all that is done for the first time, tells nothing of the second.
   // `progress`: the share of the run that is done.
   void before_batch(std::size_t samples, double progress) override;
-  void after_batch(std::size_t samples) override;
+  void after_batch(std::size_t samples, double waited) override;
 
   // Of a batch, without pauses.
   double seconds(std::size_t samples, double progress) const;

@@ -28,6 +28,9 @@ class DistributedReplica final : public Replica {
 
   StepResult step() override;
   void finish_exchange() override { made_.replica->finish_exchange(); }
+  double clip_grad_norm(double max_norm) override {
+    return made_.replica->clip_grad_norm(max_norm);
+  }
   void set_sync(bool sync) override { made_.replica->set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override {
     made_.replica->describe_batch(samples, loss);

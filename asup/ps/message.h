@@ -95,6 +95,7 @@ struct Figures {
   double loss = 0;  // sum over the samples
   double compute_seconds = 0;
   double wait_seconds = 0;  // before it, for parameters
+  double scale = 1;         // of the gradient: servers multiply it with this
 };
 struct Commit {
   static constexpr Kind kKind = Kind::commit;

@@ -51,8 +51,8 @@ void Server::make_job(const Command& command) {
     WorkerSession& from = session(part.worker);
     const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
-    job_.sources.push_back(
-        {part.weight, from.gradient(part.number), compensates ? from.seen() : nullptr});
+    job_.sources.push_back({part.weight, from.gradient(part.number),
+                            compensates ? from.seen() : nullptr, from.figures(part.number).scale});
   }
   for (const int worker : command.released) {
     std::vector<std::uint64_t> parts;

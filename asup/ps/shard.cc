@@ -173,9 +173,9 @@ kernels::Gradient gradient_at(const Shard::Job& job, Range shard, std::uint64_t 
     if (!stretches[i]) continue;
     const Shard::Source& source = job.sources[i];
     parts.push_back({stretches[i]->data + (at - stretches[i]->range.begin),
-                     static_cast<float>(source.weight / weights),
+                     static_cast<float>(source.weight / weights * source.scale),
                      source.seen ? source.seen + (at - shard.begin) : nullptr,
-                     static_cast<float>(job.compensation)});
+                     static_cast<float>(job.compensation * source.scale)});
   }
   return parts;
 }

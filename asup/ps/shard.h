@@ -79,6 +79,7 @@ class Shard {
     std::span<const Stretch> gradient;
     // With delay compensation: the parameters it was computed from, from range().begin on.
     const float* seen = nullptr;
+    double scale = 1;  // of the gradient, which it counts times
   };
   // Gets the parameters of its ranges; `data` is the place of element range().begin.
   struct Target {

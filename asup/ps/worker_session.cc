@@ -1,6 +1,7 @@
 #include "asup/ps/worker_session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/error.h"
@@ -122,6 +123,8 @@ std::string WorkerSession::commit(const Commit& commit) {
   const std::uint64_t got = under_way() ? pushes_.back().got : 0;
   if (!under_way() || commit.push != last_push_ || got != elements_)
     return fmt::format("push {} has {} of {} elements", commit.push, got, elements_);
+  if (!std::isfinite(commit.figures.scale))
+    return fmt::format("push {} is to be scaled by {}", commit.push, commit.figures.scale);
   pushes_.back().complete = true;
   pushes_.back().figures = commit.figures;
   return {};

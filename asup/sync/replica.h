@@ -43,13 +43,20 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  // Ends the exchange of this step's gradients and applies the optimizer. Throws JobFailed, naming
-  // the ranks, when a peer was lost or late; no parameter has changed then.
+  // Applies the optimizer to this step's gradients. Where these are exchanged, that has ended when
+  // backward() returns: they are final then, and may be read, clipped or dropped. Both throw
+  // JobFailed, naming the ranks, when a peer was lost or late; no parameter has changed then.
   virtual StepResult step() = 0;
 
-  // Ends the exchange without applying it, for code that reads or clips the gradients before
-  // step(), or drops them: until then they may be under way. Collective.
+  // Exchanges gradients that no backward has: those that were only added up (NoSync), or put there
+  // by hand, or of a rank without data. step() does it too. Collective.
   virtual void finish_exchange() = 0;
+
+  // Between backward and step(): scales the gradients down so that the norm of all of them together
+  // is at most `max_norm`, and returns what it was. Of the average over ranks, where gradients are
+  // exchanged; of this rank's own, where models are, or with servers, which average what each has
+  // clipped. Gradients that are not finite stay as they are. Collective where they are exchanged.
+  virtual double clip_grad_norm(double max_norm) = 0;
 
   // Gradient accumulation: while false, backward only adds up locally; the next backward with true
   // exchanges the sum. NoSync below sets it for a scope.

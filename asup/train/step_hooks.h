@@ -11,9 +11,9 @@ class StepHooks {
   virtual ~StepHooks() = default;
 
   // Before forward and after backward of so many samples; `progress` is the share of the run that
-  // is done.
+  // is done, `waited` are the seconds of both in which this worker waited for others.
   virtual void before_batch(std::size_t /*samples*/, double /*progress*/) {}
-  virtual void after_batch(std::size_t /*samples*/) {}
+  virtual void after_batch(std::size_t /*samples*/, double /*waited*/) {}
 };
 
 }  // namespace asup::train

@@ -34,7 +34,7 @@ TEST(InjectedSlowness, SleepsAsLongAsABatchShouldTake) {
   InjectedSlowness slowness = slowness_of("sample_ms=20");
   const auto start = Clock::now();
   slowness.before_batch(2, 0);
-  slowness.after_batch(2);
+  slowness.after_batch(2, 0);
   EXPECT_GE(seconds_since(start), 0.04);
 }
 
@@ -42,7 +42,7 @@ TEST(InjectedSlowness, ALongFirstBatchDoesNotShortenTheSecond) {
   InjectedSlowness slowness = slowness_of("sample_ms=10");
   slowness.before_batch(2, 0);
   std::this_thread::sleep_for(Seconds(0.05));  // computes
-  slowness.after_batch(2);
+  slowness.after_batch(2, 0);
   const auto start = Clock::now();
   slowness.before_batch(2, 0);
   EXPECT_GE(seconds_since(start), 0.02);

@@ -29,7 +29,8 @@ struct ReplicaWay {
   bool skips_unused = true;         // what no rank used stays; else it has a gradient of zeros
   bool takes_groups = true;         // an optimizer's groups may have options of their own
   bool exchanges_every_step = true;
-  double rounding = 0;  // the mean of equal models may be off by so much, by their size
+  bool averages_gradients = false;  // grad() is the average of all ranks when backward returns
+  double rounding = 0;              // the mean of equal models may be off by so much, by their size
 };
 
 struct ReplicaCase {
@@ -206,6 +207,70 @@ TEST_P(ReplicaConformance, StepsWithTwoGroups) {
     Mlp model;
     const auto optimizer = two_groups(model);
     EXPECT_THROW(trainee.make(model, *optimizer), BadInput);
+  });
+}
+
+inline double length_of_move(const torch::nn::Module& model,
+                             const std::vector<torch::Tensor>& from) {
+  double sum = 0;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    sum += (model.parameters()[i] - from[i]).square().sum().item<double>();
+  return std::sqrt(sum);
+}
+
+// By the replica, and by torch, as in one process; where gradients have left by then, that is
+// refused.
+TEST_P(ReplicaConformance, ClipsGradients) {
+  constexpr double kMost = 1e-3, kRate = 0.05;
+  constexpr int kSteps = 3;
+  const auto clip = [](Mlp& model) {
+    torch::nn::utils::clip_grad_norm_(model.parameters(), kMost);
+  };
+  Mlp alone;
+  const auto optimizer = plain_sgd(alone);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer->zero_grad();
+    loss_of(alone, Mlp::batch(step)).backward();
+    clip(alone);
+    optimizer->step();
+  }
+  for (const bool by_torch : {false, true})
+    run([&](const Trainee& trainee) {
+      Mlp model;
+      const auto before = snapshot(model);
+      const auto mine = plain_sgd(model);
+      const auto replica = trainee.make(model, *mine);
+      try {
+        for (int step = 0; step < kSteps; ++step) {
+          mine->zero_grad();
+          loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
+          if (by_torch)
+            clip(model);
+          else
+            EXPECT_GT(replica->clip_grad_norm(kMost), 10 * kMost);
+          replica->step();
+        }
+      } catch (const Error& error) {
+        EXPECT_TRUE(by_torch);
+        EXPECT_FALSE(way().averages_gradients);
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("clip_grad_norm()"));
+        return;
+      }
+      EXPECT_LT(length_of_move(model, before), 2 * kSteps * kRate * kMost);
+      if (way().equal_after_steps) replica->check_equal();
+      if (way().averages_gradients) {
+        EXPECT_LT(distance(snapshot(model), snapshot(alone)), 1e-6);
+      }
+    });
+}
+
+TEST_P(ReplicaConformance, RefusesANormThatIsNone) {
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    const auto replica = trainee.make(model, *optimizer);
+    loss_of(model, Mlp::batch(0)).backward();
+    EXPECT_THROW(replica->clip_grad_norm(0), BadInput);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/sync/gradients/clip.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/optimizer_state.h"
@@ -63,6 +64,10 @@ void LocalUpdateReplica::step_alone() {
   batches_.loss += batch.loss;
   batches_.described = batches_.described && batch.described;
   ++steps_;
+}
+
+double LocalUpdateReplica::clip_grad_norm(double max_norm) {
+  return clip_gradients(model_.trainable(), max_norm);
 }
 
 void LocalUpdateReplica::describe_batch(std::uint64_t samples, double loss) {

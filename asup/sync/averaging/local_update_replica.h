@@ -34,6 +34,7 @@ class LocalUpdateReplica : public Replica {
  public:
   StepResult step() final;
   void finish_exchange() final {}
+  double clip_grad_norm(double max_norm) final;
   void set_sync(bool sync) final { sync_ = sync; }
   void describe_batch(std::uint64_t samples, double loss) final;
   bool models_differ() final;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "asup/base/error.h"
+#include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/gradient_exchange.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
@@ -53,6 +54,7 @@ class AllReduceReplica final : public Replica {
 
   StepResult step() override;
   void finish_exchange() override;
+  double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t, double) override {}
   void synchronize() override {}  // always is
@@ -118,6 +120,11 @@ void AllReduceReplica::finish_exchange() {
       "backward of a step");
   model_.check_unchanged();
   exchange_.finish();
+}
+
+double AllReduceReplica::clip_grad_norm(double max_norm) {
+  finish_exchange();
+  return sync::clip_gradients(model_.trainable(), max_norm);
 }
 
 // Everything that can fail comes before the optimizer.

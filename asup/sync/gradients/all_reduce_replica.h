@@ -4,10 +4,11 @@
 // by all-reduce as its last gradient arrives, while backward goes on, always in bucket order, which
 // all ranks share. With plain SGD, N ranks with batch B/N follow one process with batch B.
 //
-// Between backward and step() gradients may be under way: call finish_exchange() before reading or
-// clipping them. After step(), grad() holds the average until the optimizer's zero_grad(), with or
-// without set_to_none; without zero_grad(), the next backward adds to it, as in one process. Two
-// backward passes before a step are exchanged one by one; NoSync around the first saves one.
+// When backward returns, grad() holds the average, to be read and clipped, until the optimizer's
+// zero_grad(), with or without set_to_none; without zero_grad(), the next backward adds to it, as
+// in one process. Two backward passes before a step are exchanged one by one, also a backward
+// inside of another; NoSync around the first saves one. A rank without data calls step() alone: the
+// others wait for it in backward.
 #pragma once
 
 #include <memory>

@@ -100,10 +100,17 @@ void GradientCollector::after(std::size_t parameter) {
   adopt(parameter);
   carrier_.watch();
   if (!sync_) return;
+  if (carrier_.ends_with_backward()) end_with_this_backward();
   arrived_[parameter] = 1;
   if (recording_) arrivals_.push_back(parameter);
   --missing_[buckets_->bucket_of(parameter)];
   while (left_ < missing_.size() && missing_[left_] == 0) leave();
+}
+
+void GradientCollector::end_with_this_backward() {
+  const int backward = GradientHooks::current_backward();
+  if (std::exchange(ending_, backward) != backward)
+    GradientHooks::when_backward_ends([this] { finish(); });
 }
 
 // The gradient of `parameter`, whichever tensor autograd or the user put there, comes to lie where

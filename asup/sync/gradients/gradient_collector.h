@@ -1,7 +1,8 @@
 // Gathers the gradients that backward makes into buckets, and hands each bucket over when it is
 // complete, while backward goes on.
 //
-// A round begins with the first gradient that arrives and ends with finish(). A bucket leaves when
+// A round begins with the first gradient that arrives and ends with its backward, where the carrier
+// can do that, else with finish(). A bucket leaves when
 // its last gradient has arrived and all buckets before it have left, so that all ranks hand over
 // the same buckets in the same order; finish() hands over those that are left, with zeros for
 // gradients that did not come.
@@ -27,6 +28,8 @@ class BucketCarrier {
  public:
   virtual ~BucketCarrier() = default;
 
+  // Whether rounds end with their backward: gradients are final when backward() returns.
+  virtual bool ends_with_backward() const = 0;
   // A bucket is complete: in order, each once a round. What `buffer` refers to stays as it is until
   // the next round begins.
   virtual void carry(std::size_t bucket, Buffer buffer) = 0;
@@ -80,6 +83,7 @@ class GradientCollector {
   void finish_locked();
   Buffer fill(std::size_t bucket);
   void begin_round();
+  void end_with_this_backward();
 
   // Constant after construction.
   Communicator& communicator_;
@@ -94,6 +98,7 @@ class GradientCollector {
   std::unique_ptr<Buckets> buckets_;
   bool sync_ = true;
   bool finished_ = false;
+  int ending_ = -1;                           // the backward whose end ends the round
   std::vector<std::uint8_t> arrived_, used_;  // a parameter's, in this round
   std::vector<std::size_t> missing_;          // gradients that a bucket waits for
   std::size_t left_ = 0;                      // buckets that have

@@ -22,9 +22,10 @@ class GradientExchange : private BucketCarrier {
   void set_sync(bool sync) { collector_.set_sync(sync); }
   bool sync() const { return collector_.sync(); }
 
-  // Collective. When it returns, a gradient that is defined on any rank is defined on all, and is
-  // the average (of zeros where it was not defined); one that is defined on none is left undefined.
-  // Throws JobFailed; what the gradients hold then is nothing to apply.
+  // Collective. Ends what no backward has: gradients that were only added up, or put there by hand,
+  // or are none on this rank. When it returns, a gradient that is defined on any rank is defined on
+  // all, and is the average (of zeros where it was not defined); one that is defined on none is
+  // left undefined. Throws JobFailed; what the gradients hold then is nothing to apply.
   void finish() { collector_.finish(); }
   // The optimizer has applied what finish() left.
   void next_step();
@@ -38,6 +39,7 @@ class GradientExchange : private BucketCarrier {
   const Buckets& buckets() const { return collector_.buckets(); }
 
  private:
+  bool ends_with_backward() const override { return true; }
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
   void second_backward() override {}  // finishing the round is all

@@ -1,7 +1,9 @@
 #include "asup/sync/gradients/gradient_hooks.h"
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 namespace asup::sync {
@@ -52,6 +54,12 @@ GradientHooks::~GradientHooks() {
     std::erase_if(hooked.accumulator->pre_hooks(),
                   [&](const auto& hook) { return hook.get() == hooked.before; });
   }
+}
+
+int GradientHooks::current_backward() { return torch::autograd::get_current_graph_task_id(); }
+
+void GradientHooks::when_backward_ends(std::function<void()> action) {
+  torch::autograd::Engine::get_default_engine().queue_callback(std::move(action));
 }
 
 }  // namespace asup::sync

@@ -20,6 +20,12 @@ class GradientHooks {
   // `before` runs while grad() is still untouched, `after` when the gradient has been added.
   GradientHooks(const std::vector<NamedTensor>& parameters, Callback before, Callback after);
   ~GradientHooks();
+  // In a callback: which backward it is of, and `action` when that one has ended, before it
+  // returns. What `action` throws comes out of backward(). Where backward itself fails, it is not
+  // called.
+  static int current_backward();
+  static void when_backward_ends(std::function<void()> action);
+
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 

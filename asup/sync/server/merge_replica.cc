@@ -5,6 +5,7 @@
 #include "asup/base/error.h"
 #include "asup/kernels/finite.h"
 #include "asup/ps/client.h"
+#include "asup/sync/gradients/clip.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/optimizer_state.h"
@@ -22,6 +23,9 @@ class MergeReplica final : public ServerReplica {
   StepResult step() override;
   void step_alone() override;
   void finish_exchange() override {}  // gradients stay here: they may be read and clipped at once
+  double clip_grad_norm(double max_norm) override {
+    return clip_gradients(model_.trainable(), max_norm);
+  }
   void set_sync(bool sync) override { sync_ = sync; }
   void synchronize() override {}  // show_common() has what is common
   bool models_differ() override { return false; }

@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/kernels/finite.h"
+#include "asup/kernels/update.h"
 #include "asup/ps/client.h"
+#include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
@@ -19,6 +22,13 @@
 
 namespace asup {
 namespace {
+
+constexpr std::size_t kLookedAt = 64 * 1024;  // floats of a bucket
+
+double sum_of_squares(const float* data, std::size_t count) {
+  const kernels::GradientSource source{data};
+  return kernels::sums_of_squares(data, {&source, 1}, count).gradient;
+}
 
 // Whether rank 0's optimizer has a state that servers are to begin with.
 bool has_state(Communicator& workers, const std::vector<std::uint64_t>& updates) {
@@ -35,6 +45,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   StepResult step() override;
   void step_alone() override;
   void finish_exchange() override;
+  double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { collector_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override;
   void synchronize() override {}  // at sync points, workers have what the servers have
@@ -64,15 +75,24 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
 
  private:
   // From the collector.
+  bool ends_with_backward() const override { return false; }  // step() gets other parameters
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
   void second_backward() override;
+
+  // The begin of a bucket of the step under way that is on its way to the servers.
+  struct Left {
+    const float* data;
+    std::size_t count;
+    double squares;  // their sum, when it left
+  };
 
   const std::vector<sync::NamedTensor>& agreed();
   void fetch_state(std::optional<ps::Range> range);
   ps::ServerSetup setup(bool with_state) const;
   void move_parameters();
   void check_unchanged();
+  void check_those_that_left() const;
   void step_local();
   void wait();
 
@@ -89,6 +109,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   std::function<void(const ps::Release&)> prepare_;
   ps::Release release_;
   ps::Figures figures_;  // of the batch under way
+  std::vector<Left> left_;
   Clock::time_point released_at_;
   Clock::time_point leaving_since_;  // the round's first bucket
   double waited_ = 0;                // for the parameters that it computes with
@@ -192,9 +213,14 @@ void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
   check(release_.next == ps::Release::Next::lease,
         "gradients leave before the servers gave this worker anything to do: call arrive() first, "
         "and after every sync point");
-  if (bucket == 0) leaving_since_ = Clock::now();
+  if (bucket == 0) {
+    leaving_since_ = Clock::now();
+    left_.clear();
+  }
   const ps::Range range = space_.buckets[bucket];
   const auto* data = static_cast<const float*>(buffer.data);
+  const std::size_t looked_at = std::min<std::size_t>(range.size(), kLookedAt);
+  left_.push_back({data, looked_at, sum_of_squares(data, looked_at)});
   figures_.not_finite += kernels::count_not_finite(data, range.size());
   client_->push(range, data);
 }
@@ -221,10 +247,12 @@ StepResult ServerReplicaOfClient::step() {
   check(collector_.sync(),
         "there can be no step while synchronization is off: end the NoSync scope before step()");
   check_unchanged();
+  check_those_that_left();
   const std::uint64_t version = release_.version;
   collector_.finish();
   if (!sharing_.local.empty()) step_local();
   collector_.next_round();
+  left_.clear();
   ++steps_;
   return release_.version == version ? StepResult::skipped : StepResult::applied;
 }
@@ -235,9 +263,29 @@ void ServerReplicaOfClient::step_alone() {
 
 void ServerReplicaOfClient::finish_exchange() {
   throw Error(
-      "gradients cannot be read or clipped together before step(): servers apply them as they "
-      "come. "
-      "To clip each worker's own, run backward in a NoSync scope, clip, and then call step().");
+      "with servers, no worker has the average of all gradients: servers apply them as they come. "
+      "clip_grad_norm() clips each worker's own.");
+}
+
+// Gradients may have left, and servers take them times the factor. Those that stay are scaled here.
+double ServerReplicaOfClient::clip_grad_norm(double max_norm) {
+  std::vector<sync::NamedTensor> all = sharing_.shared;
+  all.insert(all.end(), sharing_.local.begin(), sharing_.local.end());
+  const double norm = sync::gradient_norm(all) * figures_.scale;
+  const double factor = sync::clip_factor(norm, max_norm);
+  figures_.scale *= factor;
+  sync::scale_gradients(sharing_.local, factor);
+  return norm;
+}
+
+// A look at the begin of each bucket finds what is done to all gradients, as clipping is.
+void ServerReplicaOfClient::check_those_that_left() const {
+  for (const auto& [data, count, squares] : left_)
+    check(std::bit_cast<std::uint64_t>(sum_of_squares(data, count)) ==
+              std::bit_cast<std::uint64_t>(squares),
+          "gradients were changed after backward, when they were on their way to the servers. To "
+          "clip them, call the replica's clip_grad_norm(); to change them otherwise, run backward "
+          "in a NoSync scope, change them, and then call step().");
 }
 
 void ServerReplicaOfClient::check_unchanged() {

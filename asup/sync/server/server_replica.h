@@ -9,8 +9,9 @@
 //
 // What differs from a replica by all-reduce:
 //   - grad() is this worker's own gradient, before and after step(). Gradients leave as backward
-//     makes them, so finish_exchange() throws: nobody can clip them together. To change them, run
-//     backward with NoSync, then call step(), which pushes what grad() holds then.
+//     makes them: step() throws where they were changed since. clip_grad_norm() clips what servers
+//     apply, and leaves grad() as it is. To change them otherwise, run backward with NoSync, then
+//     call step(), which pushes what grad() holds then. finish_exchange() throws.
 //   - A second backward before step() throws, unless the first ran with NoSync.
 //   - A parameter that no worker used has a gradient of zeros: momentum and weight decay move it.
 //   - The optimizer's options count when the replica is made, but for the learning rate, which is

@@ -27,6 +27,7 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   optimizer_.zero_grad();
   const auto own = static_cast<std::size_t>(batch.input.size(0));
   hooks_.before_batch(own, progress);
+  const double waited = replica_.stats().wait_seconds;
   const auto portions = std::min(ceil_of(own, portion_size_), portions_);
   double loss = 0;
   for (std::size_t i = 0; i < portions; ++i) {
@@ -38,7 +39,7 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
     loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
                     work.weight);
   }
-  hooks_.after_batch(own);
+  hooks_.after_batch(own, replica_.stats().wait_seconds - waited);
   return {work.step, static_cast<std::int64_t>(own), loss};
 }
 

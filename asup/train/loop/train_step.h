@@ -17,8 +17,8 @@ class TrainStep {
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
             models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks);
 
-  // Gradients of the work's samples, of which there may be none; they are on their way when this
-  // returns. `progress` is the share of the run that is done.
+  // Gradients of the work's samples, of which there may be none; they have been exchanged, or are
+  // on their way, when this returns. `progress` is the share of the run that is done.
   StepOutcome run(const StepWork& work, double progress);
 
  private:

@@ -151,8 +151,33 @@ TEST(ServerReplica, ASecondBackwardIsRefused) {
     loss_of(model, Mlp::batch(0)).backward();
     EXPECT_THAT(thrown_by<Error>([&] { loss_of(model, Mlp::batch(1)).backward(); }),
                 HasSubstr("second backward before step()"));
-    EXPECT_THAT(thrown_by<Error>([&] { replica->finish_exchange(); }), HasSubstr("NoSync"));
+    EXPECT_THAT(thrown_by<Error>([&] { replica->finish_exchange(); }), HasSubstr("clip_grad_norm"));
   });
+}
+
+// A push is multiplied where it is applied: by links that copy gradients, and by memory.
+TEST(ServerReplica, ClipsWhatEachWorkerPushes) {
+  for (const auto links : {LinkKind::shm, LinkKind::tcp})
+    train_with_servers(2, 1, links, [](const ServerStage& stage) {
+      Mlp model;
+      auto optimizer = sgd(model, 1.0);
+      const auto replica = stage.make(model, optimizer);
+      const auto before = snapshot(model);
+      {
+        NoSync local(*replica);
+        loss_of(model, Mlp::batch(0)).backward();
+      }
+      // Norms of 3 and of 1, of which the first is clipped to 2.
+      const double elements = 16 * 8 + 16 + 16 * 16 + 16 + 4 * 16 + 4;
+      for (auto& parameter : model.parameters())
+        parameter.grad().fill_((stage.rank == 0 ? 3 : 1) / std::sqrt(elements));
+      EXPECT_NEAR(replica->clip_grad_norm(2), stage.rank == 0 ? 3 : 1, 1e-5);
+      EXPECT_NEAR(replica->clip_grad_norm(2), stage.rank == 0 ? 2 : 1, 1e-5);
+      replica->step();
+      const double step = (2 + 1) / 2.0 / std::sqrt(elements);
+      for (std::size_t i = 0; i < before.size(); ++i)
+        EXPECT_TRUE(torch::allclose(model.parameters()[i], before[i] - step, 1e-6, 1e-6));
+    });
 }
 
 // Each worker clips its own gradient before it is pushed.
