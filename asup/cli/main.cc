@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -120,6 +121,7 @@ int dry_run(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   asup::cli::open_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough, as `| head`, ends no training
   asup::set_up_log("asup");
   const std::vector<std::string> arguments{argv + 1, argv + argc};
   const bool dry = !arguments.empty() && arguments.front() == "--dry-run";

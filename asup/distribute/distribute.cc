@@ -1,15 +1,26 @@
 #include "asup/distribute/distribute.h"
 
+#include <fmt/ranges.h>
+
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
+#include "asup/distribute/ways.h"
 #include "asup/net/membership/roles.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
 namespace {
+
+// Ways whose workers go on, with their usual options.
+std::vector<std::string_view> names_of_survivors() {
+  std::vector<std::string_view> names;
+  for (const Way* way : ways())
+    if (way->capabilities(way->usual()).survives_loss) names.push_back(way->name);
+  return names;
+}
 
 void check_for_program(const Job& job, const Strategy& strategy) {
   strategy.check();
@@ -19,6 +30,12 @@ void check_for_program(const Job& job, const Strategy& strategy) {
           "round-seconds = {:g} is for asup train: in a program of your own, call the replica's "
           "synchronize() when the time is over",
           capabilities.round.count());
+  if (job.rank() == 0 && job.options().goes_on_after_loss && !capabilities.survives_loss)
+    log().warn(
+        "--on-loss continue: by sync = {} workers cannot go on without one of them, and a loss "
+        "ends "
+        "the job. They can by {}.",
+        strategy.name(), fmt::join(names_of_survivors(), ", "));
 }
 
 }  // namespace
@@ -69,11 +86,12 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
     const auto rates = find_rates(job, *communicator, strategy);
     communicator = make_communicator(job, strategy, rates);
   }
-  MadeReplica made = strategy.make({.job = job,
-                                    .communicator = *communicator,
-                                    .model = model,
-                                    .optimizer = optimizer,
-                                    .timeout = strategy.timeout});
+  MadeReplica made = strategy.make(
+      {.job = job,
+       .communicator = *communicator,
+       .model = model,
+       .optimizer = optimizer,
+       .timeout = strategy.timeout > Seconds(0) ? strategy.timeout : job.options().call_timeout});
   return std::make_unique<DistributedReplica>(job, std::move(communicator), std::move(made));
 }
 

@@ -25,7 +25,7 @@ const std::vector<config::Setting>& rows_of_programs() {
       {"algorithm", field<&Common::algorithm>(), "of collectives; auto: the best for the links"},
       {"timeout",
        field<&Common::timeout>(),
-       "seconds after which a worker that does not answer ends the job",
+       "seconds after which a worker that does not answer ends the job (default: the job's)",
        {0, 1e6, true, false}}};
   return rows;
 }

@@ -55,7 +55,8 @@ class Strategy {
   MadeReplica make(const ReplicaContext& context) const { return way_->make(options_, context); }
 
   std::string algorithm = "auto";  // of collectives
-  Seconds timeout{300};            // after which a worker that does not answer ends the job
+  // After which a worker that does not answer ends the job; zero: the job's own, --call-timeout.
+  Seconds timeout{0};
 
  private:
   const Way* way_;

@@ -14,11 +14,17 @@ namespace asup::models {
 namespace {
 
 constexpr ModelInfo kModels[] = {
-    {"mlp", "fully connected layers with ReLU (2 hidden layers of 256, or --depth of --width)"},
-    {"cnn", "three convolutions and a hidden layer, for small images; quick on a CPU"},
-    {"resnet18", "ResNet-18, 11.7 million parameters"},
-    {"resnet34", "ResNet-34, 21.8 million parameters"},
-    {"resnet50", "ResNet-50, 25.6 million parameters"},
+    {.name = "mlp",
+     .description =
+         "fully connected layers with ReLU (2 hidden layers of 256, or --depth of --width)",
+     .width = true,
+     .depth = true},
+    {.name = "cnn",
+     .description = "three convolutions and a hidden layer, for small images; quick on a CPU",
+     .width = true},
+    {.name = "resnet18", .description = "ResNet-18, 11.7 million parameters", .stem = true},
+    {.name = "resnet34", .description = "ResNet-34, 21.8 million parameters", .stem = true},
+    {.name = "resnet50", .description = "ResNet-50, 25.6 million parameters", .stem = true},
 };
 
 using Maker = std::shared_ptr<Model> (*)(const ModelOptions&);

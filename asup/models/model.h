@@ -39,6 +39,8 @@ struct ModelOptions {
 struct ModelInfo {
   const char* name;
   const char* description;
+  // Which of ModelOptions it heeds.
+  bool width = false, depth = false, stem = false;
 };
 
 std::span<const ModelInfo> models();

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "asup/base/error.h"
+#include "asup/models/model.h"
 #include "asup/train/phases.h"
 #include "asup/train/settings.h"
 #include "asup/train/worker_changes.h"
@@ -100,6 +101,19 @@ void check_optimizer(const TrainConfig& config) {
   require(config.momentum > 0, "nesterov needs a momentum above 0.");
 }
 
+// A model that there is not is refused where it is made.
+void check_model(const TrainConfig& config) {
+  for (const models::ModelInfo& model : models::models()) {
+    if (config.model != model.name) continue;
+    const auto because = [&](const char* what) {
+      return fmt::format("model {} has {} of its own", model.name, what);
+    };
+    if (!model.width) unused(config, "width", because("widths"));
+    if (!model.depth) unused(config, "depth", because("a depth"));
+    if (!model.stem) unused(config, "stem", "it is how a ResNet begins, and " + because("a begin"));
+  }
+}
+
 void check_schedule(const TrainConfig& config) {
   const auto because = [&](const char* of) {
     return fmt::format("the schedule is {}, not {}", config.schedule, of);
@@ -161,6 +175,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 TrainConfig resolve(TrainConfig config) {
   settle_strategies(config);
   check_portions(config);
+  check_model(config);
   check_optimizer(config);
   check_schedule(config);
   check_data(config);

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <thread>
+
 #include "asup/asup.h"
 #include "asup/base/error.h"
+#include "asup/net/transport/inproc/wire.h"
 #include "asup/ps/serve.h"
+#include "tests/support/join_options.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -55,6 +60,32 @@ TEST(Distribute, TakesReferencesHoldersAndSharedPointers) {
       return distribute(job, shared, optimizer, AllReduce{.buffers = BufferSync::average});
     });
   });
+}
+
+// `asup run --call-timeout`: rank 1 does not come before rank 0 has given it up.
+TEST(Distribute, TheJobsTimeoutIsThatOfAStep) {
+  net::InprocHub hub;
+  net::JoinOptions options = asup::testing::join_options(2, net::LinkKind::inproc, 0);
+  options.hub = &hub;
+  options.call_timeout = Seconds(2);
+  std::promise<void> given_up;
+  const auto train = [&](int rank) {
+    net::JoinOptions mine = options;
+    mine.rank = rank;
+    Job job = Job::join(mine);
+    auto model = row(torch::zeros({1, 3}));
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    const auto replica = distribute(job, model, optimizer, AllReduce{});
+    if (rank == 1) return given_up.get_future().wait();
+    EXPECT_THAT(message_of<JobFailed>([&] {
+                  model->forward(torch::ones({1, 3})).sum().backward();
+                }),
+                HasSubstr("rank 1"));
+    given_up.set_value();
+  };
+  std::thread other(train, 1);
+  train(0);
+  other.join();
 }
 
 TEST(Distribute, ThroughServers) {

@@ -60,6 +60,14 @@ class Examples(Case):
             self.assertGreater(several[0][1], 0.7)
             self.assertEqual(several[0][1], several[1][1])  # one model
 
+    def test_a_way_that_ends_with_a_loss_says_so_at_the_start(self):
+        folder = self.some_data(64 * 4)
+        done = subprocess.run([PROGRAM, "run", "-n", "2", "--on-loss", "continue", "--", DISTRIBUTED,
+                               folder, "1", "32"], env=self.environment, stderr=subprocess.PIPE,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--on-loss continue: by sync = allreduce workers cannot go on", done.stderr)
+
     # One is lost in the second epoch: step() regroups, and the program knows nothing of it.
     def test_those_who_are_left_finish(self):
         folder = self.some_data(3 * 64 * 80)

@@ -50,6 +50,19 @@ class BadInput(Case):
         with open(self.path("file")) as file:
             self.assertEqual(file.read(), "precious")
 
+    # As by `| head -1`.
+    def test_a_reader_that_has_seen_enough_ends_nothing(self):
+        process = self.start("train", *SMALL, "--workers=2", "--epochs=5", f"--out={self.path('run')}")
+        process.stdout.readline()
+        process.stdout.close()
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertTrue(Run(self.path("run")).summary["finished"])
+
+    def test_a_warm_up_longer_than_the_run(self):
+        self.assertIn("warmup = 11 is longer than the run, which has 10 steps",
+                      self.refused("train", *SMALL, "--steps=10", "--warmup=11"))
+
     def test_what_only_workers_find(self):
         self.assertIn("all_reduce has no algorithm 'star'",
                       self.refused("train", *SMALL, "--workers=2", "--algorithm=star"))

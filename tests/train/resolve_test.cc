@@ -33,6 +33,10 @@ TEST(Resolve, RefusesWhatCannotWork) {
               StartsWith("accumulate 5 cannot cut up"));
   EXPECT_THAT(complaint({{"nesterov", "true"}, {"optimizer", "adam"}}), HasSubstr("not of adam's"));
   EXPECT_THAT(complaint({{"nesterov", "true"}, {"momentum", "0"}}), HasSubstr("needs a momentum"));
+  EXPECT_EQ(complaint({{"model", "resnet18"}, {"width", "32"}}),
+            "width = 32 has no effect: model resnet18 has widths of its own. Leave it out.");
+  EXPECT_THAT(complaint({{"model", "cnn"}, {"depth", "3"}}), StartsWith("depth = 3 has no effect"));
+  EXPECT_THAT(complaint({{"model", "mlp"}, {"stem", "small"}}), HasSubstr("how a ResNet begins"));
 }
 
 // By what strategies are capable of, with other settings of the run.

@@ -30,6 +30,13 @@ class Resume(Case):
         self.resume(parts)
         self.assert_same_end(parts, whole)
 
+    def test_who_is_asked_to_stop_leaves_a_checkpoint_in_any_case(self):
+        whole = self.train("whole", *RUN)
+        parts = self.train("parts", *RUN, "--checkpoint-every=never", "--stop-at=25")
+        self.assertEqual(len(parts.checkpoints), 1)
+        self.resume(parts)
+        self.assert_same_end(parts, whole)
+
     def test_optimizers_of_our_own_go_on(self):
         for optimizer in "lars", "asup":
             flags = [*RUN, f"--optimizer={optimizer}"]
@@ -65,7 +72,7 @@ class Resume(Case):
 
     # Each rank has statistics of its own until they are averaged for a test.
     def test_batch_norm_statistics_of_each_rank(self):
-        flags = ["--model=resnet18", "--steps=6", "--workers=2", "--batch=8",
+        flags = ["--model=resnet18", "--width=0", "--steps=6", "--workers=2", "--batch=8",
                  "--synthetic-samples=64", "--synthetic-test-samples=8", "--eval-every=4"]
         whole = self.train("whole", *flags)
         parts = self.train("parts", *flags, "--stop-at=3", "--eval-every=2")

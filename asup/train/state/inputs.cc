@@ -68,8 +68,13 @@ void check_inputs(const TrainConfig& config) {
   const auto model = make_model(config, *dataset);
   config.strategy.check_model(*model, *make_optimizer(config, *model));
   const auto batches = make_batches(config, *dataset, 0);
-  if (config.resume.empty()) return;
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));
+  require(
+      config.warmup <= length.steps,
+      "warmup = {} is longer than the run, which has {} steps: the learning rate would never be "
+      "lr. Lower warmup, or raise steps or epochs.",
+      config.warmup, length.steps);
+  if (config.resume.empty()) return;
   check_can_resume(check_newest_checkpoint(config.resume), config, length.steps);
 }
 

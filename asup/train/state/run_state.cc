@@ -226,8 +226,11 @@ bool RunState::wants_last_test() const {
   return step_ >= context_.length.steps && (!test_ || test_->step != step_);
 }
 
+// One that was asked to stop is to go on later, whatever else it keeps.
 bool RunState::wants_last_checkpoint() const {
-  return config_.checkpoint_every.kind != Every::Kind::never && checkpoint_step_ != step_;
+  const bool stops = config_.stop_at > 0 && step_ < context_.length.steps;
+  return (stops || config_.checkpoint_every.kind != Every::Kind::never) &&
+         checkpoint_step_ != step_;
 }
 
 TrainEnd RunState::conclude() {
