@@ -18,8 +18,8 @@ using nlohmann::json;
 
 struct Scene {
   std::string name;
-  std::string
-      slowness;  // ASUP_INJECTED_SLOWNESS, but for the time of a sample (injected_slowness.h)
+  // ASUP_INJECTED_SLOWNESS, but for the time of a sample (injected_slowness.h).
+  std::string slowness;
   double summed_speed;  // of four workers, in those of one that is not slow, over the whole run
   double bits_per_second = 0;  // above 0: workers have hosts of their own, with such links
 };
