@@ -30,6 +30,10 @@ void update(const Rule& rule, const UpdateStep& step, float* parameters, float* 
                       copies.data(), copies.size(), count);
 }
 
+double sum_of_squares(const float* data, std::size_t count) {
+  return best_table().sum_of_squares(data, count);
+}
+
 SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size_t count) {
   check(!gradient.empty(), "kernels: no gradient to take the norm of: it has no sources");
   SquareSums sums;

@@ -55,6 +55,8 @@ struct SquareSums {
   }
 };
 
+// In doubles, added up in the same order on every processor.
+double sum_of_squares(const float* data, std::size_t count);
 // needs: a source or more
 SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size_t count);
 

@@ -370,6 +370,7 @@ TEST(SumsOfSquares, AgreeWithDoublesOnEveryInstructionSet) {
     for (const Table* table : supported_tables()) {
       SquareSums sums;
       table->sums_of_squares(w.data(), &source, 1, count, sums);
+      EXPECT_EQ(table->sum_of_squares(w.data(), count), sums.parameters);
       EXPECT_NEAR(sums.parameters, parameters, 1e-12 * parameters) << table->name;
       EXPECT_NEAR(sums.gradient, gradient, 1e-6 * gradient) << table->name;
       if (table == supported_tables().front()) first = sums;

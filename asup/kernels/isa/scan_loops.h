@@ -37,6 +37,14 @@ inline double total(const LanesOfSquares& lanes) {
   return sum;
 }
 
+double sum_of_squares(const float* data, std::size_t count) {
+  LanesOfSquares lanes;
+  for_each_float_tile(0, count, [&](std::size_t begin, std::size_t size) {
+    lanes = add_squares(lanes, data + begin, size);
+  });
+  return total(lanes);
+}
+
 void sums_of_squares(const float* parameters, const GradientSource* sources,
                      std::size_t source_count, std::size_t count, SquareSums& sums) {
   LanesOfSquares of_parameters, of_gradient;

@@ -25,6 +25,7 @@ struct Table {
   void (*update)(const Rule& rule, const UpdateStep& step, float* parameters, float* const* state,
                  const GradientSource* sources, std::size_t source_count, float* const* copies,
                  std::size_t copy_count, std::size_t count);
+  double (*sum_of_squares)(const float* data, std::size_t count);
   void (*sums_of_squares)(const float* parameters, const GradientSource* sources,
                           std::size_t source_count, std::size_t count, SquareSums& sums);
   std::size_t (*count_not_finite)(const float* data, std::size_t count);

@@ -11,10 +11,8 @@ namespace {
 double sum_of_squares(const torch::Tensor& gradient) {
   if (gradient.scalar_type() != torch::kFloat || !gradient.is_non_overlapping_and_dense())
     return gradient.to(torch::kDouble).square().sum().item<double>();
-  const auto* data = gradient.const_data_ptr<float>();
-  const kernels::GradientSource source{data};
-  return kernels::sums_of_squares(data, {&source, 1}, static_cast<std::size_t>(gradient.numel()))
-      .gradient;
+  return kernels::sum_of_squares(gradient.const_data_ptr<float>(),
+                                 static_cast<std::size_t>(gradient.numel()));
 }
 
 }  // namespace

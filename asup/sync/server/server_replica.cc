@@ -25,11 +25,6 @@ namespace {
 
 constexpr std::size_t kLookedAt = 64 * 1024;  // floats of a bucket
 
-double sum_of_squares(const float* data, std::size_t count) {
-  const kernels::GradientSource source{data};
-  return kernels::sums_of_squares(data, {&source, 1}, count).gradient;
-}
-
 // Whether rank 0's optimizer has a state that servers are to begin with.
 bool has_state(Communicator& workers, const std::vector<std::uint64_t>& updates) {
   std::int32_t has = std::any_of(updates.begin(), updates.end(), [](auto n) { return n > 0; });
@@ -220,7 +215,7 @@ void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
   const ps::Range range = space_.buckets[bucket];
   const auto* data = static_cast<const float*>(buffer.data);
   const std::size_t looked_at = std::min<std::size_t>(range.size(), kLookedAt);
-  left_.push_back({data, looked_at, sum_of_squares(data, looked_at)});
+  left_.push_back({data, looked_at, kernels::sum_of_squares(data, looked_at)});
   figures_.not_finite += kernels::count_not_finite(data, range.size());
   client_->push(range, data);
 }
@@ -281,7 +276,7 @@ double ServerReplicaOfClient::clip_grad_norm(double max_norm) {
 // A look at the begin of each bucket finds what is done to all gradients, as clipping is.
 void ServerReplicaOfClient::check_those_that_left() const {
   for (const auto& [data, count, squares] : left_)
-    check(std::bit_cast<std::uint64_t>(sum_of_squares(data, count)) ==
+    check(std::bit_cast<std::uint64_t>(kernels::sum_of_squares(data, count)) ==
               std::bit_cast<std::uint64_t>(squares),
           "gradients were changed after backward, when they were on their way to the servers. To "
           "clip them, call the replica's clip_grad_norm(); to change them otherwise, run backward "
