@@ -17,7 +17,8 @@ from typing import NamedTuple
 # Top of the house first.
 CORE = ["base", "kernels", "layout", "net", "compress", "collective", "ps", "gossip", "launch",
         "report"]
-TORCH = ["config", "optim", "sync", "parallel", "data", "models", "distribute", "train", "bench"]
+TORCH = ["config", "optim", "sync", "checkpoint", "parallel", "data", "models", "distribute", "train",
+         "bench"]
 UMBRELLA = "asup.h"  # what users include: everything but the program
 HOUSE = CORE + TORCH + [UMBRELLA, "cli"]
 
@@ -27,7 +28,7 @@ ROOMS = {
     "collective": ["plan", "algorithms", "verify", "cost", "drawing", ".", "execute", "tuning", "mesh"],
     "ps": ["pace", "."],
     "sync": ["model", ".", "gradients", "averaging", "server"],
-    "train": [".", "checkpoint", "state", "loop"],
+    "train": [".", "state", "loop"],
 }
 
 # Folders that may include less than all that is above them.

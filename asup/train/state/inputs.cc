@@ -1,7 +1,7 @@
 #include "asup/train/state/inputs.h"
 
 #include "asup/base/error.h"
-#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/train/checkpoint_info.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/check_inputs.h"

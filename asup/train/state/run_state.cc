@@ -7,11 +7,11 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
+#include "asup/checkpoint/weights_sha256.h"
 #include "asup/distribute/strategy.h"
 #include "asup/report/metrics_file.h"
 #include "asup/report/report.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/train/checkpoint/weights_sha256.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/evaluate.h"
 #include "asup/train/state/switch_strategy.h"
@@ -209,11 +209,11 @@ CheckpointInfo RunState::checkpoint_info() {
 
 void RunState::save() {
   const std::string path = folder_.checkpoint(step_);
-  Trained trained = trained_of(context_, rank_);
+  checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
   if (context_.replica->models_differ())
     context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
-  save_checkpoint(control(), path, checkpoint_info(), trained);
+  checkpoint::save(control(), path, to_json(checkpoint_info()), trained);
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
   if (!first_rank_) return;
@@ -266,7 +266,7 @@ report::Summary RunState::summarise() {
   summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
   // The weights to use, with statistics that all ranks share.
   context_.replica->with_mean_model(
-      [&] { summary.weights_sha256 = weights_sha256(*context_.model); });
+      [&] { summary.weights_sha256 = checkpoint::weights_sha256(*context_.model); });
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = context_.replica->stats().consensus_distance;
   summary.switched_after = context_.switched_after;

@@ -10,6 +10,7 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/base/thread.h"
+#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
@@ -17,7 +18,6 @@
 #include "asup/net/transport/mesh.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
-#include "asup/train/checkpoint/together.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
@@ -59,14 +59,14 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
 }
 
 // The checkpoint to resume from, as rank 0 finds it.
-std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& control,
-                                                  const TrainConfig& config) {
+std::unique_ptr<checkpoint::Reader> open_checkpoint(Communicator& control,
+                                                    const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
   std::string path;
-  together(control, [&] {
+  checkpoint::together(control, [&] {
     if (control.rank() == 0) path = newest_checkpoint(config.resume);
   });
-  return std::make_unique<CheckpointReader>(control, path);
+  return std::make_unique<checkpoint::Reader>(control, path);
 }
 
 // How the convolution path was found, for the log.
@@ -210,13 +210,13 @@ bool strategy_has_changed(const TrainingContext& context) {
 
 // The replica, and what the checkpoint has for it. By another strategy than before, workers do not
 // go on with models of their own, nor with what another replica has kept.
-void begin(TrainingContext& context, Job& job, CheckpointReader* checkpoint) {
+void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
   const bool same_way = !strategy_has_changed(context);
-  Restore restore(*checkpoint, *context.control, job.rank(), same_way);
+  checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
   restore.common(*context.model, *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
-  const Trained trained = trained_of(context, job.rank());
+  const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);
   if (same_way) context.replica->restore(trained.replica);
 }
@@ -250,7 +250,7 @@ void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::in
   make_replica_of_phase(context, job, step);
 }
 
-Trained trained_of(const TrainingContext& context, int rank) {
+checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
   return {*context.model,
           *context.optimizer,
           context.server ? context.server->unshared() : sync::buffers_of(*context.model),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "asup/checkpoint/trained.h"
 #include "asup/collective/communicator.h"
 #include "asup/data/dataset.h"
 #include "asup/data/sharding.h"
@@ -14,7 +15,7 @@
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/replica.h"
 #include "asup/sync/server/server_replica.h"
-#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/train/checkpoint_info.h"
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/schedule.h"
@@ -43,7 +44,7 @@ struct TrainingContext {
 };
 
 // What of it a checkpoint holds; `rank` is this one's in the job. Collective.
-Trained trained_of(const TrainingContext& context, int rank);
+checkpoint::Trained trained_of(const TrainingContext& context, int rank);
 
 // What of a context comes anew with each phase, after `step` steps: the replica, and the gradients'
 // communicator where it wants one and there is none. It begins with the state that the optimizer

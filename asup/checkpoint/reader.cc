@@ -1,19 +1,19 @@
-#include "asup/train/checkpoint/checkpoint_reader.h"
+#include "asup/checkpoint/reader.h"
 
 #include <filesystem>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/checkpoint/sha256.h"
+#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
-#include "asup/train/checkpoint/sha256.h"
-#include "asup/train/checkpoint/together.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
 
-CheckpointIndex read_index(const std::string& path) try {
+Index read_index(const std::string& path) try {
   require(std::filesystem::is_directory(path),
           "is no checkpoint of asup, or one of an older version");
   return index_from(read_file(index_file(path)));
@@ -23,7 +23,7 @@ CheckpointIndex read_index(const std::string& path) try {
 }
 
 // Whether the box lies in a tensor of this shape.
-bool fits(const CheckpointIndex::Part& part, const Shape& shape) {
+bool fits(const Index::Part& part, const Shape& shape) {
   if (part.begin.size() != shape.size() || part.shape.size() != shape.size()) return false;
   for (std::size_t i = 0; i < shape.size(); ++i)
     if (part.begin[i] < 0 || part.shape[i] < 0 || part.shape[i] > shape[i] - part.begin[i])
@@ -33,11 +33,9 @@ bool fits(const CheckpointIndex::Part& part, const Shape& shape) {
 
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(std::string path)
-    : path_(std::move(path)), index_(read_index(path_)) {}
+Folder::Folder(std::string path) : path_(std::move(path)), index_(read_index(path_)) {}
 
-torch::Tensor CheckpointFolder::read_part(const std::string& name,
-                                          const CheckpointIndex::Part& part) {
+torch::Tensor Folder::read_part(const std::string& name, const Index::Part& part) {
   const std::string file = path_ + "/" + part.shard;
   const auto found = shards_.find(part.shard);
   SafetensorsFile& shard =
@@ -48,13 +46,13 @@ torch::Tensor CheckpointFolder::read_part(const std::string& name,
   return tensor;
 }
 
-torch::Tensor CheckpointFolder::read(const std::string& name) {
+torch::Tensor Folder::read(const std::string& name) {
   const auto found = index_.tensors.find(name);
   require(found != index_.tensors.end(), "{}: has no tensor {}", path_, name);
   const auto& [type, shape, parts] = found->second;
   if (parts.size() == 1 && parts.front().shape == shape) return read_part(name, parts.front());
   torch::Tensor tensor = torch::empty(shape, type);
-  for (const CheckpointIndex::Part& part : parts) {
+  for (const Index::Part& part : parts) {
     require(fits(part, shape), "{}: is corrupt: a part of {} is not in it", path_, name);
     torch::Tensor box = tensor;
     for (std::size_t i = 0; i < shape.size(); ++i)
@@ -64,12 +62,12 @@ torch::Tensor CheckpointFolder::read(const std::string& name) {
   return tensor;
 }
 
-void CheckpointFolder::verify() {
+void Folder::verify() {
   for (const auto& [name, tensor] : index_.tensors)
     for (const auto& part : tensor.parts) read_part(name, part);
 }
 
-CheckpointReader::CheckpointReader(Communicator& communicator, const std::string& path) {
+Reader::Reader(Communicator& communicator, const std::string& path) {
   const std::string folder = broadcast_text(communicator, path);
   std::string text;
   together(communicator, [&] {
@@ -88,15 +86,14 @@ CheckpointReader::CheckpointReader(Communicator& communicator, const std::string
   }
 }
 
-TensorsByName CheckpointReader::read_here(const std::vector<std::string>& names) {
+TensorsByName Reader::read_here(const std::vector<std::string>& names) {
   TensorsByName tensors;
   for (const std::string& name : names)
     if (index_.has(name)) tensors.emplace(name, folder_->read(name));
   return tensors;
 }
 
-TensorsByName CheckpointReader::read(Communicator& communicator,
-                                     const std::vector<std::string>& names) {
+TensorsByName Reader::read(Communicator& communicator, const std::vector<std::string>& names) {
   TensorsByName tensors;
   const auto asked = gather_texts_at_first(communicator, folder_ ? "" : Json(names).dump());
   std::vector<std::string> answers(asked.size());
@@ -114,4 +111,4 @@ TensorsByName CheckpointReader::read(Communicator& communicator,
   return folder_ ? tensors : SafetensorsFile::read_all(answer);
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

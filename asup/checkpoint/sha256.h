@@ -8,7 +8,7 @@
 
 struct evp_md_ctx_st;
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 class Sha256 {
  public:
@@ -29,4 +29,4 @@ class Sha256 {
 
 std::string sha256_hex(std::span<const std::byte> bytes);
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

@@ -1,4 +1,4 @@
-// A run's whole state in a folder (checkpoint_index.h), so that it can go on from there to the same
+// A run's whole state in a folder (index.h), so that it can go on from there to the same
 // bits. Which tensors it has, by name:
 //
 //   model/NAME              the parameters; where ranks' differ, their mean
@@ -14,15 +14,15 @@
 
 #include <torch/torch.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "asup/checkpoint/reader.h"
 #include "asup/collective/communicator.h"
 #include "asup/sync/replica.h"
-#include "asup/train/checkpoint/checkpoint_info.h"
-#include "asup/train/checkpoint/checkpoint_reader.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 // What is trained, as this rank has it.
 struct Trained {
@@ -40,9 +40,10 @@ struct Trained {
   bool own_model() const { return !mean_model.empty(); }
 };
 
-// Throws JobFailed on all ranks when it cannot be written; what was there is untouched then.
-void save_checkpoint(Communicator& communicator, const std::string& path,
-                     const CheckpointInfo& info, const Trained& trained);
+// `run`: what the caller wants to know of it later. Throws JobFailed on all ranks when it cannot be
+// written; what was there is untouched then.
+void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
+          const Trained& trained);
 
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
@@ -51,7 +52,7 @@ void save_checkpoint(Communicator& communicator, const std::string& path,
 // or optimizer.
 class Restore {
  public:
-  Restore(CheckpointReader& reader, Communicator& communicator, int rank, bool same_way);
+  Restore(Reader& reader, Communicator& communicator, int rank, bool same_way);
 
   // What all ranks have in common, and what is to become so.
   void common(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
@@ -59,7 +60,7 @@ class Restore {
   void own(const Trained& trained);
 
  private:
-  CheckpointReader& reader_;
+  Reader& reader_;
   Communicator& communicator_;
   const bool same_way_;
   std::vector<int> saved_;  // ranks that have left something
@@ -68,4 +69,4 @@ class Restore {
   std::string own_;  // "rank-3/": where this rank's own is
 };
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

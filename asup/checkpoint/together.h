@@ -6,7 +6,7 @@
 #include "asup/collective/communicator.h"
 #include "asup/sync/model/agreement.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 // Runs `action`, and makes its complaint every rank's: a JobFailed. Collective; `action` is not.
 template <typename Action>
@@ -20,4 +20,4 @@ void together(Communicator& communicator, const Action& action) {
   sync::agree(communicator, complaint);
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

@@ -1,8 +1,8 @@
-#include "asup/train/checkpoint/checkpoint_info.h"
+#include "asup/train/checkpoint_info.h"
 
 #include "asup/base/error.h"
+#include "asup/checkpoint/reader.h"
 #include "asup/report/run_folder.h"
-#include "asup/train/checkpoint/checkpoint_reader.h"
 #include "asup/train/settings.h"
 
 namespace asup::train {
@@ -86,7 +86,7 @@ std::string newest_checkpoint(const std::string& run_folder) {
 CheckpointInfo check_newest_checkpoint(const std::string& run_folder) {
   const std::string newest = newest_checkpoint(run_folder);
   try {
-    CheckpointFolder folder(newest);
+    checkpoint::Folder folder(newest);
     folder.verify();
     return info_from(folder.index().run, newest);
   } catch (const BadInput& error) {

@@ -1,16 +1,16 @@
-#include "asup/train/checkpoint/checkpoint_index.h"
+#include "asup/checkpoint/index.h"
 
 #include <fmt/format.h>
 
 #include "asup/base/error.h"
-#include "asup/train/checkpoint/safetensors.h"
-#include "asup/train/checkpoint/sha256.h"
+#include "asup/checkpoint/safetensors.h"
+#include "asup/checkpoint/sha256.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Tensors = std::map<std::string, CheckpointIndex::Tensor>;
+using Tensors = std::map<std::string, Index::Tensor>;
 
 constexpr int kFormat = 2;
 constexpr std::string_view kNoCheckpoint = "is no checkpoint of asup";
@@ -52,7 +52,7 @@ Json to_json(const Tensors& tensors) {
 Tensors tensors_from(const Json& json) {
   Tensors tensors;
   for (const auto& [name, value] : json.items()) {
-    CheckpointIndex::Tensor tensor;
+    Index::Tensor tensor;
     tensor.type = type_of_dtype(value.at("dtype").get<std::string>());
     value.at("shape").get_to(tensor.shape);
     for (const Json& part : value.at("parts"))
@@ -63,11 +63,11 @@ Tensors tensors_from(const Json& json) {
   return tensors;
 }
 
-std::string to_text(const CheckpointIndex& index) {
+std::string to_text(const Index& index) {
   return make_text({{"run", index.run}, {"tensors", to_json(index.tensors)}});
 }
 
-CheckpointIndex index_from(const std::string& text) try {
+Index index_from(const std::string& text) try {
   const Json json = Json::parse(text);
   require(json.is_object() && json.contains("asup_checkpoint"), "{}", kNoCheckpoint);
   const int format = json.at("asup_checkpoint").get<int>();
@@ -93,7 +93,7 @@ void merge(Tensors& into, Tensors from) {
 }
 
 // Parts do not overlap, so that counting them is enough.
-void check_whole(const CheckpointIndex& index) {
+void check_whole(const Index& index) {
   for (const auto& [name, tensor] : index.tensors) {
     std::int64_t elements = 0;
     for (const auto& part : tensor.parts) elements += c10::multiply_integers(part.shape);
@@ -103,4 +103,4 @@ void check_whole(const CheckpointIndex& index) {
   }
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

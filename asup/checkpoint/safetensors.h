@@ -18,7 +18,7 @@
 
 #include "asup/sync/model/tensors.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 // "F32". Throws Error for a type that the format does not have, BadInput for such a name.
 std::string dtype_name(torch::ScalarType type);
@@ -74,4 +74,4 @@ class SafetensorsFile {
   Entries entries_;
 };
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

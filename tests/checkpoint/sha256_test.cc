@@ -1,8 +1,8 @@
-#include "asup/train/checkpoint/sha256.h"
+#include "asup/checkpoint/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 // FIPS 180-2, appendix B.1.
@@ -14,4 +14,4 @@ TEST(Sha256, OfAbc) {
 }
 
 }  // namespace
-}  // namespace asup::train
+}  // namespace asup::checkpoint

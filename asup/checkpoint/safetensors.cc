@@ -1,4 +1,4 @@
-#include "asup/train/checkpoint/safetensors.h"
+#include "asup/checkpoint/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "asup/base/error.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -173,4 +173,4 @@ std::map<std::string, torch::Tensor> SafetensorsFile::read_all(std::string_view 
   return tensors;
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

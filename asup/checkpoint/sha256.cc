@@ -1,4 +1,4 @@
-#include "asup/train/checkpoint/sha256.h"
+#include "asup/checkpoint/sha256.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -7,7 +7,7 @@
 
 #include "asup/base/error.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
   check(context_ != nullptr && EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1,
@@ -34,4 +34,4 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
   return hash.hex();
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

@@ -6,14 +6,14 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/checkpoint/reader.h"
+#include "asup/checkpoint/safetensors.h"
+#include "asup/checkpoint/writer.h"
 #include "asup/collective/mesh/mesh_communicator.h"
-#include "asup/train/checkpoint/checkpoint_reader.h"
-#include "asup/train/checkpoint/checkpoint_writer.h"
-#include "asup/train/checkpoint/safetensors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using asup::testing::message_of;
@@ -61,9 +61,9 @@ class CheckpointFolderTest : public ::testing::Test {
   CheckpointFolderTest() {
     run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
       const auto communicator = make_communicator(job);
-      write_checkpoint(*communicator, path_, {{"step", 7}},
-                       {{{"a", torch::arange(6).reshape({2, 3})}, {"empty", torch::empty({0})}},
-                        {{"own", torch::tensor(1.5)}}});
+      write(*communicator, path_, {{"step", 7}},
+            {{{"a", torch::arange(6).reshape({2, 3})}, {"empty", torch::empty({0})}},
+             {{"own", torch::tensor(1.5)}}});
     });
   }
 
@@ -72,7 +72,7 @@ class CheckpointFolderTest : public ::testing::Test {
   std::string refusal(const std::string& file, const std::string& bytes) {
     folder_.write("step-7/" + file, bytes);
     try {
-      CheckpointFolder folder(path_);
+      Folder folder(path_);
       folder.verify();
       EXPECT_EQ(folder.index().run["step"], 7);
       EXPECT_TRUE(torch::equal(folder.read("a"), torch::arange(6).reshape({2, 3})));
@@ -88,7 +88,7 @@ class CheckpointFolderTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointFolderTest, IsReadByName) {
-  CheckpointFolder folder(path_);
+  Folder folder(path_);
   EXPECT_EQ(folder.read("own").item<double>(), 1.5);
   EXPECT_EQ(folder.read("empty").numel(), 0);
   EXPECT_EQ(message_of<BadInput>([&] { folder.read("none"); }), path_ + ": has no tensor none");
@@ -127,12 +127,12 @@ TEST_F(CheckpointFolderTest, OtherThingsAreRefused) {
   EXPECT_EQ(refusal("index.json", R"({"asup_checkpoint": 9})"),
             path_ + ": is a checkpoint of format 9; this asup reads format 2");
   std::filesystem::remove(path_ + "/index.json");
-  EXPECT_THAT(message_of<BadInput>([&] { CheckpointFolder folder(path_); }),
+  EXPECT_THAT(message_of<BadInput>([&] { Folder folder(path_); }),
               HasSubstr("index.json: cannot be read (No such file or directory)"));
   folder_.write("file", "ASUPCKPT");
-  EXPECT_EQ(message_of<BadInput>([&] { CheckpointFolder folder(folder_.file("file")); }),
+  EXPECT_EQ(message_of<BadInput>([&] { Folder folder(folder_.file("file")); }),
             folder_.file("file") + ": is no checkpoint of asup, or one of an older version");
 }
 
 }  // namespace
-}  // namespace asup::train
+}  // namespace asup::checkpoint

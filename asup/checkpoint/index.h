@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 using Shape = std::vector<std::int64_t>;
 
-struct CheckpointIndex {
+struct Index {
   struct Part {
     std::string shard;  // the file's name
     Shape begin;        // where in the tensor its first element is
@@ -37,7 +37,7 @@ struct CheckpointIndex {
     bool operator==(const Tensor&) const = default;
   };
 
-  nlohmann::ordered_json run;             // checkpoint_info.h
+  nlohmann::ordered_json run;             // what its writer says of it
   std::map<std::string, Tensor> tensors;  // by name
 
   bool has(const std::string& name) const { return tensors.contains(name); }
@@ -46,20 +46,19 @@ struct CheckpointIndex {
 std::string index_file(const std::string& checkpoint);
 std::string shard_name(int shard, int shards);
 
-std::string to_text(const CheckpointIndex& index);
+std::string to_text(const Index& index);
 
 // Throws BadInput for a text that to_text() has not written, saying whether it is damaged, of
 // another version, or something else.
-CheckpointIndex index_from(const std::string& text);
+Index index_from(const std::string& text);
 
-nlohmann::ordered_json to_json(const std::map<std::string, CheckpointIndex::Tensor>& tensors);
-std::map<std::string, CheckpointIndex::Tensor> tensors_from(const nlohmann::ordered_json& json);
+nlohmann::ordered_json to_json(const std::map<std::string, Index::Tensor>& tensors);
+std::map<std::string, Index::Tensor> tensors_from(const nlohmann::ordered_json& json);
 
 // Adds the parts of tensors that both have. Throws Error where they differ in type or shape.
-void merge(std::map<std::string, CheckpointIndex::Tensor>& into,
-           std::map<std::string, CheckpointIndex::Tensor> from);
+void merge(std::map<std::string, Index::Tensor>& into, std::map<std::string, Index::Tensor> from);
 
 // Throws Error where the parts of a tensor are not the whole of it.
-void check_whole(const CheckpointIndex& index);
+void check_whole(const Index& index);
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

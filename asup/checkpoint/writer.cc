@@ -1,4 +1,4 @@
-#include "asup/train/checkpoint/checkpoint_writer.h"
+#include "asup/checkpoint/writer.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/checkpoint/index.h"
+#include "asup/checkpoint/safetensors.h"
+#include "asup/checkpoint/sha256.h"
+#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
-#include "asup/train/checkpoint/checkpoint_index.h"
-#include "asup/train/checkpoint/safetensors.h"
-#include "asup/train/checkpoint/sha256.h"
-#include "asup/train/checkpoint/together.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,7 +75,7 @@ std::string random_sign() {
 
 struct Shard {
   std::vector<sync::NamedTensor> tensors;
-  std::map<std::string, CheckpointIndex::Tensor> index;
+  std::map<std::string, Index::Tensor> index;
 
   void add(const WrittenPart& written, const std::string& file) {
     const auto& [name, tensor] = written.part;
@@ -88,7 +88,7 @@ struct Shard {
   }
 };
 
-Shard shard_of(const CheckpointTensors& tensors, int rank, int ranks) {
+Shard shard_of(const RankTensors& tensors, int rank, int ranks) {
   const std::string file = shard_name(rank, ranks);
   Shard shard;
   for (const WrittenPart& part : parts_of_rank(tensors.common, rank, ranks)) shard.add(part, file);
@@ -133,8 +133,8 @@ std::vector<WrittenPart> parts_of_rank(const std::vector<sync::NamedTensor>& ten
   return parts;
 }
 
-void write_checkpoint(Communicator& communicator, const std::string& folder, const Json& run,
-                      const CheckpointTensors& tensors) {
+void write(Communicator& communicator, const std::string& folder, const Json& run,
+           const RankTensors& tensors) {
   const bool is_first = communicator.rank() == 0;
   const Unfinished unfinished(broadcast_text(communicator, folder));
   const std::string sign = broadcast_text(communicator, is_first ? random_sign() : "");
@@ -146,7 +146,7 @@ void write_checkpoint(Communicator& communicator, const std::string& folder, con
   const auto indexes = gather_texts_at_first(communicator, to_json(shard.index).dump());
   together(communicator, [&] {
     if (!is_first) return;
-    CheckpointIndex index{run, {}};
+    Index index{run, {}};
     for (const std::string& text : indexes) merge(index.tensors, tensors_from(Json::parse(text)));
     check_whole(index);
     unfinished.write(index_file(unfinished.path()), to_text(index));
@@ -157,4 +157,4 @@ void write_checkpoint(Communicator& communicator, const std::string& folder, con
   });
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

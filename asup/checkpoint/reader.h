@@ -1,4 +1,4 @@
-// Reads tensors of a checkpoint (checkpoint_index.h), whoever wrote it. Used from one thread.
+// Reads tensors of a checkpoint (index.h), whoever wrote it. Used from one thread.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,22 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "asup/checkpoint/index.h"
+#include "asup/checkpoint/safetensors.h"
 #include "asup/collective/communicator.h"
-#include "asup/train/checkpoint/checkpoint_index.h"
-#include "asup/train/checkpoint/safetensors.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 using TensorsByName = std::map<std::string, torch::Tensor>;
 
 // A checkpoint's folder, as one process sees it. Everything throws BadInput, with the path: it
 // cannot be read, is no checkpoint, is of another version, is cut short, is corrupt.
-class CheckpointFolder {
+class Folder {
  public:
-  explicit CheckpointFolder(std::string path);
+  explicit Folder(std::string path);
 
   const std::string& path() const { return path_; }
-  const CheckpointIndex& index() const { return index_; }
+  const Index& index() const { return index_; }
 
   // The whole tensor, and every bit of it as it was written.
   torch::Tensor read(const std::string& name);
@@ -30,21 +30,21 @@ class CheckpointFolder {
   void verify();
 
  private:
-  torch::Tensor read_part(const std::string& name, const CheckpointIndex::Part& part);
+  torch::Tensor read_part(const std::string& name, const Index::Part& part);
 
   const std::string path_;
-  CheckpointIndex index_;
+  Index index_;
   std::map<std::string, SafetensorsFile> shards_;  // those opened
 };
 
 // The same for all ranks of a job: those that do not see rank 0's file system get what they need
 // from rank 0. Collective, as are its functions; they throw JobFailed on all ranks.
-class CheckpointReader {
+class Reader {
  public:
   // `path` is rank 0's.
-  CheckpointReader(Communicator& communicator, const std::string& path);
+  Reader(Communicator& communicator, const std::string& path);
 
-  const CheckpointIndex& index() const { return index_; }
+  const Index& index() const { return index_; }
 
   // Each rank the tensors that it names; those that are not there are left out. `communicator`: of
   // the same ranks.
@@ -53,8 +53,8 @@ class CheckpointReader {
  private:
   TensorsByName read_here(const std::vector<std::string>& names);
 
-  std::optional<CheckpointFolder> folder_;  // where this rank sees it
-  CheckpointIndex index_;
+  std::optional<Folder> folder_;  // where this rank sees it
+  Index index_;
 };
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

@@ -6,9 +6,9 @@
 
 #include <string>
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 // SHA-256 over all parameters and buffers, with names, types and shapes, in the order of names.
 std::string weights_sha256(const torch::nn::Module& module);
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

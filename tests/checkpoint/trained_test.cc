@@ -1,4 +1,4 @@
-#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/checkpoint/trained.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,15 +9,15 @@
 #include <filesystem>
 
 #include "asup/base/error.h"
+#include "asup/checkpoint/weights_sha256.h"
+#include "asup/checkpoint/writer.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/report/run_folder.h"
-#include "asup/train/checkpoint/checkpoint_writer.h"
-#include "asup/train/checkpoint/weights_sha256.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using asup::testing::message_of;
@@ -85,24 +85,17 @@ Trained as_trained(Net& net, torch::optim::Optimizer& optimizer, Job& job) {
 
 void restore(Communicator& communicator, const std::string& path, Trained& trained,
              bool same_way = true) {
-  CheckpointReader reader(communicator, path);
+  Reader reader(communicator, path);
   Restore restore(reader, communicator, trained.rank, same_way);
   restore.common(trained.module, trained.optimizer);
   restore.own(trained);
 }
 
+// Whose it is, is the caller's to say.
+const nlohmann::ordered_json kRun{{"step", 12}};
+
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointInfo info(int ranks) {
-    CheckpointInfo info;
-    info.step = 12;
-    info.ranks = ranks;
-    info.config.workers = ranks;
-    info.config.lr = 0.125;
-    info.choices = {"native", 3, "order 1 0", {7, 5}, "the rates"};
-    info.totals.samples = 99;
-    return info;
-  }
   TemporaryFolder folder_;
   const std::string path_ = folder_.file("step-00000012");
 };
@@ -114,7 +107,7 @@ TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
     Net net;
     torch::optim::Adam optimizer(net.parameters(), 0.01);
     train_a_little(net, optimizer);
-    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    save(*communicator, path_, kRun, as_trained(net, optimizer, job));
     const auto random = torch::randn({4});
     train_a_little(net, optimizer);
     const auto expected = weights_sha256(net);
@@ -135,7 +128,7 @@ TEST_F(CheckpointTest, EachRankGetsItsOwnStatistics) {
     Net net, other;
     torch::optim::SGD optimizer(net.parameters(), 0.1), others(other.parameters(), 0.1);
     net.norm->running_mean.fill_(job.rank() + 1);
-    save_checkpoint(*communicator, path_, info(3), as_trained(net, optimizer, job));
+    save(*communicator, path_, kRun, as_trained(net, optimizer, job));
     Trained restored = as_trained(other, others, job);
     restore(*communicator, path_, restored);
     EXPECT_EQ(other.norm->running_mean[0].item<float>(), static_cast<float>(job.rank() + 1));
@@ -160,7 +153,7 @@ TEST_F(CheckpointTest, OwnParametersAndTheirMomentaComeBackToTheirRank) {
       torch::NoGradGuard no_grad;
       trained.own.back().tensor.fill_(job.rank() + 5);
     }
-    if (left) save_checkpoint(*left, path_, info(3), trained);
+    if (left) save(*left, path_, kRun, trained);
     communicator->barrier().or_throw();
     restore(*communicator, path_, restored);
     const float expected = static_cast<float>(job.rank() == 1 ? 5 : job.rank() + 5);
@@ -203,7 +196,7 @@ TEST_F(CheckpointTest, ModelsThatDiffer) {
     for (const auto& [name, tensor] : sync::parameters_of(net))
       trained.mean_model.push_back({name, torch::full_like(tensor.detach(), 10)});
     trained.replica = counts(7, 100 + job.rank());
-    save_checkpoint(*communicator, path_, info(3), trained);
+    save(*communicator, path_, kRun, trained);
 
     const auto expect = [&](Communicator& ranks, bool same_way, double parameter, double momentum,
                             int common, int own) {
@@ -229,7 +222,7 @@ TEST_F(CheckpointTest, KeepsTheOptimizersOptions) {
     const auto communicator = make_communicator(job);
     Net net;
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
-    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    save(*communicator, path_, kRun, as_trained(net, optimizer, job));
     torch::optim::SGD other(net.parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
     Trained restored = as_trained(net, other, job);
     restore(*communicator, path_, restored);
@@ -253,8 +246,8 @@ TEST_F(CheckpointTest, IsWrittenByAllAndReadByAnyNumber) {
     const auto communicator = make_communicator(job);
     Wide wide(big);
     torch::optim::SGD optimizer(wide.parameters(), 0.1);
-    save_checkpoint(*communicator, path_, info(3), {wide, optimizer, {}, false, job.rank()});
-    const CheckpointIndex index = CheckpointFolder(path_).index();
+    save(*communicator, path_, kRun, {wide, optimizer, {}, false, job.rank()});
+    const Index index = Folder(path_).index();
     const auto& entry = index.tensors.at("model/weight");
     EXPECT_EQ(entry.parts.size(), 3u);
     EXPECT_EQ(entry.parts[1].begin, (Shape{50'000, 0}));
@@ -284,9 +277,9 @@ TEST_F(CheckpointTest, RanksThatDoNotSeeTheFolderSendAndGetTheirTensors) {
     const std::vector<sync::NamedTensor> own{
         {job.rank() == 0 ? "a" : "b", torch::full({3}, job.rank() + 1.0)}};
     work_in(fmt::format("{}/host-{}", folder_.path(), job.rank()));
-    write_checkpoint(*communicator, "step-1", {{"step", 1}}, {{}, own});
+    write(*communicator, "step-1", {{"step", 1}}, {{}, own});
     EXPECT_EQ(std::filesystem::exists("step-1"), job.rank() == 0);
-    CheckpointReader reader(*communicator, "step-1");
+    Reader reader(*communicator, "step-1");
     const auto back = reader.read(*communicator, {"a", "b", "c"});
     EXPECT_EQ(back.size(), 2u);
     EXPECT_EQ(back.at("a").sum().item<double>(), 3);
@@ -300,9 +293,9 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneThatWasThere) {
   run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);
     for (const double value : {1.0, 2.0})
-      write_checkpoint(*communicator, path_, {{"step", 1}}, {{{"a", torch::full({2}, value)}}, {}});
+      write(*communicator, path_, {{"step", 1}}, {{{"a", torch::full({2}, value)}}, {}});
   });
-  EXPECT_EQ(CheckpointFolder(path_).read("a").sum().item<double>(), 4);
+  EXPECT_EQ(Folder(path_).read("a").sum().item<double>(), 4);
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
     files.push_back(entry.path().filename().string());
@@ -314,7 +307,7 @@ TEST_F(CheckpointTest, AnotherModelIsNamed) {
     const auto communicator = make_communicator(job);
     Net net, wider(5);
     torch::optim::SGD optimizer(net.parameters(), 0.1);
-    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
+    save(*communicator, path_, kRun, as_trained(net, optimizer, job));
     Trained restored = as_trained(wider, optimizer, job);
     EXPECT_THAT(
         message_of<JobFailed>([&] { restore(*communicator, path_, restored); }),
@@ -328,40 +321,11 @@ TEST_F(CheckpointTest, AllRanksSayWhyItCannotBeWritten) {
     const auto communicator = make_communicator(job);
     Net net;
     torch::optim::SGD optimizer(net.parameters(), 0.1);
-    EXPECT_THAT(message_of<JobFailed>([&] {
-                  save_checkpoint(*communicator, path, info(2), as_trained(net, optimizer, job));
-                }),
+    EXPECT_THAT(message_of<JobFailed>(
+                    [&] { save(*communicator, path, kRun, as_trained(net, optimizer, job)); }),
                 HasSubstr(path + ": cannot be written (No such file or directory)"));
   });
 }
 
-TEST_F(CheckpointTest, InfoComesBackAndIsChecked) {
-  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
-    const auto communicator = make_communicator(job);
-    Net net;
-    torch::optim::SGD optimizer(net.parameters(), 0.1);
-    save_checkpoint(*communicator, path_, info(1), as_trained(net, optimizer, job));
-  });
-  const CheckpointInfo back = info_from(CheckpointFolder(path_).index().run, path_);
-  EXPECT_EQ(back.step, 12);
-  EXPECT_EQ(back.config.lr, 0.125);
-  EXPECT_EQ(back.choices.observed, "order 1 0");
-  EXPECT_EQ(back.choices.rates, "the rates");
-  EXPECT_EQ(back.totals.samples, 99);
-
-  TrainConfig config = back.config;
-  EXPECT_NO_THROW(check_can_resume(back, config, 12));
-  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 11); }),
-            "resume: the run has done 12 steps, which is more than the 11 asked for.");
-  config.lr = 1;  // may change
-  EXPECT_NO_THROW(check_can_resume(back, config, 12));
-  config.batch = 7;
-  EXPECT_EQ(message_of<BadInput>([&] { check_can_resume(back, config, 12); }),
-            "resume: the run has batch = 128, which cannot become 7. Leave it as it was.");
-  config.batch = 128;
-  config.workers = 2;
-  EXPECT_NO_THROW(check_can_resume(back, config, 12));
-}
-
 }  // namespace
-}  // namespace asup::train
+}  // namespace asup::checkpoint

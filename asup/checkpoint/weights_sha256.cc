@@ -1,13 +1,13 @@
-#include "asup/train/checkpoint/weights_sha256.h"
+#include "asup/checkpoint/weights_sha256.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "asup/checkpoint/safetensors.h"
+#include "asup/checkpoint/sha256.h"
 #include "asup/sync/model/tensors.h"
-#include "asup/train/checkpoint/safetensors.h"
-#include "asup/train/checkpoint/sha256.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 
 std::string weights_sha256(const torch::nn::Module& module) {
   auto tensors = sync::parameters_of(module);
@@ -25,4 +25,4 @@ std::string weights_sha256(const torch::nn::Module& module) {
   return hash.hex();
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint

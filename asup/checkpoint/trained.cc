@@ -1,13 +1,13 @@
-#include "asup/train/checkpoint/checkpoint.h"
+#include "asup/checkpoint/trained.h"
 
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/checkpoint/together.h"
+#include "asup/checkpoint/writer.h"
 #include "asup/sync/model/optimizer_state.h"
-#include "asup/train/checkpoint/checkpoint_writer.h"
-#include "asup/train/checkpoint/together.h"
 
-namespace asup::train {
+namespace asup::checkpoint {
 namespace {
 
 using sync::NamedTensor;
@@ -83,7 +83,7 @@ torch::Tensor mean(const std::vector<torch::Tensor>& tensors, std::size_t ranks)
   return sum.div_(static_cast<double>(ranks)).to(tensors.front().scalar_type());
 }
 
-std::vector<int> ranks_in(const CheckpointIndex& index) {
+std::vector<int> ranks_in(const Index& index) {
   std::vector<int> ranks;
   for (const auto& [name, tensor] : index.tensors)
     if (name.starts_with("rank-") && name.ends_with("/" + kRandom))
@@ -94,12 +94,12 @@ std::vector<int> ranks_in(const CheckpointIndex& index) {
 
 }  // namespace
 
-void save_checkpoint(Communicator& communicator, const std::string& path,
-                     const CheckpointInfo& info, const Trained& trained) {
+void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
+          const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);
   const auto optimizer = sync::named_state(trained.optimizer, parameters);
   const std::string own = place_of(trained.rank);
-  CheckpointTensors tensors;
+  RankTensors tensors;
   add(tensors.common, kModel, trained.own_model() ? trained.mean_model : parameters);
   add(tensors.common, kReplica, trained.replica.common);
   add(tensors.own, own + kOwn, trained.own);
@@ -111,10 +111,10 @@ void save_checkpoint(Communicator& communicator, const std::string& path,
     add(tensors.own, own + kOptimizer, optimizer);
   else
     add(tensors.common, kOptimizer, optimizer);
-  write_checkpoint(communicator, path, to_json(info), tensors);
+  write(communicator, path, run, tensors);
 }
 
-Restore::Restore(CheckpointReader& reader, Communicator& communicator, int rank, bool same_way)
+Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same_way)
     : reader_(reader),
       communicator_(communicator),
       same_way_(same_way),
@@ -178,4 +178,4 @@ void Restore::own(const Trained& trained) {
   });
 }
 
-}  // namespace asup::train
+}  // namespace asup::checkpoint
