@@ -1,10 +1,12 @@
-// All that a distributed libtorch program needs: see distribute/distribute.h for the five lines.
+// All that a distributed libtorch program needs: see distribute/distribute.h for the six lines.
 #pragma once
 
 #include "asup/base/error.h"
 #include "asup/collective/communicator.h"
 #include "asup/data/sampler.h"
+#include "asup/distribute/checkpoint.h"
 #include "asup/distribute/distribute.h"
+#include "asup/distribute/metrics.h"
 #include "asup/distribute/strategy.h"
 #include "asup/net/job.h"
 #include "asup/optim/asup_momentum.h"

@@ -1,5 +1,5 @@
 // Trains a small network on Fashion-MNIST. `diff mnist_single.cpp mnist_distributed.cpp` shows the
-// five lines that make it train on several processes: asup run -n 2 -- mnist_distributed
+// six lines that make it train on several processes: asup run -n 2 -- mnist_distributed
 //
 //   usage: PROGRAM [folder of the data set [epochs [batch size of a process]]]
 #include <asup/asup.h>
@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
       sum += loss.item<double>();
       ++steps;
     }
+    replica->synchronize();
     std::printf("epoch %d: %d steps, loss %.4f, test accuracy %.4f\n", epoch, steps, sum / steps,
                 accuracy(model, test));
     std::fflush(stdout);

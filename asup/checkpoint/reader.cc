@@ -5,8 +5,8 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/checkpoint/sha256.h"
-#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
+#include "asup/sync/model/agreement.h"
 
 namespace asup::checkpoint {
 namespace {
@@ -70,7 +70,7 @@ void Folder::verify() {
 Reader::Reader(Communicator& communicator, const std::string& path) {
   const std::string folder = broadcast_text(communicator, path);
   std::string text;
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     if (communicator.rank() != 0) return;
     folder_.emplace(folder);
     text = to_text(folder_->index());
@@ -97,7 +97,7 @@ TensorsByName Reader::read(Communicator& communicator, const std::vector<std::st
   TensorsByName tensors;
   const auto asked = gather_texts_at_first(communicator, folder_ ? "" : Json(names).dump());
   std::vector<std::string> answers(asked.size());
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     if (folder_) tensors = read_here(names);
     for (std::size_t rank = 0; rank < asked.size(); ++rank) {
       if (asked[rank].empty()) continue;

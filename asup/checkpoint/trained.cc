@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
-#include "asup/checkpoint/together.h"
 #include "asup/checkpoint/writer.h"
+#include "asup/sync/model/agreement.h"
 #include "asup/sync/model/optimizer_state.h"
 
 namespace asup::checkpoint {
@@ -94,8 +94,7 @@ std::vector<int> ranks_in(const Index& index) {
 
 }  // namespace
 
-void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
-          const Trained& trained) {
+RankTensors tensors_of(const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);
   const auto optimizer = sync::named_state(trained.optimizer, parameters);
   const std::string own = place_of(trained.rank);
@@ -111,7 +110,13 @@ void save(Communicator& communicator, const std::string& path, const nlohmann::o
     add(tensors.own, own + kOptimizer, optimizer);
   else
     add(tensors.common, kOptimizer, optimizer);
-  write(communicator, path, run, tensors);
+  return tensors;
+}
+
+void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
+          const Trained& trained) {
+  write(communicator, path, run,
+        parts_of_rank(tensors_of(trained), communicator.rank(), communicator.size()));
 }
 
 Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same_way)
@@ -138,7 +143,7 @@ void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimiz
     for (const int rank : saved_) add_names(names, place_of(rank) + kOptimizer, states);
   const TensorsByName saved = reader_.read(communicator_, names);
 
-  together(communicator_, [&] {
+  sync::together(communicator_, [&] {
     take_all(kModel, saved, parameters);
     TensorsByName state = under(kOptimizer, saved);
     for (const std::string& name : states) {
@@ -165,7 +170,7 @@ void Restore::own(const Trained& trained) {
   }
   const TensorsByName saved = reader_.read(communicator_, names);
 
-  together(communicator_, [&] {
+  sync::together(communicator_, [&] {
     take_known(own_ + kOwn, saved, trained.own);
     take_known(kReplica, saved, trained.replica.common);
     take_known(own_ + kReplica, saved, trained.replica.own);

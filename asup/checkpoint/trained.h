@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "asup/checkpoint/reader.h"
+#include "asup/checkpoint/writer.h"
 #include "asup/collective/communicator.h"
 #include "asup/sync/replica.h"
 
@@ -39,6 +40,9 @@ struct Trained {
 
   bool own_model() const { return !mean_model.empty(); }
 };
+
+// By their names in a checkpoint. Those that are the model's and the optimizer's are not copied.
+RankTensors tensors_of(const Trained& trained);
 
 // `run`: what the caller wants to know of it later. Throws JobFailed on all ranks when it cannot be
 // written; what was there is untouched then.

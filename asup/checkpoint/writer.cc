@@ -16,8 +16,8 @@
 #include "asup/checkpoint/index.h"
 #include "asup/checkpoint/safetensors.h"
 #include "asup/checkpoint/sha256.h"
-#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
+#include "asup/sync/model/agreement.h"
 
 namespace asup::checkpoint {
 namespace {
@@ -88,12 +88,9 @@ struct Shard {
   }
 };
 
-Shard shard_of(const RankTensors& tensors, int rank, int ranks) {
-  const std::string file = shard_name(rank, ranks);
+Shard shard_of(const std::vector<WrittenPart>& parts, const std::string& file) {
   Shard shard;
-  for (const WrittenPart& part : parts_of_rank(tensors.common, rank, ranks)) shard.add(part, file);
-  for (const sync::NamedTensor& own : tensors.own)
-    shard.add({own, 0, own.tensor.sizes().vec()}, file);
+  for (const WrittenPart& part : parts) shard.add(part, file);
   return shard;
 }
 
@@ -103,11 +100,11 @@ void write_shards(Communicator& communicator, const Unfinished& unfinished, bool
   const int ranks = communicator.size();
   const auto file_of = [&](int rank) { return unfinished.path() + "/" + shard_name(rank, ranks); };
   const SafetensorsImage image(shard.tensors);
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     if (sees) write_atomically(file_of(communicator.rank()), image.pieces());
   });
   const auto sent = gather_texts_at_first(communicator, sees ? "" : image.text());
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     for (std::size_t rank = 0; rank < sent.size(); ++rank)
       if (!sent[rank].empty()) unfinished.write(file_of(static_cast<int>(rank)), sent[rank]);
   });
@@ -115,11 +112,10 @@ void write_shards(Communicator& communicator, const Unfinished& unfinished, bool
 
 }  // namespace
 
-std::vector<WrittenPart> parts_of_rank(const std::vector<sync::NamedTensor>& tensors, int rank,
-                                       int ranks) {
+std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int ranks) {
   std::vector<WrittenPart> parts;
   std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks));
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : tensors.common) {
     const std::int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
     if (tensor.nbytes() >= kCutBytes && rows >= ranks) {
       const std::int64_t first = rows * rank / ranks, last = rows * (rank + 1) / ranks;
@@ -130,21 +126,23 @@ std::vector<WrittenPart> parts_of_rank(const std::vector<sync::NamedTensor>& ten
     *least += tensor.nbytes();
     if (least - bytes.begin() == rank) parts.push_back({{name, tensor}, 0, tensor.sizes().vec()});
   }
+  for (const sync::NamedTensor& own : tensors.own)
+    parts.push_back({own, 0, own.tensor.sizes().vec()});
   return parts;
 }
 
 void write(Communicator& communicator, const std::string& folder, const Json& run,
-           const RankTensors& tensors) {
+           const std::vector<WrittenPart>& parts) {
   const bool is_first = communicator.rank() == 0;
   const Unfinished unfinished(broadcast_text(communicator, folder));
   const std::string sign = broadcast_text(communicator, is_first ? random_sign() : "");
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     if (is_first) unfinished.make(sign);
   });
-  const Shard shard = shard_of(tensors, communicator.rank(), communicator.size());
+  const Shard shard = shard_of(parts, shard_name(communicator.rank(), communicator.size()));
   write_shards(communicator, unfinished, unfinished.has(sign), shard);
   const auto indexes = gather_texts_at_first(communicator, to_json(shard.index).dump());
-  together(communicator, [&] {
+  sync::together(communicator, [&] {
     if (!is_first) return;
     Index index{run, {}};
     for (const std::string& text : indexes) merge(index.tensors, tensors_from(Json::parse(text)));

@@ -1,5 +1,5 @@
-// Writes a checkpoint (index.h): each rank a shard, and the first one the index. Called
-// by the thread that trains; collective.
+// Writes a checkpoint (index.h): each rank a shard, and the first one the index. Collective; used
+// from one thread at a time.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,20 +17,19 @@ struct RankTensors {
   std::vector<sync::NamedTensor> own;     // on this rank alone
 };
 
-// The folder appears when it is whole, in place of one that was there. A rank that does not see
-// rank 0's file system sends its shard to rank 0, which writes it. Throws JobFailed on all ranks
-// when one cannot write; what was there is untouched then.
-void write(Communicator& communicator, const std::string& folder, const nlohmann::ordered_json& run,
-           const RankTensors& tensors);
-
-// Those of `tensors` that rank `rank` of `ranks` writes, as views of them, and of which box of the
-// whole each is the begin: so that ranks write about as many bytes each.
+// A tensor, or rows of it, that one rank writes.
 struct WrittenPart {
   sync::NamedTensor part;
   std::int64_t first_row = 0;       // of the whole; 0 too where it has no rows
   std::vector<std::int64_t> shape;  // of the whole
 };
-std::vector<WrittenPart> parts_of_rank(const std::vector<sync::NamedTensor>& tensors, int rank,
-                                       int ranks);
+// What rank `rank` of `ranks` writes, as views: so that ranks write about as many bytes each.
+std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int ranks);
+
+// The folder appears when it is whole, in place of one that was there. A rank that does not see
+// rank 0's file system sends its shard to rank 0, which writes it. Throws JobFailed on all ranks
+// when one cannot write; what was there is untouched then.
+void write(Communicator& communicator, const std::string& folder, const nlohmann::ordered_json& run,
+           const std::vector<WrittenPart>& parts);
 
 }  // namespace asup::checkpoint

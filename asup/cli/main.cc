@@ -14,11 +14,12 @@
 #include "asup/base/log.h"
 #include "asup/cli/command.h"
 #include "asup/cli/usage.h"
+#include "asup/net/membership/failure_note.h"
 
 namespace asup::cli {
 namespace {
 
-constexpr int kFailed = 1, kBadInput = 2;
+constexpr int kBadInput = 2;
 
 constexpr const char* kFooter = R"(
 asup COMMAND --help explains a command. ASUP_LOG_LEVEL=info shows more of what happens inside.)";
@@ -86,12 +87,11 @@ int run(std::vector<std::string> arguments, bool dry = false, const std::string&
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     print_last_line(where + called_name(app), explain(app, error));
     return kBadInput;
-  } catch (const BadInput& error) {
-    print_last_line(where + called_name(app), error.what());
-    return kBadInput;
   } catch (const std::exception& error) {
-    print_last_line(called_name(app), error.what());
-    return kFailed;
+    const net::FailureNote note = net::note_of(error);
+    // A launcher that listens tells it, once.
+    if (!net::leave_note(note)) print_last_line(where + called_name(app), error.what());
+    return note.exit_status();
   }
 }
 

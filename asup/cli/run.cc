@@ -5,6 +5,7 @@
 #include "asup/base/suggest.h"
 #include "asup/cli/command.h"
 #include "asup/cli/usage.h"
+#include "asup/distribute/variables.h"
 #include "asup/launch/launch.h"
 
 namespace asup::cli {
@@ -133,6 +134,10 @@ const launch::LaunchOptions& read_flags(const CLI::App& run, RunFlags& flags,
       options.links != "mpi",
       "links over MPI were asked for (--links or ASUP_LINKS), but asup run starts ranks without "
       "it: start them with mpirun -n N, or use other links");
+  std::vector<std::string> variables = own_variables();
+  for (const std::string& variable : options.environment)
+    variables.push_back(variable.substr(0, variable.find('=')));
+  refuse_unknown_variables(variables);
   if (!flags.hosts.empty()) options.hosts = launch::parse_hosts(flags.hosts);
   options.join_timeout = Seconds(flags.join_timeout);
   options.call_timeout = Seconds(flags.call_timeout);

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -15,12 +16,12 @@
 #include "asup/base/log.h"
 #include "asup/bench/injected_slowness.h"
 #include "asup/cli/command.h"
-#include "asup/cli/failure_note.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/stop_signals.h"
 #include "asup/cli/train_help.h"
 #include "asup/cli/usage.h"
 #include "asup/config/given.h"
+#include "asup/distribute/variables.h"
 #include "asup/distribute/ways.h"
 #include "asup/launch/job_place.h"
 #include "asup/launch/launch.h"
@@ -157,18 +158,7 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
   return end.stopped && signal != 0 ? 128 + signal : 0;
 }
 
-// A worker of our own launcher leaves its reason there, to be told once.
-int train_for_launcher(const TrainConfig& config, const net::JoinOptions& identity) try {
-  return train_here(config, identity);
-} catch (const std::exception& error) {
-  const auto who = net::name_member(identity.rank, identity.roles().server(identity.rank));
-  const auto reason =
-      identity.rank == 0 ? std::string(error.what()) : fmt::format("{}: {}", who, error.what());
-  if (!FailureNote::leave(reason)) throw;
-  return dynamic_cast<const BadInput*>(&error) != nullptr ? kBadInput : 1;
-}
-
-launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNote& note) {
+launch::LaunchOptions launch_options(const TrainConfig& config) {
   launch::LaunchOptions options;
   options.name = "asup train";
   options.job = launch::name_of_folder(config.out);
@@ -191,33 +181,18 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   options.call_timeout = Seconds(config.timeout);
   options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
   options.inherit_rank_zero = true;
-  options.environment.push_back(note.variable());
   return options;
 }
 
-// What the process to blame said itself, if it could.
-std::string reason_of(const launch::JobResult& result, launch::OnLoss on_loss,
-                      const FailureNote& note) {
-  const bool failed = result.exit_status != 0 && result.exit_status <= 128;
-  if (!failed || (result.culprit && result.culprit->killed())) return "";
-  // The first to leave a reason may be a worker that the job did without.
-  if (on_loss == launch::OnLoss::end) return note.read();
-  return result.culprit ? note.read_of(result.culprit->pid) : "";
-}
-
 int launch_workers(const TrainConfig& config) {
-  const FailureNote note;
-  const auto options = launch_options(config, note);
-  const auto result = launch::run(options);
+  const auto result = launch::run(launch_options(config));
   const Terminal terminal(STDOUT_FILENO);
   if (terminal.live()) terminal.write("\x1b[?25h");  // a killed worker left the cursor hidden
   if (result.message.empty()) return result.exit_status;
-  const std::string reason = reason_of(result, options.on_loss, note);
-  print_last_line("asup train", reason.empty() ? result.message : reason);
   // What a worker finds wrong with its input is wrong with ours.
-  const auto& culprit = result.culprit;
-  const bool bad_input = culprit && !culprit->killed() && culprit->exit_code() == kBadInput;
-  return result.exit_status == 1 && bad_input ? kBadInput : result.exit_status;
+  const bool bad_input = result.exit_status == kBadInput;
+  print_last_line("asup train", bad_input ? result.culprit->note->text : result.message);
+  return result.exit_status;
 }
 
 void check_folder(const TrainConfig& config) {
@@ -247,11 +222,23 @@ void require_servers(const TrainConfig& config, bool inside) {
                  : "leave servers out for one, or say how many");
 }
 
+void refuse_variables_of_programs() {
+  const auto names = own_variables();
+  refuse_unknown_variables(names);
+  const auto of_programs = strategy_variables();
+  for (const std::string& name : names)
+    require(std::find(of_programs.begin(), of_programs.end(), name) == of_programs.end(),
+            "{} is for programs of one's own and has no effect here: unset it, and give flags "
+            "(--sync …) or --config FILE",
+            name);
+}
+
 int run_train(const TrainFlags& flags) {
   if (flags.list) {
     std::fputs(train::list_inputs().c_str(), stdout);
     return 0;
   }
+  refuse_variables_of_programs();
   const Given given = read_settings(flags);
   TrainConfig config = train::config_from(given);
   const auto identity = net::identity_from(environment_for(config));
@@ -261,7 +248,6 @@ int run_train(const TrainFlags& flags) {
   if (inside || given.has("servers")) require_servers(config, inside);
   config = train::resolve(config);
   fill_in_folder(config);
-  if (flags.worker) return train_for_launcher(config, identity);
   if (inside) return train_here(config, identity);
   check_folder(config);
   if (config.workers + config.servers == 1 && config.hosts.empty())

@@ -1,6 +1,7 @@
 #include "asup/data/sampler.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "asup/base/error.h"
 
@@ -32,7 +33,7 @@ Sampler::Sampler(int rank, int ranks, std::size_t size, SamplerOptions options)
       options_(options) {
   check(ranks >= 1 && rank >= 0 && rank < ranks, "there is no rank {} of {}", rank, ranks);
   require(size >= 1, "there are no samples to train on");
-  begin(0, 0);
+  begin(options.epoch, std::min<std::size_t>(options.position, size));
 }
 
 void Sampler::begin(std::uint64_t epoch, std::size_t position) {
@@ -98,6 +99,35 @@ void Sampler::load(torch::serialize::InputArchive& archive) {
   require(position <= size_, "the saved sampler stood at sample {} of {}", position, size_);
   begin(read(archive, "epoch"), position);
   placed_ = true;
+}
+
+EvalSampler::EvalSampler(int rank, int ranks, std::size_t size)
+    : rank_(static_cast<std::size_t>(rank)), ranks_(static_cast<std::size_t>(ranks)), size_(size) {
+  check(ranks >= 1 && rank >= 0 && rank < ranks, "there is no rank {} of {}", rank, ranks);
+}
+
+void EvalSampler::reset(std::optional<std::size_t> new_size) {
+  size_ = new_size.value_or(size_);
+  next_ = 0;
+}
+
+std::optional<std::vector<std::size_t>> EvalSampler::next(std::size_t batch_size) {
+  check(batch_size >= 1, "a batch needs at least 1 sample");
+  const data::Part part = data::part_of(size_, rank_, ranks_);
+  const std::size_t first = part.begin + next_, last = std::min(first + batch_size, part.end);
+  if (first == last) return std::nullopt;
+  std::vector<std::size_t> indices(last - first);
+  std::iota(indices.begin(), indices.end(), first);
+  next_ += indices.size();
+  return indices;
+}
+
+void EvalSampler::save(torch::serialize::OutputArchive& archive) const {
+  write(archive, "next", next_);
+}
+
+void EvalSampler::load(torch::serialize::InputArchive& archive) {
+  next_ = static_cast<std::size_t>(read(archive, "next"));
 }
 
 }  // namespace asup

@@ -21,6 +21,9 @@ namespace asup {
 struct SamplerOptions {
   std::uint64_t seed = 0;  // the same on all ranks
   bool shuffle = true;
+  // Where it begins: so many samples of this epoch were trained on before, by all ranks.
+  std::uint64_t epoch = 0;
+  std::uint64_t position = 0;
   // `pad` and `drop` keep all ranks' batches equally long, so that the average over ranks is the
   // average over samples. With `keep` the last batch is shorter, by up to one sample more on some
   // ranks than on others, and never empty: what is missing comes from the start of the order. The
@@ -58,6 +61,27 @@ class Sampler : public torch::data::samplers::Sampler<> {
   std::size_t position_ = 0;  // in the global order
   bool placed_ = true;        // the next reset() keeps epoch and position
   std::vector<std::int64_t> order_;
+};
+
+// For a test: each sample once, on one of the ranks, in order. Ranks get different numbers of
+// samples where these cannot be dealt out evenly, and some may get none: figures are summed up over
+// ranks (reduce_metrics), each with its count.
+//
+//   make_data_loader(dataset, asup::EvalSampler(job, n), batch)
+class EvalSampler : public torch::data::samplers::Sampler<> {
+ public:
+  EvalSampler(const Job& job, std::size_t size) : EvalSampler(job.rank(), job.size(), size) {}
+  EvalSampler(int rank, int ranks, std::size_t size);
+
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
+
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
+ private:
+  std::size_t rank_, ranks_, size_;
+  std::size_t next_ = 0;  // of its own
 };
 
 }  // namespace asup

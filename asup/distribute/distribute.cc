@@ -7,9 +7,11 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
+#include "asup/distribute/variables.h"
 #include "asup/distribute/ways.h"
 #include "asup/net/membership/roles.h"
 #include "asup/sync/averaging/local_update_replica.h"
+#include "asup/sync/model/trained_model.h"
 
 namespace asup {
 namespace {
@@ -40,27 +42,80 @@ void check_for_program(const Job& job, const Strategy& strategy) {
 
 }  // namespace
 
-DistributedReplica::DistributedReplica(Job& job, std::unique_ptr<Communicator> communicator,
-                                       MadeReplica made)
-    : communicator_(std::move(communicator)), made_(std::move(made)) {
+DistributedReplica::DistributedReplica(Job& job, Parts parts)
+    : strategy_(std::move(parts.strategy)),
+      communicator_(std::move(parts.communicator)),
+      control_(std::move(parts.control)),
+      watch_(std::move(parts.watch)),
+      made_(std::move(parts.made)) {
   if (!made_.local || !job.options().goes_on_after_loss) return;
-  recovery_.emplace(job, std::vector{communicator_.get()}, [this] { made_.local->regroup(); });
+  recovery_.emplace(job, std::vector{communicator_.get(), control_.get()},
+                    [this] { made_.local->regroup(); });
+}
+
+DistributedReplica::~DistributedReplica() {
+  if (std::uncaught_exceptions() > 0) return;
+  if (const std::string found = watch_->complaint(); !found.empty()) {
+    log().error("{}", found);
+    return;
+  }
+  if (communicator_->rank() == 0 && communicator_->size() > 1 && has_moved() && !mean_was_used_)
+    log().warn(
+        "training ended with a model of its own on each worker: what this one tested or saved "
+        "since "
+        "its last step was its own, not the merged one. Call replica->synchronize() after the last "
+        "step.");
 }
 
 // This worker's own step is done when an exchange fails. Workers that are left may be in different
 // steps then: they merge where they are, and each goes on from there.
 StepResult DistributedReplica::step() {
+  watch_->check();
+  mean_was_used_ = false;
+  StepResult result = StepResult::applied;
   try {
-    return made_.replica->step();
+    result = made_.replica->step();
   } catch (const JobFailed&) {
     if (!regroup()) throw;
+    merge();
   }
+  watch_->settle();
+  return result;
+}
+
+void DistributedReplica::synchronize() {
+  watch_->check();
+  merge();
+  watch_->settle();
+}
+
+void DistributedReplica::merge() {
   while (true) try {
-      made_.replica->synchronize();
-      return StepResult::applied;
+      return made_.replica->synchronize();
     } catch (const JobFailed&) {
       if (!regroup()) throw;
     }
+}
+
+void DistributedReplica::set_sync(bool sync) {
+  watch_->set_sync(sync);
+  made_.replica->set_sync(sync);
+}
+
+void DistributedReplica::with_mean_model(const std::function<void()>& use) {
+  watch_->check();
+  made_.replica->with_mean_model(use);
+  mean_was_used_ = true;
+}
+
+void DistributedReplica::check_equal() {
+  watch_->check();
+  made_.replica->check_equal();
+}
+
+ReplicaState DistributedReplica::state() {
+  watch_->check();
+  return made_.replica->state();
 }
 
 bool DistributedReplica::regroup() {
@@ -74,6 +129,7 @@ bool DistributedReplica::regroup() {
 
 std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
                                                torch::optim::Optimizer& optimizer) {
+  refuse_unknown_variables(own_variables());
   return distribute(job, model, optimizer, Strategy::from(net::process_environment()));
 }
 
@@ -81,18 +137,19 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
                                                torch::optim::Optimizer& optimizer,
                                                const Strategy& strategy) {
   check_for_program(job, strategy);
-  auto communicator = make_communicator(job, strategy);
-  if (!strategy.capabilities().needs_servers) {
-    const auto rates = find_rates(job, *communicator, strategy);
-    communicator = make_communicator(job, strategy, rates);
-  }
-  MadeReplica made = strategy.make(
+  DistributedReplica::Parts parts{.strategy = strategy,
+                                  .control = make_communicator(job, strategy)};
+  const bool needs_rates = !strategy.capabilities().needs_servers;
+  parts.communicator = make_communicator(
+      job, strategy, needs_rates ? find_rates(job, *parts.control, strategy) : std::nullopt);
+  parts.watch = std::make_unique<StepWatch>(sync::TrainedModel(model, optimizer).trainable());
+  parts.made = strategy.make(
       {.job = job,
-       .communicator = *communicator,
+       .communicator = *parts.communicator,
        .model = model,
        .optimizer = optimizer,
        .timeout = strategy.timeout > Seconds(0) ? strategy.timeout : job.options().call_timeout});
-  return std::make_unique<DistributedReplica>(job, std::move(communicator), std::move(made));
+  return std::make_unique<DistributedReplica>(job, std::move(parts));
 }
 
 void check_roles(const Job& job, const Strategy& strategy, bool uses_servers) {

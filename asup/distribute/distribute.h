@@ -12,6 +12,7 @@
 
 #include "asup/collective/communicator.h"
 #include "asup/collective/cost/rates.h"
+#include "asup/distribute/step_watch.h"
 #include "asup/distribute/strategy.h"
 #include "asup/net/job.h"
 #include "asup/sync/recovery.h"
@@ -20,30 +21,38 @@
 
 namespace asup {
 
-// A replica with a communicator of its own. Where workers step on their own and the launcher lets
-// the job go on (`--on-loss continue`), those who are left do so in step().
+// A replica with a communicator of its own, for a program that may go wrong: it notices where
+// optimizer.step() is called in its place, and says at the end where models were not made one.
+// Where workers step on their own and the launcher lets the job go on (`--on-loss continue`), those
+// who are left do so in step() and synchronize().
 class DistributedReplica final : public Replica {
  public:
-  DistributedReplica(Job& job, std::unique_ptr<Communicator> communicator, MadeReplica made);
+  struct Parts {
+    Strategy strategy;
+    std::unique_ptr<Communicator> communicator, control;
+    std::unique_ptr<StepWatch> watch;
+    MadeReplica made;
+  };
+  DistributedReplica(Job& job, Parts parts);
+  ~DistributedReplica() override;
 
   StepResult step() override;
   void finish_exchange() override { made_.replica->finish_exchange(); }
   double clip_grad_norm(double max_norm) override {
     return made_.replica->clip_grad_norm(max_norm);
   }
-  void set_sync(bool sync) override { made_.replica->set_sync(sync); }
+  void set_sync(bool sync) override;
   void describe_batch(std::uint64_t samples, double loss) override {
     made_.replica->describe_batch(samples, loss);
   }
-  void synchronize() override { made_.replica->synchronize(); }
+  void synchronize() override;
+  bool has_moved() const override { return made_.replica->has_moved(); }
   bool models_differ() override { return made_.replica->models_differ(); }
   void average_buffers() override { made_.replica->average_buffers(); }
-  void with_mean_model(const std::function<void()>& use) override {
-    made_.replica->with_mean_model(use);
-  }
-  void check_equal() override { made_.replica->check_equal(); }
+  void with_mean_model(const std::function<void()>& use) override;
+  void check_equal() override;
   std::string observed() const override { return made_.replica->observed(); }
-  ReplicaState state() override { return made_.replica->state(); }
+  ReplicaState state() override;
   void restore(const ReplicaState& state) override { made_.replica->restore(state); }
   bool keeps_own_optimizer() const override { return made_.replica->keeps_own_optimizer(); }
   std::vector<sync::NamedTensor> fetch_optimizer_state() override {
@@ -54,13 +63,20 @@ class DistributedReplica final : public Replica {
 
   // Where servers keep the parameters, what more there is to do with them; else null.
   ServerReplica* servers() { return made_.server; }
+  const Strategy& strategy() const { return strategy_; }
+  // For what a program exchanges itself, between steps: of the workers that are left.
+  Communicator& control() { return *control_; }
 
  private:
+  void merge();
   bool regroup();
 
-  const std::unique_ptr<Communicator> communicator_;
+  const Strategy strategy_;
+  const std::unique_ptr<Communicator> communicator_, control_;
+  const std::unique_ptr<StepWatch> watch_;
   const MadeReplica made_;
   std::optional<sync::Recovery> recovery_;
+  bool mean_was_used_ = false;  // since the last step: the program knows that models differ
 };
 
 // Job, model and optimizer must outlive the replica. Without a strategy: the one in the

@@ -30,15 +30,9 @@ const std::vector<config::Setting>& rows_of_programs() {
   return rows;
 }
 
-std::vector<std::string> known_names() {
-  std::vector<std::string> names = names_of_way_settings();
-  for (const auto& row : rows_of_programs()) names.emplace_back(row.name);
-  return names;
-}
-
 config::Given given_by(const net::Environment& environment) {
   config::Given given;
-  const std::vector<std::string> names = known_names();
+  const std::vector<std::string> names = names_of_strategy_settings();
   const auto file = environment("ASUP_STRATEGY");
   if (file && !file->empty()) {
     given.read_toml(*file);
@@ -103,6 +97,12 @@ Strategy Strategy::from(const Way& way, const config::Given& given) {
     for (const config::Section& section : strategy.sections()) given.fill(section);
   strategy.check();
   return strategy;
+}
+
+std::vector<std::string> names_of_strategy_settings() {
+  std::vector<std::string> names = names_of_way_settings();
+  for (const auto& row : rows_of_programs()) names.emplace_back(row.name);
+  return names;
 }
 
 bool Strategy::has(std::string_view setting) {

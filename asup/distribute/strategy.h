@@ -63,6 +63,9 @@ class Strategy {
   std::any options_;
 };
 
+// Of all ways, and what a program may say beside them: "sync", "pace", …, "timeout".
+std::vector<std::string> names_of_strategy_settings();
+
 // Throws BadInput for a setting of ways that was said and that none of the strategies has, saying
 // which way has it.
 void require_used(const config::Given& given, std::vector<Strategy> strategies);

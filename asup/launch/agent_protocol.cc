@@ -60,6 +60,9 @@ AgentMessage message_of(const Json& json) {
     message.rank = number("ended");
     message.pid = number("pid");
     message.status = number("status");
+    if (json.contains("note"))
+      message.note = {static_cast<net::FailureNote::Kind>(json["note"].at("kind").get<int>()),
+                      json["note"].at("text").get<std::string>()};
   } else {
     message.kind = Kind::failed;
     message.text = json.at("failed").get<std::string>();
@@ -82,7 +85,10 @@ std::string output_line(int rank, Stream stream, std::string_view bytes) {
 }
 
 std::string ended_line(const RankEnd& end) {
-  return line_of({{"ended", end.rank}, {"pid", end.pid}, {"status", end.status}});
+  Json json{{"ended", end.rank}, {"pid", end.pid}, {"status", end.status}};
+  if (end.note)
+    json["note"] = {{"kind", static_cast<int>(end.note->kind)}, {"text", end.note->text}};
+  return line_of(json);
 }
 
 std::string failed_line(const std::string& why) { return line_of({{"failed", why}}); }

@@ -3,10 +3,11 @@
 //
 //   launcher → agent   the HostJob first; then {"signal": 15}. The end of the stream means that the
 //                      launcher is gone, and the ranks go too.
-//   agent → launcher   {"agent": 3, "host": "beta", "version": "0.1.0"} first, then
+//   agent → launcher   {"agent": 4, "host": "beta", "version": "0.1.0"} first, then
 //                      {"started": 3, "pid": 4711}
 //                      {"output": 3, "stream": "out", "data": "…"}   "" where the stream has ended
-//                      {"ended": 3, "pid": 4711, "status": 9}        as waitpid gives it
+//                      {"ended": 3, "pid": 4711, "status": 9}        as waitpid gives it; with
+//                      "note": {"kind": 1, "text": "…"} where the rank has left one
 //                      {"failed": "cannot start ./program: …"}
 //
 // Values only.
@@ -20,7 +21,7 @@
 
 namespace asup::launch {
 
-inline constexpr int kAgentProtocol = 3;
+inline constexpr int kAgentProtocol = 4;
 
 struct AgentMessage {
   enum class Kind { greeting, started, output, ended, failed };
@@ -29,6 +30,7 @@ struct AgentMessage {
   int pid = 0;
   int status = 0;
   int protocol = 0;
+  std::optional<net::FailureNote> note{};
   Stream stream = Stream::out;
   std::string text;  // host, output or reason
 };

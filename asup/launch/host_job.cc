@@ -19,8 +19,7 @@ std::vector<int> HostJob::members() const {
   return members;
 }
 
-std::vector<std::string> HostJob::environment_of(int member, int key_fd,
-                                                 std::vector<std::string> base) const {
+std::vector<std::string> HostJob::environment_of(int member, std::vector<std::string> base) const {
   const auto set = [&](const char* name, const std::string& value) {
     set_variable(base, name, value);
   };
@@ -40,7 +39,6 @@ std::vector<std::string> HostJob::environment_of(int member, int key_fd,
   set("ASUP_LOCAL_SIZE", std::to_string(count));
   set("ASUP_SERVERS", std::to_string(servers));
   set("ASUP_COORDINATOR", coordinator);
-  set("ASUP_KEY_FD", std::to_string(key_fd));
   // Ranks that each took all cores would slow each other down many times over.
   if (get_variable(base, "OMP_NUM_THREADS").empty())
     set("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / std::max(1, count))));

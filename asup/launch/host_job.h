@@ -31,8 +31,7 @@ struct HostJob {
   std::vector<int> members() const;  // on this host, by their places in the job
 
   // The variables that tell a member who it is (join_options.h), and how many threads it may use.
-  std::vector<std::string> environment_of(int member, int key_fd,
-                                          std::vector<std::string> base) const;
+  std::vector<std::string> environment_of(int member, std::vector<std::string> base) const;
 };
 
 std::string to_json(const HostJob& job);

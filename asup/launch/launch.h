@@ -62,7 +62,7 @@ struct LaunchOptions {
 };
 
 struct JobResult {
-  int exit_status = 0;  // 0: done, 1: failed, 128 + n: ended by signal n
+  int exit_status = 0;  // 0: done, 1: failed, 2: by bad input, 128 + n: ended by signal n
   std::string message;  // why, or who is missing, in one line; empty where all went well
   std::optional<RankEnd> culprit;
 };

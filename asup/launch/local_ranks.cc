@@ -42,8 +42,11 @@ void LocalRanks::start_rank(Rank& rank, const HostJob& job, const RankOutput& ou
   ProcessOptions options;
   options.argv = rank.server ? job.server_program : job.program;
   options.directory = job.directory;
-  options.environment = job.environment_of(rank.rank, key_fd, own_environment());
-  options.keep = {key_fd};
+  rank.note = net::make_note_fd();
+  options.environment = job.environment_of(rank.rank, own_environment());
+  set_variable(options.environment, "ASUP_KEY_FD", std::to_string(key_fd));
+  set_variable(options.environment, "ASUP_NOTE_FD", std::to_string(rank.note.get()));
+  options.keep = {key_fd, rank.note.get()};
   Fd out, err;
   if (!output.file.empty()) {
     out = Fd(open(output.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
@@ -92,7 +95,9 @@ void LocalRanks::on_ended(Rank& rank, int status) {
   rank.ended = true;
   rank.kill_at = after(grace_);
   kill(-rank.pid, SIGTERM);  // what it has left behind
-  observer_.on_ended({rank.rank, rank.pid, hostname_, status, false, rank.server});
+  RankEnd end{rank.rank, rank.pid, hostname_, status, false, rank.server};
+  if (!end.ok()) end.note = net::read_note(rank.note.get());
+  observer_.on_ended(end);
   sweep(rank);
 }
 

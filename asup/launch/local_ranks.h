@@ -51,6 +51,7 @@ class LocalRanks : public Ranks {
     bool group_gone = false;
     Deadline kill_at{};  // what is left of its group after it ended
     std::vector<Pipe> pipes;
+    Fd note;  // why it failed, if it says so
   };
 
   void start_rank(Rank& rank, const HostJob& job, const RankOutput& output, int key_fd);

@@ -25,16 +25,32 @@ std::string RankEnd::how() const {
   return text;
 }
 
+std::string RankEnd::describe() const {
+  if (!note) return who() + " " + how();
+  std::string words = note->text;
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  if (note->kind == net::FailureNote::Kind::others) return words;
+  return fmt::format("{} failed: {}", who(), words);
+}
+
 std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vector<int>& lost) {
-  const auto bad = [](const RankEnd& end) { return !end.ok() && !end.stopped && !end.excused; };
+namespace {
+
+bool is_victim(const RankEnd& end) {
+  return end.note && end.note->kind == net::FailureNote::Kind::others;
+}
+
+std::optional<RankEnd> first_of(const std::vector<RankEnd>& ends, const std::vector<int>& lost,
+                                bool victims) {
   const auto find = [&](auto condition) {
-    return std::find_if(ends.begin(), ends.end(),
-                        [&](const RankEnd& end) { return bad(end) && condition(end); });
+    return std::find_if(ends.begin(), ends.end(), [&](const RankEnd& end) {
+      const bool bad = !end.ok() && !end.stopped && !end.excused;
+      return bad && is_victim(end) == victims && condition(end);
+    });
   };
   auto found = ends.end();
   for (std::size_t i = 0; i < lost.size() && found == ends.end(); ++i)
@@ -42,6 +58,13 @@ std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vect
   if (found == ends.end()) found = find([](const RankEnd& end) { return end.killed(); });
   if (found == ends.end()) found = find([](const RankEnd&) { return true; });
   return found == ends.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace
+
+std::optional<RankEnd> culprit(const std::vector<RankEnd>& ends, const std::vector<int>& lost) {
+  const auto found = first_of(ends, lost, false);
+  return found ? found : first_of(ends, lost, true);
 }
 
 }  // namespace asup::launch

@@ -143,7 +143,7 @@ void RemoteRanks::take(const AgentMessage& message) {
     case AgentMessage::Kind::ended:
       waiting_.erase(message.rank);
       return observer_.on_ended({message.rank, message.pid, hostname_, message.status, false,
-                                 roles_.server(message.rank)});
+                                 roles_.server(message.rank), false, message.note});
     case AgentMessage::Kind::failed:
       return fail(message.text);
   }

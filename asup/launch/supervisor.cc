@@ -89,7 +89,7 @@ void Supervisor::on_ended(const RankEnd& end) {
   ends_.back().stopped = stop_sent_ || interrupted_.has_value();
   count_ended(end.rank);
   if (on_rank_end_) on_rank_end_(end);
-  const std::string what = end.who() + " " + end.how();
+  const std::string what = end.describe();
   if (!end.ok() && can_do_without({end.rank})) {
     ends_.back().excused = true;
     return let_go({end.rank}, what);
@@ -156,7 +156,7 @@ void Supervisor::end_the_silent() {
 
 std::string Supervisor::blame(const RankEnd& end) const {
   const std::string file = output_.file_of(end.rank);
-  return fmt::format("{} {}{}", end.who(), end.how(),
+  return fmt::format("{}{}", end.describe(),
                      file.empty() ? "" : fmt::format("; its output is in {}", file));
 }
 
@@ -167,8 +167,10 @@ JobResult Supervisor::result() const {
                         *interrupted_ == SIGINT ? " (Ctrl-C)" : ""),
             std::nullopt};
   const auto guilty = culprit(ends_, missed_);
+  // Ranks that never joined may have said why.
+  if (guilty && (failure_.empty() || guilty->note))
+    return {guilty->job_status(), blame(*guilty), guilty};
   if (!failure_.empty()) return {1, failure_, guilty};
-  if (guilty) return {1, blame(*guilty), guilty};
   if (killed_ && !finished()) return {1, "some ranks could not be ended", std::nullopt};
   return let_go_.empty() ? JobResult{} : result_without_the_lost();
 }
@@ -184,8 +186,8 @@ JobResult Supervisor::result_without_the_lost() const {
   std::vector<RankEnd> ends = ends_;
   for (RankEnd& end : ends) end.excused = false;
   const auto first = culprit(ends, missed_);
-  return {1, fmt::format("no worker is left; {}", first ? blame(*first) : who + " are lost"),
-          first};
+  return {first ? first->job_status() : 1,
+          fmt::format("no worker is left; {}", first ? blame(*first) : who + " are lost"), first};
 }
 
 }  // namespace asup::launch

@@ -7,6 +7,7 @@
 
 #include "asup/base/error.h"
 #include "asup/net/membership/address.h"
+#include "asup/net/membership/failure_note.h"
 #include "asup/net/membership/membership.h"
 #include "asup/net/transport/inproc/wire.h"
 #include "asup/net/transport/link_setup.h"
@@ -101,7 +102,14 @@ Wires wires_of_threads(const JoinOptions& options) {
 
 }  // namespace
 
-Job Job::join() { return join(net::identity_from(net::process_environment())); }
+Job Job::join() {
+  net::tell_of_uncaught_exceptions("");
+  const JoinOptions options = net::identity_from(net::process_environment());
+  if (options.launcher != "none" && !options.joins)
+    net::tell_of_uncaught_exceptions(
+        net::name_member(options.rank, options.roles().server(options.rank)));
+  return join(options);
+}
 
 Job Job::join(const JoinOptions& options) {
   require(options.servers >= 0 && options.servers < options.size,

@@ -23,6 +23,9 @@ class Mesh;
 class Job {
  public:
   // Throws BadInput when the environment is wrong, JobFailed naming the ranks that did not come.
+  // From then on an exception that nobody catches ends this process with its text, which the
+  // launcher tells, and with status 2 for BadInput or else 1 (net/membership/failure_note.h); a
+  // terminate handler that the program has set before stays in charge.
   static Job join();
   static Job join(const net::JoinOptions& options);
 

@@ -76,6 +76,8 @@ class Client : private net::Messenger::Handler {
   // at a time.
   using BeginWrite = std::function<void(std::span<const std::uint64_t> updates)>;
   void fetch_state(Range range, const BeginWrite& begin, const WriteState& write);
+  // The same for the parameters: the whole flat space into parameters().
+  void fetch_parameters();
   // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
@@ -94,6 +96,8 @@ class Client : private net::Messenger::Handler {
   void drive(const std::function<bool()>& done, const char* what);
   void send_state(const RuleState& state);
   std::vector<std::uint64_t> fetch_updates();
+  void fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces, const WriteState& write);
+  void until_one_version(const std::function<void()>& fetch);
   void await_answers();
   bool is_answer(int server, net::ConstBytes head, std::uint64_t bytes) const;
   net::Bytes room_for_state(int server, net::ConstBytes head, std::uint64_t bytes);
@@ -125,6 +129,7 @@ class Client : private net::Messenger::Handler {
   };
   std::vector<Question> questions_;             // by server
   std::optional<std::uint64_t> state_version_;  // of all answers
+  bool versions_differ_ = false;                // between them
   std::string failure_;
   std::string departure_;  // of a server, which ends the work too
 

@@ -12,11 +12,10 @@ namespace {
 // Calls action(slot, pieces), with a piece for each server, empty where its shard has no more,
 // until all slots have been gone through.
 template <typename Action>
-void for_all_pieces(const kernels::Rule& rule, const std::vector<Range>& shards,
-                    const Action& action) {
+void for_all_pieces(std::size_t slots, const std::vector<Range>& shards, const Action& action) {
   std::uint64_t longest = 0;
   for (const Range& shard : shards) longest = std::max(longest, shard.size());
-  for (std::size_t slot = 0; slot < kernels::state_slots(rule); ++slot)
+  for (std::size_t slot = 0; slot < slots; ++slot)
     for (std::uint64_t done = 0; done < longest; done += kMostStateElements) {
       std::vector<Range> pieces;
       for (const Range& shard : shards) {
@@ -42,49 +41,83 @@ void Client::send_state(const RuleState& state) {
     messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, shard}),
                           {bytes.begin(), bytes.end()});
   }
-  for_all_pieces(setup_.rule, shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
-    for (int server = 0; server < group_.servers; ++server) {
-      const Range piece = pieces[static_cast<std::size_t>(server)];
-      if (piece.empty()) continue;
-      std::vector<std::byte> payload(piece.size() * sizeof(float));
-      state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
-      bytes_moved_ += payload.size();
-      messenger_->send_kept(group_.member_of_server(server),
-                            head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
-                            std::move(payload));
-    }
-    drive([&] { return !messenger_->has_unsent(); },
-          "room at the servers for an optimizer's state");
-  });
+  for_all_pieces(kernels::state_slots(setup_.rule), shards_,
+                 [&](std::size_t slot, const std::vector<Range>& pieces) {
+                   for (int server = 0; server < group_.servers; ++server) {
+                     const Range piece = pieces[static_cast<std::size_t>(server)];
+                     if (piece.empty()) continue;
+                     std::vector<std::byte> payload(piece.size() * sizeof(float));
+                     state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
+                     bytes_moved_ += payload.size();
+                     messenger_->send_kept(
+                         group_.member_of_server(server),
+                         head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
+                         std::move(payload));
+                   }
+                   drive([&] { return !messenger_->has_unsent(); },
+                         "room at the servers for an optimizer's state");
+                 });
 }
 
 void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState& write) {
-  const net::MeshLock lock(group_.mesh.loop());
-  state_version_.reset();
-  questions_.assign(static_cast<std::size_t>(group_.servers), {});
-  begin(fetch_updates());
   std::vector<Range> wanted;  // of each shard
   for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
-  for_all_pieces(setup_.rule, wanted, [&](std::size_t slot, const std::vector<Range>& pieces) {
-    for (int server = 0; server < group_.servers; ++server) {
-      const Range piece = pieces[static_cast<std::size_t>(server)];
-      if (piece.empty()) continue;
-      const AskState ask{static_cast<std::uint32_t>(slot), 0, piece};
-      Question& question = questions_[static_cast<std::size_t>(server)];
-      question.open = true;
-      question.ask = ask;
-      question.answer.resize(piece.size() * sizeof(float));
-      messenger_->send(group_.member_of_server(server), head_of(ask));
-    }
-    await_answers();
-    for (std::size_t server = 0; server < pieces.size(); ++server) {
-      if (pieces[server].empty()) continue;
-      const auto& answer = questions_[server].answer;
-      write(slot, pieces[server], reinterpret_cast<const float*>(answer.data()));
-      bytes_moved_ += answer.size();
-    }
+  until_one_version([&] {
+    begin(fetch_updates());
+    for_all_pieces(kernels::state_slots(setup_.rule), wanted,
+                   [&](std::size_t slot, const std::vector<Range>& pieces) {
+                     fetch_pieces(static_cast<std::uint32_t>(slot), pieces, write);
+                   });
   });
+}
+
+void Client::fetch_parameters() {
+  const auto write = [&](std::size_t, Range range, const float* from) {
+    std::copy_n(from, range.size(), parameters().data() + range.begin);
+  };
+  until_one_version([&] {
+    for_all_pieces(1, shards_, [&](std::size_t, const std::vector<Range>& pieces) {
+      fetch_pieces(AskState::kParameters, pieces, write);
+    });
+  });
+}
+
+// An update that no worker waits for may pass from server to server meanwhile.
+void Client::until_one_version(const std::function<void()>& fetch) {
+  const net::MeshLock lock(group_.mesh.loop());
+  const Deadline deadline = after(timeout_);
+  do {
+    if (Clock::now() > deadline)
+      throw JobFailed(
+          "the servers did not come to one version: their state can be fetched when no worker "
+          "steps, or at a sync point");
+    state_version_.reset();
+    versions_differ_ = false;
+    questions_.assign(static_cast<std::size_t>(group_.servers), {});
+    fetch();
+  } while (versions_differ_);
   questions_.clear();
+}
+
+void Client::fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces,
+                          const WriteState& write) {
+  for (int server = 0; server < group_.servers; ++server) {
+    const Range piece = pieces[static_cast<std::size_t>(server)];
+    if (piece.empty()) continue;
+    const AskState ask{slot, 0, piece};
+    Question& question = questions_[static_cast<std::size_t>(server)];
+    question.open = true;
+    question.ask = ask;
+    question.answer.resize(piece.size() * sizeof(float));
+    messenger_->send(group_.member_of_server(server), head_of(ask));
+  }
+  await_answers();
+  for (std::size_t server = 0; server < pieces.size(); ++server) {
+    if (pieces[server].empty()) continue;
+    const auto& answer = questions_[server].answer;
+    write(slot, pieces[server], reinterpret_cast<const float*>(answer.data()));
+    bytes_moved_ += answer.size();
+  }
 }
 
 // A tensor that lies in two shards was updated as often as the part that was updated most.
@@ -150,14 +183,7 @@ void Client::take_state(int server, net::ConstBytes head, net::ConstBytes payloa
   }
   const auto state = read<State>(head);
   const std::uint64_t version = state ? state->version : read<StateUpdates>(head)->version;
-  if (version != state_version_.value_or(version)) {
-    failure_ = fmt::format(
-        "{} has the optimizer's state of version {}, another server or an earlier piece that of "
-        "{}: "
-        "it can be fetched at a sync point only",
-        name_of_server(server), version, *state_version_);
-    return;
-  }
+  if (version != state_version_.value_or(version)) versions_differ_ = true;
   state_version_ = version;
   questions_[static_cast<std::size_t>(server)].open = false;
 }

@@ -193,6 +193,7 @@ struct AskStateUpdates {
 };
 struct AskState {
   static constexpr Kind kKind = Kind::ask_state;
+  static constexpr std::uint32_t kParameters = 0xffffffff;  // in the place of a slot
   std::uint32_t slot = 0;
   std::uint32_t reserved = 0;
   Range range;

@@ -41,14 +41,16 @@ std::string Server::answer(int worker) {
   const auto payload = std::make_shared<std::vector<std::byte>>();
   if (const auto ask = read<AskState>(question.head)) {
     const Range range = ask->range;
-    if (ask->slot >= shard_->state().size() || range.empty() || !shard_->range().contains(range) ||
-        range.size() > kMostStateElements)
+    const bool parameters = ask->slot == AskState::kParameters;
+    if ((ask->slot >= shard_->state().size() && !parameters) || range.empty() ||
+        !shard_->range().contains(range) || range.size() > kMostStateElements)
       return fmt::format(
           "it asks for elements {} to {} of slot {} of the optimizer's state; here are {} to {} of "
           "{} slots, and at most {} go at a time",
           range.begin, range.end, ask->slot, shard_->range().begin, shard_->range().end,
           shard_->state().size(), kMostStateElements);
-    const float* data = shard_->state()[ask->slot].data() + (range.begin - shard_->range().begin);
+    const float* all = parameters ? shard_->parameters() : shard_->state()[ask->slot].data();
+    const float* data = all + (range.begin - shard_->range().begin);
     head = head_of(State{version_, ask->slot, 0, range});
     *payload = copy_of(std::as_bytes(std::span(data, range.size())));
   } else if (read<AskStateUpdates>(question.head)) {

@@ -69,6 +69,8 @@ class Replica {
   // Makes the parameters equal on all ranks, where they differ between steps, for the end of
   // training or another strategy. Training may go on from there. Collective.
   virtual void synchronize() = 0;
+  // Whether this rank has stepped since all had one model, so that its parameters may be its own.
+  virtual bool has_moved() const = 0;
   // Whether parameters may differ between ranks now. Collective, and the same on all.
   virtual bool models_differ() = 0;
 

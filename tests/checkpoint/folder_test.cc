@@ -62,8 +62,9 @@ class CheckpointFolderTest : public ::testing::Test {
     run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
       const auto communicator = make_communicator(job);
       write(*communicator, path_, {{"step", 7}},
-            {{{"a", torch::arange(6).reshape({2, 3})}, {"empty", torch::empty({0})}},
-             {{"own", torch::tensor(1.5)}}});
+            parts_of_rank({{{"a", torch::arange(6).reshape({2, 3})}, {"empty", torch::empty({0})}},
+                           {{"own", torch::tensor(1.5)}}},
+                          0, 1));
     });
   }
 

@@ -277,7 +277,7 @@ TEST_F(CheckpointTest, RanksThatDoNotSeeTheFolderSendAndGetTheirTensors) {
     const std::vector<sync::NamedTensor> own{
         {job.rank() == 0 ? "a" : "b", torch::full({3}, job.rank() + 1.0)}};
     work_in(fmt::format("{}/host-{}", folder_.path(), job.rank()));
-    write(*communicator, "step-1", {{"step", 1}}, {{}, own});
+    write(*communicator, "step-1", {{"step", 1}}, parts_of_rank({{}, own}, 0, 1));
     EXPECT_EQ(std::filesystem::exists("step-1"), job.rank() == 0);
     Reader reader(*communicator, "step-1");
     const auto back = reader.read(*communicator, {"a", "b", "c"});
@@ -293,7 +293,8 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneThatWasThere) {
   run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);
     for (const double value : {1.0, 2.0})
-      write(*communicator, path_, {{"step", 1}}, {{{"a", torch::full({2}, value)}}, {}});
+      write(*communicator, path_, {{"step", 1}},
+            parts_of_rank({{{"a", torch::full({2}, value)}}, {}}, job.rank(), 2));
   });
   EXPECT_EQ(Folder(path_).read("a").sum().item<double>(), 4);
   std::vector<std::string> files;

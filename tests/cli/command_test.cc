@@ -112,6 +112,23 @@ TEST(AsupRun, SaysWhoFailedInItsLastLine) {
   EXPECT_THAT(ended.last_error, MatchesRegex("asup run: rank 1 .pid .* exited with status 1"));
 }
 
+TEST(AsupRun, RefusesVariablesThatItDoesNotKnow) {
+  const Ended given = run({"run", "--env", "ASUP_SNYC=local", "--", "true"});
+  EXPECT_EQ(given.status, 2);
+  EXPECT_THAT(given.last_error,
+              AllOf(HasSubstr("ASUP_SNYC"), HasSubstr("did you mean 'ASUP_SYNC'?")));
+  ::setenv("ASUP_LINX", "shm", 1);
+  const Ended inherited = run({"run", "--", "true"});
+  ::unsetenv("ASUP_LINX");
+  EXPECT_EQ(inherited.status, 2);
+  EXPECT_THAT(inherited.last_error, HasSubstr("did you mean 'ASUP_LINKS'?"));
+  ::setenv("ASUP_SYNC", "local", 1);
+  const Ended trained = run({"train", "--steps", "1"});
+  ::unsetenv("ASUP_SYNC");
+  EXPECT_EQ(trained.status, 2);
+  EXPECT_THAT(trained.last_error, HasSubstr("ASUP_SYNC is for programs of one's own"));
+}
+
 TEST(AsupRun, EndsWithCtrlC) {
   const auto program = start({"run", "-n", "2", "--", "sh", "-c", "echo pid=$$; sleep 100"});
   ASSERT_TRUE(program->wait_for_output("pid=", 2));
@@ -163,7 +180,7 @@ TEST(AsupTrain, InsideAJobTheLauncherCountsTheServers) {
     launcher.insert(launcher.end(), {"--", program_path(), "train"});
     launcher.insert(launcher.end(), flags.begin(), flags.end());
     const auto program = start(launcher);
-    EXPECT_EQ(program->wait(Seconds(40)), 1);
+    EXPECT_EQ(program->wait(Seconds(40)), 2);
     return program->err();
   };
   EXPECT_THAT(complaint({"--servers", "1"}, {"--data", "synthetic"}),

@@ -14,11 +14,11 @@
 namespace asup::launch {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // An agent with a pipe for its input.
-class AgentTest : public testing::Test {
+class AgentTest : public ::testing::Test {
  protected:
   AgentTest() {
     int fds[2];
@@ -56,7 +56,7 @@ TEST_F(AgentTest, StartsItsRanksAndTellsHowTheyEnd) {
   start("echo $ASUP_RANK in $PWD; exit $ASUP_RANK");
   EXPECT_EQ(agent_->wait(), 0);
   const std::string out = agent_->out();
-  EXPECT_THAT(out, StartsWith("{\"agent\":3,\"host\":"));
+  EXPECT_THAT(out, StartsWith("{\"agent\":4,\"host\":"));
   for (const char* line : {"\"started\":2", "\"started\":3",
                            "{\"data\":\"2 in /usr\\n\",\"output\":2,\"stream\":\"out\"}",
                            "\"ended\":2", "\"status\":512", "\"ended\":3", "\"status\":768"})

@@ -8,7 +8,7 @@
 namespace asup::launch {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string complaint_of(const std::function<void()>& action) {
   try {

@@ -17,10 +17,10 @@
 namespace asup::launch {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Launch, PrefixesEachRanksLines) {
   Launched job(shell_job(3,

@@ -9,6 +9,11 @@
 //   work             joins with links to all, says who it is, and leaves
 //   outlive MEMBER STATUS   joins with links to all, says so, and ends with the status when that
 //                    member is gone; the member itself waits to be killed
+//   fail RANK HOW    joins with links to all; that rank fails: "error" and "bad-input" are thrown
+//   and
+//                    not caught, "nothing" ends it without an exception, "own-handler" throws under
+//                    a terminate handler of its own that exits with 9. The others miss it, and
+//                    throw
 //   server           joins as a server, says so, and ends when the workers have left
 //   agent            is `asup agent`
 #include <fmt/format.h>
@@ -79,6 +84,24 @@ int run_work() {
   return 0;
 }
 
+// Throws what others throw that wait for a rank in vain.
+void wait_for_the_end_of(Job& job, int rank) {
+  const net::MeshLock lock(job.mesh().loop());
+  job.mesh().loop().drive([&] { return job.mesh().end_of(rank) != net::LinkEnd::open; },
+                          Deadline::max());
+  throw PeerLost(fmt::format("rank {} was lost, says rank {}", rank, job.rank()));
+}
+
+int run_fail(int victim, const std::string& how) {
+  if (how == "own-handler") std::set_terminate([] { _exit(9); });
+  Job job = Job::join();
+  if (job.rank() != victim) wait_for_the_end_of(job, victim);
+  std::printf("printed before");  // without a line's end, so that it is not written by itself
+  if (how == "nothing") std::terminate();
+  if (how == "bad-input") throw BadInput("there is no data in 'x'");
+  throw std::runtime_error("no sample 7");
+}
+
 int run_outlive(int victim, int status) {
   Job job = Job::join();
   say(fmt::format("joined, pid={}", getpid()));
@@ -145,6 +168,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   asup::set_up_log("member");
+  if (argc == 4 && argv[1] == std::string("fail"))
+    return asup::run_fail(std::atoi(argv[2]), argv[3]);  // not caught here
   try {
     return asup::run(argc, argv);
   } catch (const std::exception& error) {

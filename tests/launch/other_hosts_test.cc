@@ -15,11 +15,11 @@
 namespace asup::launch {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::MatchesRegex;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
 
 TEST(Hosts, LocalhostNeedsNoSsh) {
   LaunchOptions options = shell_job(0, "echo rank $ASUP_RANK");
@@ -32,7 +32,7 @@ TEST(Hosts, LocalhostNeedsNoSsh) {
 
 // A stand-in for ssh that runs the command on this host: the agent, its protocol and the launcher's
 // side are real. tests/launch/ssh_hosts_test.sh does the same over real ssh.
-class OtherHosts : public testing::Test {
+class OtherHosts : public ::testing::Test {
  protected:
   LaunchOptions with_hosts(LaunchOptions options, const std::string& body) {
     std::ofstream(script_) << "#!/bin/sh\n" << body;
@@ -51,6 +51,12 @@ class OtherHosts : public testing::Test {
   // The last argument is the command for the other host's shell.
   const std::string run_here_ = "for word; do command=$word; done\nexec sh -c \"$command\"\n";
 };
+
+TEST_F(OtherHosts, TellWhyARankFailed) {
+  Launched job(with_hosts(member_job(0, {"fail", "1", "bad-input"}), run_here_));
+  EXPECT_EQ(job.wait(), 2) << job.err();
+  EXPECT_THAT(job.last_line(), MatchesRegex("rank 1 .* failed: there is no data in 'x'"));
+}
 
 TEST_F(OtherHosts, RunRanksThroughAgents) {
   Launched job(with_hosts(member_job(0, {"join"}), "echo Welcome\n" + run_here_));

@@ -13,10 +13,10 @@
 namespace asup::launch {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Servers, JoinBesideTheRanksAndEndWithTheLast) {
   for (const char* links : {"shm", "tcp"}) {

@@ -16,12 +16,12 @@
 namespace asup::launch {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(Lines, AreWholeHoweverTheyArrive) {
   Lines lines;
@@ -59,6 +59,27 @@ TEST(RankEnd, IsDescribed) {
   EXPECT_EQ(end_of(1, SIGSEGV).how(), "was killed by signal 11 (SIGSEGV)");
 }
 
+RankEnd with_note(RankEnd end, net::FailureNote::Kind kind, std::string text) {
+  end.note = {kind, std::move(text)};
+  return end;
+}
+using Kind = net::FailureNote::Kind;
+
+TEST(RankEnd, TellsItsOwnWords) {
+  EXPECT_EQ(end_of(1, kExit3).describe(), "rank 1 (pid 101 on alpha) exited with status 3");
+  EXPECT_EQ(with_note(end_of(1, kExit1), Kind::own, "no\nsample 7").describe(),
+            "rank 1 (pid 101 on alpha) failed: no sample 7");
+  EXPECT_EQ(with_note(end_of(1, kExit1), Kind::others, "rank 2 was lost").describe(),
+            "rank 2 was lost");
+}
+
+TEST(Culprit, NotAVictimWhereThereIsAnother) {
+  const auto victim = with_note(end_of(0, kExit1), Kind::others, "rank 1 was lost");
+  EXPECT_EQ(culprit({victim, end_of(1, SIGKILL)}, {0, 1})->rank, 1);
+  EXPECT_EQ(culprit({victim, with_note(end_of(1, kExit1), Kind::own, "mine")}, {0})->rank, 1);
+  EXPECT_EQ(culprit({victim, end_of(1, 0)}, {})->rank, 0);
+}
+
 TEST(Culprit, NobodyWhereAllWentWell) {
   EXPECT_FALSE(culprit({end_of(0, 0), end_of(1, 0)}, {}));
   EXPECT_FALSE(culprit({end_of(0, SIGTERM, true)}, {}));
@@ -75,6 +96,12 @@ TEST(Culprit, ASignalBeforeASurvivorsComplaint) {
 TEST(Culprit, TheOneTheCoordinatorMissedFirst) {
   EXPECT_EQ(culprit({end_of(0, SIGABRT), end_of(1, kExit3)}, {1})->rank, 1);
   EXPECT_EQ(culprit({end_of(0, kExit1), end_of(1, 0)}, {1})->rank, 0) << "1 ended well after all";
+}
+
+TEST(AgentProtocol, CarriesANote) {
+  const auto end = with_note(end_of(3, kExit1), Kind::bad_input, "line\n\"two\"");
+  EXPECT_EQ(parse_agent_message(ended_line(end))->note, end.note);
+  EXPECT_FALSE(parse_agent_message(ended_line(end_of(3, kExit1)))->note);
 }
 
 TEST(Culprit, NotWhomWeStopped) {
@@ -144,23 +171,21 @@ TEST(HostJob, WrongOnesAreRefused) {
 }
 
 TEST(HostJob, TellsEachRankWhoItIs) {
-  const auto variables =
-      some_job().environment_of(5, 9, {"PATH=/bin", "A=old", "OMP_NUM_THREADS="});
-  for (const char* variable :
-       {"ASUP_RANK=5", "ASUP_SIZE=8", "ASUP_LOCAL_RANK=1", "ASUP_LOCAL_SIZE=2",
-        "ASUP_COORDINATOR=10.0.0.1:5000", "ASUP_KEY_FD=9", "PATH=/bin", "A=1", "B=x=y",
-        "ASUP_ROLE=worker", "ASUP_SERVERS=3"})
+  const auto variables = some_job().environment_of(5, {"PATH=/bin", "A=old", "OMP_NUM_THREADS="});
+  for (const char* variable : {"ASUP_RANK=5", "ASUP_SIZE=8", "ASUP_LOCAL_RANK=1",
+                               "ASUP_LOCAL_SIZE=2", "ASUP_COORDINATOR=10.0.0.1:5000", "PATH=/bin",
+                               "A=1", "B=x=y", "ASUP_ROLE=worker", "ASUP_SERVERS=3"})
     EXPECT_THAT(variables, Contains(variable));
   EXPECT_THAT(variables, Not(Contains("A=old")));
   EXPECT_EQ(get_variable(variables, "OMP_NUM_THREADS"),
             std::to_string(std::max(1, usable_cores() / 2)));
-  EXPECT_EQ(get_variable(some_job().environment_of(5, 9, {"OMP_NUM_THREADS=3"}), "OMP_NUM_THREADS"),
+  EXPECT_EQ(get_variable(some_job().environment_of(5, {"OMP_NUM_THREADS=3"}), "OMP_NUM_THREADS"),
             "3");
 }
 
 TEST(HostJob, TellsEachServerWhoItIs) {
   EXPECT_THAT(some_job().members(), ElementsAre(4, 5, 8, 10));
-  const auto variables = some_job().environment_of(10, 9, {"ASUP_RANK=7", "ASUP_LOCAL_RANK=1"});
+  const auto variables = some_job().environment_of(10, {"ASUP_RANK=7", "ASUP_LOCAL_RANK=1"});
   for (const char* variable : {"ASUP_ROLE=server", "ASUP_SERVER_RANK=2", "ASUP_SIZE=8",
                                "ASUP_SERVERS=3", "ASUP_RANK=", "ASUP_LOCAL_RANK="})
     EXPECT_THAT(variables, Contains(variable));

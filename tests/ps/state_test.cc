@@ -327,8 +327,10 @@ TEST(State, AServerThatAnswersSomethingElseIsNamed) {
                 server.send(0, StateUpdates{3, {0, 1000}}, 8);
                 server.wait_for(Kind::ask_state);
                 server.send(0, State{4, 0, 0, {0, 1000}}, 4000);
+                server.wait_for(Kind::ask_state_updates);  // an update came between: all anew
+                server.send(0, StateUpdates{4, {0, 1000}}, 16);
               }),
-              names_it("of version 4"));
+              names_it("sent 16 bytes"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class Equivalence(Case):
         with open(self.path("run/summary.json")) as file:
             self.assertIn(own.sha, file.read())
         refused = self.call("run", "-n", "2", "--", *self.command("train", *flags, "--workers=3"),
-                            status=1)
+                            status=2)
         self.assertIn("workers = 3, but asup run started 2 ranks", refused.stderr)
 
 

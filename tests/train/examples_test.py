@@ -1,4 +1,4 @@
-"""The program for one process and its twin for several: five lines apart, and both learn."""
+"""The program for one process and its twin for several: six lines apart, and both learn."""
 
 import gzip
 import os
@@ -15,16 +15,16 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../exampl
 
 
 class Examples(Case):
-    def test_five_lines_differ(self):
+    def test_six_lines_differ(self):
         diff = subprocess.run(["diff", "mnist_single.cpp", "mnist_distributed.cpp"], cwd=SOURCES,
                               stdout=subprocess.PIPE, text=True).stdout
         new = [line[2:].strip() for line in diff.splitlines() if line.startswith(">")]
         old = [line[2:].strip() for line in diff.splitlines() if line.startswith("<")]
-        self.assertEqual(len(new), 5, diff)
+        self.assertEqual(len(new), 6, diff)
         self.assertEqual(len(old), 2, diff)
         for line, start in zip(new, ("#include <asup/asup.h>", "auto job = asup::Job::join();",
                                      "auto loader = ", "auto replica = asup::distribute(",
-                                     "replica->step();")):
+                                     "replica->step();", "replica->synchronize();")):
             self.assertTrue(line.startswith(start), line)
 
     def some_data(self, images):
@@ -55,7 +55,9 @@ class Examples(Case):
                                   "ASUP_SYNC=server", "--", DISTRIBUTED, folder, "1", "32")
         self.assertEqual([steps for steps, _ in alone], [250])
         self.assertGreater(alone[0][1], 0.7)
-        for several in (together, served):
+        apart = self.last_epochs(PROGRAM, "run", "-n", "2", "--env", "ASUP_SYNC=diloco", "--",
+                                 DISTRIBUTED, folder, "1", "32")
+        for several in (together, served, apart):
             self.assertEqual([steps for steps, _ in several], [250, 250])
             self.assertGreater(several[0][1], 0.7)
             self.assertEqual(several[0][1], several[1][1])  # one model

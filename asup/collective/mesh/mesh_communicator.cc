@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <thread>
 #include <tuple>
 
 #include "asup/collective/execute/call.h"
@@ -85,7 +86,19 @@ Work MeshCommunicator::start(Call call) {
   return Work(pending);
 }
 
+namespace {
+
+Outcome wait_beside(Work work) {
+  constexpr std::chrono::microseconds kMost{2000};
+  for (std::chrono::microseconds nap{50}; !work.done(); nap = std::min(2 * nap, kMost))
+    std::this_thread::sleep_for(nap);
+  return work.wait();
+}
+
+}  // namespace
+
 Outcome MeshCommunicator::run(Call call) {
+  if (options_.beside) return wait_beside(start(std::move(call)));
   PendingCall pending(mesh_.loop());
   fill(pending, call);
   const net::MeshLock lock(mesh_.loop());

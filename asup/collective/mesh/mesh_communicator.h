@@ -21,6 +21,9 @@ struct CommunicatorOptions {
   // Which host each member of the job is on, by its rank there, for algorithms that work inside
   // hosts first; or which rack. Empty: as the members say.
   std::vector<int> hosts;
+  // For a thread beside the one that trains: a caller that waits lets others move the mesh. Two
+  // that both moved it would wait for each other's turn, and those of another rank for theirs.
+  bool beside = false;
 };
 
 // A communicator of all members. Collective: ranks make their communicators in the same order. The

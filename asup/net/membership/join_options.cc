@@ -222,6 +222,16 @@ Environment with_variable(Environment environment, std::string name, std::string
   };
 }
 
+std::span<const std::string_view> member_variables() {
+  static constexpr std::string_view names[] = {
+      "ASUP_RANK",     "ASUP_SIZE",        "ASUP_LOCAL_RANK",   "ASUP_LOCAL_SIZE",
+      "ASUP_SERVERS",  "ASUP_SERVER_RANK", "ASUP_ROLE",         "ASUP_COORDINATOR",
+      "ASUP_KEY_FD",   "ASUP_KEY_FILE",    "ASUP_NOTE_FD",      "ASUP_JOIN",
+      "ASUP_ON_LOSS",  "ASUP_LINKS",       "ASUP_JOIN_TIMEOUT", "ASUP_CALL_TIMEOUT",
+      "ASUP_INTERFACE"};
+  return names;
+}
+
 JoinOptions identity_from(const Environment& environment) {
   const Variables variables(environment);
   JoinOptions options = from_launcher(variables);

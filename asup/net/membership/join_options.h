@@ -25,7 +25,9 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/key.h"
@@ -67,6 +69,9 @@ using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment process_environment();
 // The same but for one variable: a flag that counts before it.
 Environment with_variable(Environment environment, std::string name, std::string value);
+
+// The names of those variables that begin with ASUP_.
+std::span<const std::string_view> member_variables();
 
 // Throws BadInput that names the variable and what to do. With no launcher's variables at all: a
 // job of one.

@@ -57,6 +57,9 @@ struct Options {
   bool stale_lr = false;
   NonFinite non_finite = NonFinite::skip;
   bool freeze = false;  // adaptive: the first choice stays, whatever is measured later
+
+  // Whether all workers have the same parameters after each step.
+  bool in_step() const { return kind == Kind::bsp && backup == 0; }
 };
 
 // Throw BadInput, which says what to change.

@@ -67,8 +67,6 @@ class LocalUpdateReplica : public Replica {
   // The optimizer is about to step, and has stepped.
   virtual void before_step() {}
   virtual void after_step() = 0;
-  // Whether this worker has stepped since all had one model.
-  virtual bool has_moved() const = 0;
 
   Communicator& communicator() { return communicator_; }
   torch::optim::Optimizer& optimizer() { return model_.optimizer(); }

@@ -58,6 +58,7 @@ class AllReduceReplica final : public Replica {
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t, double) override {}
   void synchronize() override {}  // always is
+  bool has_moved() const override { return false; }
   bool models_differ() override { return false; }
   void average_buffers() override;
   void with_mean_model(const std::function<void()>& use) override;

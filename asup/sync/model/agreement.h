@@ -15,6 +15,19 @@ namespace asup::sync {
 // Throws JobFailed on every rank with the complaint of the first rank that has one (not empty).
 void agree(Communicator& communicator, const std::string& complaint);
 
+// What ranks do together succeeds on all of them, or fails on all: runs `action`, which is not
+// collective, and makes its complaint every rank's.
+template <typename Action>
+void together(Communicator& communicator, const Action& action) {
+  std::string complaint;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    complaint = error.what();
+  }
+  agree(communicator, complaint);
+}
+
 // Something all ranks must have alike: what it is ("parameter 3, fc.weight") and how it is here.
 struct AgreedValue {
   std::string what;

@@ -27,8 +27,9 @@ class MergeReplica final : public ServerReplica {
     return clip_gradients(model_.trainable(), max_norm);
   }
   void set_sync(bool sync) override { sync_ = sync; }
-  void synchronize() override {}  // show_common() has what is common
-  bool models_differ() override { return false; }
+  void synchronize() override;
+  bool has_moved() const override { return moved_; }
+  bool models_differ() override { return on_any_worker(moved_); }
   void average_buffers() override { settle_unshared(workers_, averaged_, options_.evaluate_with); }
   void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
@@ -57,6 +58,8 @@ class MergeReplica final : public ServerReplica {
   ps::ServerSetup setup() const;
   void move_parameters();
   void exchange();
+  bool on_any_worker(bool here);
+  void fetch_center();
   void wait();
   void show(const std::vector<torch::Tensor>& views);
   bool is_easgd() const { return options_.merge == Merge::easgd; }
@@ -82,6 +85,7 @@ class MergeReplica final : public ServerReplica {
   double waited_ = 0;
   std::uint64_t steps_ = 0;
   double exchange_seconds_ = 0;
+  bool moved_ = false;  // since all workers had the same parameters
 };
 
 MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
@@ -190,11 +194,15 @@ void MergeReplica::step_alone() {
   model_.optimizer().step();
   ++steps_;
   ++alone_;
+  moved_ = !options_.work && workers_.size() > 1;
 }
 
 StepResult MergeReplica::step() {
   step_alone();
-  if (options_.work || alone_ >= options_.every) exchange();
+  if (options_.work || alone_ >= options_.every) {
+    exchange();
+    if (!is_easgd() && options_.pace.in_step()) moved_ = false;
+  }
   return StepResult::applied;
 }
 
@@ -224,6 +232,34 @@ torch::Tensor MergeReplica::whole(float* data) const {
   return torch::from_blob(data, {static_cast<std::int64_t>(layout_.elements)}, torch::kFloat32);
 }
 
+bool MergeReplica::on_any_worker(bool here) {
+  std::int32_t any = here ? 1 : 0;
+  workers_.all_reduce(buffer_of(std::span(&any, 1)), ReduceOp::max).or_throw();
+  return any > 0;
+}
+
+// What workers have learned since their last exchange is in the center first.
+void MergeReplica::synchronize() {
+  if (!models_differ()) return;
+  if (on_any_worker(alone_ > 0)) exchange();
+  fetch_center();
+  torch::NoGradGuard no_grad;
+  whole(reinterpret_cast<float*>(memory_->bytes().data()))
+      .copy_(whole(client_->parameters().data()));
+  moved_ = false;
+}
+
+// As the servers have it when all workers have come: none has a push under way.
+void MergeReplica::fetch_center() {
+  workers_.barrier().or_throw();
+  together(workers_, [&] {
+    if (workers_.rank() == 0) client_->fetch_parameters();
+  });
+  torch::NoGradGuard no_grad;
+  torch::Tensor center = whole(client_->parameters().data());
+  workers_.broadcast(buffer_of(center)).or_throw();
+}
+
 // The servers have the model that all have in common; it takes the mean's place.
 void MergeReplica::with_mean_model(const std::function<void()>& use) {
   struct Shown {
@@ -231,6 +267,7 @@ void MergeReplica::with_mean_model(const std::function<void()>& use) {
     const bool before;
     ~Shown() { replica.show_common(before); }
   } shown{*this, shows_common_};
+  if (models_differ()) fetch_center();
   show_common(true);
   const KeptTensors own(averaged_);
   average_buffers();

@@ -43,8 +43,9 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { collector_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double loss) override;
-  void synchronize() override {}  // at sync points, workers have what the servers have
-  bool models_differ() override { return false; }
+  void synchronize() override;
+  bool has_moved() const override { return moved_; }
+  bool models_differ() override;
   void average_buffers() override {
     sync::settle_unshared(workers_, unshared_, options_.evaluate_with);
   }
@@ -89,6 +90,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void check_unchanged();
   void check_those_that_left() const;
   void step_local();
+  void fetch_parameters();
   void wait();
 
   // Constant after construction.
@@ -110,6 +112,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   double waited_ = 0;                // for the parameters that it computes with
   std::uint64_t steps_ = 0;
   double exchange_seconds_ = 0;
+  bool moved_ = false;  // since all workers had the same parameters
 
   sync::GradientCollector collector_;  // last: its hooks use all above
 };
@@ -249,6 +252,8 @@ StepResult ServerReplicaOfClient::step() {
   collector_.next_round();
   left_.clear();
   ++steps_;
+  // Workers that lease samples have the same at sync points.
+  moved_ = !options_.work && !options_.pace.in_step() && workers_.size() > 1;
   return release_.version == version ? StepResult::skipped : StepResult::applied;
 }
 
@@ -302,9 +307,35 @@ void ServerReplicaOfClient::step_local() {
     sharing_.shared[i].tensor.mutable_grad() = gradients[i];
 }
 
+bool ServerReplicaOfClient::models_differ() {
+  std::int32_t differ = moved_ ? 1 : 0;
+  workers_.all_reduce(buffer_of(std::span(&differ, 1)), ReduceOp::max).or_throw();
+  return differ > 0;
+}
+
+// Servers count how late this worker's next gradient is from the parameters that it got with its
+// last step.
+void ServerReplicaOfClient::synchronize() {
+  if (!models_differ()) return;
+  fetch_parameters();
+  moved_ = false;
+}
+
+// All workers get what the servers have now. When all have come, none has a push under way.
+void ServerReplicaOfClient::fetch_parameters() {
+  workers_.barrier().or_throw();
+  sync::together(workers_, [&] {
+    if (workers_.rank() == 0) client_->fetch_parameters();
+  });
+  sync::broadcast_tensors(workers_, sharing_.shared);
+}
+
 void ServerReplicaOfClient::with_mean_model(const std::function<void()>& use) {
   const sync::KeptTensors own(unshared_);
   average_buffers();
+  if (!models_differ()) return use();
+  const sync::KeptTensors seen(sharing_.shared);
+  fetch_parameters();
   use();
 }
 
@@ -315,9 +346,8 @@ void ServerReplicaOfClient::check_equal() {
 // Into the optimizer, when all workers have come: none has a push under way then.
 void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
   workers_.barrier().or_throw();
-  std::string complaint;
   sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_.layout);
-  try {
+  sync::together(workers_, [&] {
     if (range)
       client_->fetch_state(
           *range,
@@ -325,10 +355,7 @@ void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
           [&](std::size_t slot, ps::Range piece, const float* from) {
             state.write(slot, piece, from);
           });
-  } catch (const JobFailed& error) {
-    complaint = error.what();
-  }
-  sync::agree(workers_, complaint);
+  });
 }
 
 // Each worker some of the tensors.

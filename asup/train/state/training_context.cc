@@ -10,7 +10,6 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/base/thread.h"
-#include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
@@ -63,7 +62,7 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(Communicator& control,
                                                     const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
   std::string path;
-  checkpoint::together(control, [&] {
+  sync::together(control, [&] {
     if (control.rank() == 0) path = newest_checkpoint(config.resume);
   });
   return std::make_unique<checkpoint::Reader>(control, path);

@@ -1,0 +1,204 @@
+#include "asup/distribute/checkpoint.h"
+
+#include <exception>
+#include <filesystem>
+#include <thread>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/checkpoint/series.h"
+#include "asup/checkpoint/trained.h"
+#include "asup/checkpoint/writer.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/collective/text_exchange.h"
+#include "asup/distribute/variables.h"
+#include "asup/sync/model/agreement.h"
+#include "asup/sync/model/kept_tensors.h"
+
+namespace asup {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const TrainingProgress& progress, const Strategy& strategy) {
+  return {{"program", true},         {"strategy", strategy.name()},   {"step", progress.step},
+          {"epoch", progress.epoch}, {"position", progress.position}, {"notes", progress.notes}};
+}
+
+TrainingProgress progress_from(const Json& json, const std::string& path) try {
+  require(json.contains("program"), "{}: is of a run of asup train, not of a program", path);
+  TrainingProgress progress;
+  json.at("step").get_to(progress.step);
+  json.at("epoch").get_to(progress.epoch);
+  json.at("position").get_to(progress.position);
+  json.at("notes").get_to(progress.notes);
+  return progress;
+} catch (const Json::exception& error) {
+  throw BadInput(
+      fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
+}
+
+// So that training may go on while they are written.
+torch::Tensor copy_of(const torch::Tensor& tensor) { return tensor.detach().clone(); }
+
+}  // namespace
+
+void TrainingProgress::advance(std::uint64_t samples, std::uint64_t size) {
+  ++step;
+  position += samples;
+  if (position < size) return;
+  position = 0;
+  ++epoch;
+}
+
+class Checkpoint::State {
+ public:
+  State(Job& job, std::string folder, CheckpointOptions options)
+      : job_(job),
+        folder_(std::move(folder)),
+        series_(folder_),
+        options_(options),
+        communicator_(make_communicator(job, {.beside = true})) {
+    sync::together(*communicator_, [&] {
+      if (job_.rank() == 0) std::filesystem::create_directories(folder_);
+    });
+  }
+  ~State() {
+    if (writer_.joinable()) writer_.join();
+    if (failure_) log().error("the last checkpoint in {} was not written", folder_);
+  }
+
+  std::unique_ptr<DistributedReplica> distribute(torch::nn::Module& model,
+                                                 torch::optim::Optimizer& optimizer,
+                                                 const Strategy& strategy) {
+    check(model_ == nullptr, "a checkpoint is of one model: make another for another");
+    model_ = &model;
+    optimizer_ = &optimizer;
+    const auto reader = open();
+    if (reader) restore(*reader, false).common(model, optimizer);
+    auto replica = asup::distribute(job_, model, optimizer, strategy);
+    replica_ = replica.get();
+    if (reader) bring_back_own(*reader);
+    return replica;
+  }
+
+  void save(const TrainingProgress& progress) {
+    check(replica_ != nullptr, "there is nothing to save yet: call distribute() of the checkpoint");
+    wait();
+    checkpoint::Trained trained = this->trained();
+    trained.fetched_state = replica_->fetch_optimizer_state();
+    if (replica_->models_differ())
+      replica_->with_mean_model([&] {
+        for (const auto& [name, tensor] : sync::parameters_of(*model_))
+          trained.mean_model.push_back({name, copy_of(tensor)});
+      });
+    auto parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
+                                           communicator_->size());
+    for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
+    writer_ = std::thread([this, path = series_.path(progress.step),
+                           run = to_json(progress, replica_->strategy()),
+                           parts = std::move(parts)] { write(path, run, parts); });
+  }
+
+  void wait() {
+    if (writer_.joinable()) writer_.join();
+    if (const auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+  }
+
+  const TrainingProgress& progress() const { return progress_; }
+  bool resumed() const { return resumed_; }
+
+ private:
+  // The newest that is whole, of which all ranks know; null where there is none.
+  std::unique_ptr<checkpoint::Reader> open() {
+    std::string path;
+    sync::together(*communicator_, [&] {
+      if (job_.rank() != 0) return;
+      const checkpoint::Found found = series_.newest_whole();
+      for (const auto& damaged : found.newer)
+        log().warn("a checkpoint is passed over: {}", damaged.why);
+      require(!found.path.empty() || found.newer.empty(),
+              "{}: none of its {} checkpoints is whole; the newest: {}. Give another folder to "
+              "begin anew",
+              folder_, found.newer.size(), found.newer.empty() ? "" : found.newer.front().why);
+      path = found.path;
+    });
+    path = broadcast_text(*communicator_, path);
+    if (path.empty()) return nullptr;
+    auto reader = std::make_unique<checkpoint::Reader>(*communicator_, path);
+    sync::together(*communicator_, [&] { progress_ = progress_from(reader->index().run, path); });
+    resumed_ = true;
+    return reader;
+  }
+
+  checkpoint::Restore restore(checkpoint::Reader& reader, bool same_way) {
+    return {reader, *communicator_, job_.rank(), same_way};
+  }
+
+  // By another way than before, workers do not go on with what another replica has kept.
+  void bring_back_own(checkpoint::Reader& reader) {
+    const std::string before = reader.index().run.value("strategy", "");
+    const bool same_way = before == replica_->strategy().name();
+    const checkpoint::Trained trained = this->trained();
+    restore(reader, same_way).own(trained);
+    if (same_way) replica_->restore(trained.replica);
+  }
+
+  checkpoint::Trained trained() {
+    ServerReplica* servers = replica_->servers();
+    return {*model_,
+            *optimizer_,
+            servers ? servers->unshared() : sync::buffers_of(*model_),
+            replica_->keeps_own_optimizer(),
+            job_.rank(),
+            {},
+            replica_->state()};
+  }
+
+  // On the writer's thread. One that fails leaves the others in place.
+  void write(const std::string& path, const Json& run,
+             const std::vector<checkpoint::WrittenPart>& parts) try {
+    checkpoint::write(*communicator_, path, run, parts);
+    if (job_.rank() == 0 && options_.keep > 0) series_.keep(options_.keep);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+
+  // Constant after construction.
+  Job& job_;
+  const std::string folder_;
+  const checkpoint::Series series_;
+  const CheckpointOptions options_;
+
+  const std::unique_ptr<Communicator> communicator_;  // the writer's, while there is one
+  torch::nn::Module* model_ = nullptr;
+  torch::optim::Optimizer* optimizer_ = nullptr;
+  DistributedReplica* replica_ = nullptr;
+  TrainingProgress progress_;
+  bool resumed_ = false;
+  std::thread writer_;
+  std::exception_ptr failure_;  // of the writer that was joined last
+};
+
+Checkpoint::Checkpoint(Job& job, std::string folder, CheckpointOptions options)
+    : state_(std::make_unique<State>(job, std::move(folder), options)) {}
+Checkpoint::~Checkpoint() = default;
+
+std::unique_ptr<DistributedReplica> Checkpoint::distribute(torch::nn::Module& model,
+                                                           torch::optim::Optimizer& optimizer) {
+  refuse_unknown_variables(own_variables());
+  return distribute(model, optimizer, Strategy::from(net::process_environment()));
+}
+
+std::unique_ptr<DistributedReplica> Checkpoint::distribute(torch::nn::Module& model,
+                                                           torch::optim::Optimizer& optimizer,
+                                                           const Strategy& strategy) {
+  return state_->distribute(model, optimizer, strategy);
+}
+
+const TrainingProgress& Checkpoint::progress() const { return state_->progress(); }
+bool Checkpoint::resumed() const { return state_->resumed(); }
+void Checkpoint::save(const TrainingProgress& progress) { state_->save(progress); }
+void Checkpoint::wait() { state_->wait(); }
+
+}  // namespace asup
