@@ -42,13 +42,13 @@ using report::RunFolder;
 using report::Terminal;
 using train::TrainConfig;
 
-constexpr const char* kFooter = R"(
-examples:
-  asup train                                          a small network on Fashion-MNIST, two workers
-  asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine
-  asup train --config job.toml --lr 0.02              flags go over the file's keys
-  asup train --resume runs/mine                       continue where it stopped
+const std::vector<Example> kExamples{
+    {"asup train", "a small network on Fashion-MNIST, two workers"},
+    {"asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine"},
+    {"asup train --config job.toml --lr 0.02", "flags go over the file's keys"},
+    {"asup train --resume runs/mine", "continue where it stopped"}};
 
+constexpr const char* kFooter = R"(
 Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
 metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
 the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
@@ -282,8 +282,9 @@ Command add_train_command(CLI::App& app) {
   set_usage(*command, "Usage: asup train [--config job.toml] [flags]");
   command->footer(kFooter);
   auto flags = std::make_shared<TrainFlags>();
-  add_train_help(*command);
-  command->add_option("--config", flags->config_file, "TOML file with some of the keys below");
+  add_help(*command, train_help());
+  command->add_option("--config", flags->config_file, "TOML file with some of the keys below")
+      ->type_name("FILE");
   command->add_flag("--list", flags->list, "Print the models and data sets there are, and exit");
   command->add_flag("--worker", flags->worker)->group("");  // we started it: flags say everything
   const TrainConfig usual;
@@ -298,7 +299,7 @@ Command add_train_command(CLI::App& app) {
     option->group("")->take_last();  // `--help WAY` shows it
     flags->settings.emplace_back(&setting, option);
   }
-  return {command, [flags] { return run_train(*flags); }};
+  return {command, [flags] { return run_train(*flags); }, {}, kExamples};
 }
 
 }  // namespace asup::cli
