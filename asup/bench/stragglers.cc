@@ -40,8 +40,7 @@ std::vector<Scene> scenes_of(int workers) {
 }
 
 std::vector<Way> ways_of(const StragglersBench& bench) {
-  static const std::vector<std::string> kUsual{"allreduce", "bsp", "ssp", "asp", "asup", "frozen"};
-  return chosen(known_ways(), bench.ways.empty() ? kUsual : bench.ways, "--ways");
+  return chosen(known_ways(), bench.ways.empty() ? usual_for_stragglers() : bench.ways, "--ways");
 }
 
 // Those that were asked for; where none were, all that this machine can make.

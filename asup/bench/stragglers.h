@@ -11,7 +11,7 @@ namespace asup::bench {
 
 struct StragglersBench {
   std::vector<std::string> scenes;  // none: all that can be made here
-  std::vector<std::string> ways;    // none: those through servers, and all-reduce
+  std::vector<std::string> ways;    // none: usual_for_stragglers()
   Training training{.folder = "runs/stragglers"};
   int seeds = 3;
   std::string json;  // file for the rows; empty: none

@@ -21,15 +21,32 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-struct Benchmark {
-  CLI::App* command;
-  std::function<void()> check;                   // as Command::check; called before run(), too
-  std::function<int(const Words& command)> run;  // `command` starts another member of it
-};
+// A benchmark is checked before it runs, too.
+Command benchmark(CLI::App* command, std::function<void()> check, std::function<int()> run,
+                  std::vector<Example> examples) {
+  const auto checked = [check, run = std::move(run)] {
+    check();
+    try {
+      return run();
+    } catch (const bench::Interrupted& interrupted) {
+      print_last_line("asup bench", interrupted.what());
+      return interrupted.exit_status();
+    }
+  };
+  return {command, checked, check, std::move(examples)};
+}
 
-Benchmark add_collective(CLI::App& bench) {
-  CLI::App* collective = bench.add_subcommand(
-      "collective", "Time a collective between processes of this host, results checked first");
+CLI::App* add_bench(CLI::App& bench, const std::string& name, const std::string& what) {
+  CLI::App* command = bench.add_subcommand(name, what);
+  set_usage(*command, fmt::format("Usage: asup bench {} [flags]", name));
+  return command;
+}
+
+// `self` starts another member of it.
+Command add_collective(CLI::App& bench, const Words& self) {
+  CLI::App* collective =
+      add_bench(bench, "collective",
+                "Time a collective between processes of this host, results checked first");
   auto options = std::make_shared<bench::CollectiveBench>();
   auto op = std::make_shared<std::string>("allreduce");
   auto sizes = std::make_shared<std::string>("1K,16K,256K,4M,25M,100M");
@@ -51,18 +68,22 @@ Benchmark add_collective(CLI::App& bench) {
                          "all, and by a call for each");
   collective->add_option("--json", options->json, "Write the rows to this file too");
   collective->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {
+  return benchmark(
       collective,
       [options, op, sizes] {
         options->collective = bench::collective_of(*op);
         options->sizes = bench::parse_sizes(*sizes);
       },
-      [options](const Words& command) { return bench::run_collective_bench(*options, command); }};
+      [options, self] { return bench::run_collective_bench(*options, self); },
+      {{"asup bench collective --quick", "all-reduce between two ranks"},
+       {"asup bench collective --ranks 4 --algorithm all --sizes 4M", "every algorithm"},
+       {"asup bench collective --op allgather --link tcp", "another collective, over TCP"},
+       {"mpirun -n 4 asup bench collective --link mpi", "over MPI"}});
 }
 
-Benchmark add_server(CLI::App& bench) {
-  CLI::App* server = bench.add_subcommand(
-      "server", "Time push-pulls between workers and parameter servers of this host");
+Command add_server(CLI::App& bench, const Words& self) {
+  CLI::App* server = add_bench(
+      bench, "server", "Time push-pulls between workers and parameter servers of this host");
   auto options = std::make_shared<bench::ServerBench>();
   auto sizes = std::make_shared<std::string>("1K,256K,4M,25M,100M");
   server->add_option("--workers", options->workers, "How many workers (default: 2)");
@@ -73,20 +94,27 @@ Benchmark add_server(CLI::App& bench) {
                      "asp (default): each worker by itself; bsp: all in step; ssp or adaptive");
   server->add_option("--json", options->json, "Write the rows to this file too");
   server->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
-  return {server, [options, sizes] { options->sizes = bench::parse_sizes(*sizes); },
-          [options](const Words& command) { return bench::run_server_bench(*options, command); }};
+  return benchmark(
+      server, [options, sizes] { options->sizes = bench::parse_sizes(*sizes); },
+      [options, self] { return bench::run_server_bench(*options, self); },
+      {{"asup bench server --quick", "two workers and a server on this host"},
+       {"asup bench server --workers 4 --servers 2 --pace bsp", "all workers in step"},
+       {"asup bench server --link tcp --sizes 25M", "a model of 25 MiB, over TCP"}});
 }
 
-Benchmark add_memory(CLI::App& bench) {
-  CLI::App* memory = bench.add_subcommand(
-      "memory", "Measure the memory of a worker and a server, beside what they should need");
+Command add_memory(CLI::App& bench, const Words& self) {
+  CLI::App* memory = add_bench(
+      bench, "memory", "Measure the memory of a worker and a server, beside what they should need");
   auto options = std::make_shared<bench::MemoryBench>();
   auto size = std::make_shared<std::string>("32M");
   memory->add_option("--workers", options->workers, "How many workers (default: 2)");
   memory->add_option("--size", *size, "Bytes of the model (default: 32M)");
   memory->add_option("--json", options->json, "Write the rows to this file too");
-  return {memory, [options, size] { options->bytes = bench::parse_sizes(*size).front(); },
-          [options](const Words& command) { return bench::run_memory_bench(*options, command); }};
+  return benchmark(
+      memory, [options, size] { options->bytes = bench::parse_sizes(*size).front(); },
+      [options, self] { return bench::run_memory_bench(*options, self); },
+      {{"asup bench memory", "two workers and a server, a model of 32 MiB"},
+       {"asup bench memory --workers 4 --size 256M", "a larger one"}});
 }
 
 // Of the benchmarks that train one job many times; defaults are those that it has.
@@ -110,9 +138,9 @@ void add_training(CLI::App& bench, bench::Training& training) {
   add("--out", training.folder, "Folder of the runs");
 }
 
-Benchmark add_stragglers(CLI::App& bench) {
-  CLI::App* stragglers = bench.add_subcommand(
-      "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
+Command add_stragglers(CLI::App& bench) {
+  CLI::App* stragglers = add_bench(
+      bench, "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
   auto options = std::make_shared<bench::StragglersBench>();
   stragglers
       ->add_option(
@@ -123,23 +151,28 @@ Benchmark add_stragglers(CLI::App& bench) {
           "and a server beside each; needs root); default: all that this machine can make")
       ->delimiter(',');
   stragglers
-      ->add_option("--ways", options->ways,
-                   "default: allreduce, bsp, ssp, asp, asup, frozen (asup that keeps its first "
-                   "choice)")
+      ->add_option(
+          "--ways", options->ways,
+          fmt::format("Names: {}; frozen is asup that keeps its first choice (default: {})",
+                      fmt::join(bench::names_of_known_ways(), ", "),
+                      fmt::join(bench::usual_for_stragglers(), ",")))
       ->delimiter(',');
   stragglers->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
   add_training(*stragglers, options->training);
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
   stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
-  return {stragglers, [options] { options->training.check(); },
-          [options](const Words&) { return bench::run_stragglers_bench(*options); }};
+  return benchmark(
+      stragglers, [options] { options->training.check(); },
+      [options] { return bench::run_stragglers_bench(*options); },
+      {{"asup bench stragglers --quick --scenes slow", "one worker is four times slower"},
+       {"asup bench stragglers --ways allreduce,balance,asup", "these ways, in every scene"},
+       {"asup bench stragglers --seeds 5 --json rows.json", "five runs of each"}});
 }
 
-Benchmark add_time_to_accuracy(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand(
-      "time-to-accuracy",
-      "Time training to an accuracy between hosts with slow links, by every way of staying in "
-      "step; needs root");
+Command add_time_to_accuracy(CLI::App& bench) {
+  CLI::App* command = add_bench(
+      bench, "time-to-accuracy",
+      "Time training to an accuracy between hosts with slow links, in several ways; needs root");
   auto options = std::make_shared<bench::TimeToAccuracyBench>();
   command->add_option("--rate", options->rate,
                       "Of each host's link, both ways, as 100mbit or 1gbit (default: 100mbit)");
@@ -164,36 +197,37 @@ Benchmark add_time_to_accuracy(CLI::App& bench) {
   command->add_option("--html", options->html, "Write a report with drawings to this file");
   command->add_option("--json", options->json, "Write the rows to this file too");
   command->add_flag("--quick", options->quick, "One seed and a hundred steps, for a first look");
-  return {command, [options] { options->training.check(); },
-          [options](const Words&) { return bench::run_time_to_accuracy_bench(*options); }};
+  return benchmark(
+      command, [options] { options->training.check(); },
+      [options] { return bench::run_time_to_accuracy_bench(*options); },
+      {{"sudo asup bench time-to-accuracy --quick", "a first look"},
+       {"sudo asup bench time-to-accuracy --rate 1gbit --ways allreduce,local,diloco"},
+       {"sudo asup bench time-to-accuracy --way 'local4=--sync local --every 4' --html "
+        "page.html"}});
 }
 
 }  // namespace
 
 Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "Measure what this machine gets out of asup");
+  set_usage(*bench, "Usage: asup bench BENCHMARK [flags]");
   bench->require_subcommand(1);
-  const std::vector<Benchmark> all = {add_collective(*bench), add_server(*bench),
-                                      add_memory(*bench), add_stragglers(*bench),
-                                      add_time_to_accuracy(*bench)};
+  Words self{"/proc/self/exe"};
+  self.insert(self.end(), arguments.begin(), arguments.end());
+  const std::vector<Command> all = {add_collective(*bench, self), add_server(*bench, self),
+                                    add_memory(*bench, self), add_stragglers(*bench),
+                                    add_time_to_accuracy(*bench)};
+  for (const Command& one : all) one.app->group("Benchmarks");
   const auto chosen = [all] {
     return *std::find_if(all.begin(), all.end(),
-                         [](const Benchmark& one) { return one.command->parsed(); });
+                         [](const Command& one) { return one.app->parsed(); });
   };
   return {bench,
-          [chosen, arguments] {
-            Words command{"/proc/self/exe"};
-            command.insert(command.end(), arguments.begin(), arguments.end());
-            const Benchmark benchmark = chosen();
-            benchmark.check();
-            try {
-              return benchmark.run(command);
-            } catch (const bench::Interrupted& interrupted) {
-              print_last_line("asup bench", interrupted.what());
-              return interrupted.exit_status();
-            }
-          },
-          [chosen] { chosen().check(); }};
+          [chosen] { return chosen().run(); },
+          [chosen] { chosen().check(); },
+          {{"asup bench collective --quick", "the time of an all-reduce"},
+           {"asup bench collective --help", "the flags of one benchmark"}},
+          all};
 }
 
 }  // namespace asup::cli

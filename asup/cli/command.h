@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "asup/cli/help.h"
+
 namespace asup::cli {
 
 struct Command {
@@ -18,6 +20,8 @@ struct Command {
   // For --dry-run, after parsing: throws BadInput where the flags' values cannot be. Starts nothing
   // and looks at no file. Empty: parsing is all there is to check.
   std::function<void()> check{};
+  std::vector<Example> examples{};  // for its help; a test gives each to the parser
+  std::vector<Command> commands{};  // inside it: `asup bench collective`
 };
 
 // What stands after "--" on the command line; `given` tells "--" with nothing behind it.

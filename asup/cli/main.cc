@@ -21,6 +21,11 @@ namespace {
 
 constexpr int kBadInput = 2;
 
+const std::vector<Example> kExamples{
+    {"asup train --data synthetic --steps 50", "train a small network, with two workers"},
+    {"asup run -n 4 -- ./program", "start a program of your own as four ranks"},
+    {"asup bench collective --quick", "measure all-reduce on this host"}};
+
 constexpr const char* kFooter = R"(
 asup COMMAND --help explains a command. ASUP_LOG_LEVEL=info shows more of what happens inside.)";
 
@@ -42,6 +47,13 @@ ProgramArguments take_program(std::vector<std::string>& arguments) {
   return program;
 }
 
+// Before what else is said at the end of a command's help.
+void add_examples(const Command& command) {
+  if (!command.examples.empty())
+    command.app->footer(examples_block(command.examples) + command.app->get_footer());
+  for (const Command& inner : command.commands) add_examples(inner);
+}
+
 // `dry`: checks what it would do instead.
 int call(const CLI::App& app, const std::vector<Command>& commands, bool dry) {
   for (const Command& command : commands) {
@@ -58,7 +70,6 @@ int call(const CLI::App& app, const std::vector<Command>& commands, bool dry) {
 int run(std::vector<std::string> arguments, bool dry = false, const std::string& where = "") {
   CLI::App app("Adaptive Synchronization, Unified Parallel training", "asup");
   set_usage(app, "Usage: asup COMMAND [flags]");
-  app.footer(kFooter);
   app.set_version_flag("--version", version_text, "Print versions and exit");
   app.set_help_flag("-h,--help", "Print this and exit");
   const ProgramArguments program = take_program(arguments);
@@ -77,6 +88,8 @@ int run(std::vector<std::string> arguments, bool dry = false, const std::string&
   };
   for (const Command& command : commands)
     if (!command.app->get_group().empty()) command.app->group("Commands");
+  app.footer(kFooter);
+  add_examples({&app, {}, {}, kExamples, commands});
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));

@@ -30,13 +30,12 @@ namespace drawing = collective::drawing;
 
 constexpr std::size_t kMostSteps = 20'000'000;  // of all ranks: some gigabytes
 
-constexpr const char* kFooter = R"(
-examples:
-  asup plan                                     lists the algorithms
-  asup plan binary_blocks --ranks 6             prints its rounds
-  asup plan binary_blocks --ranks 6 --svg FILE  draws them
-  asup plan binary_blocks --ranks 600 --verify  proves them
-  asup plan ring --op allgather --ranks 8 --rank 3   what rank 3 does)";
+const std::vector<Example> kExamples{
+    {"asup plan", "lists the algorithms"},
+    {"asup plan binary_blocks --ranks 6", "prints its rounds"},
+    {"asup plan binary_blocks --ranks 6 --svg plan.svg", "draws them"},
+    {"asup plan binary_blocks --ranks 600 --verify", "proves them"},
+    {"asup plan ring --op allgather --ranks 8 --rank 3", "what rank 3 does"}};
 
 struct PlanFlags {
   std::string algorithm, op, count, slice, json, svg;
@@ -223,7 +222,6 @@ int show(const PlanFlags& flags) {
 Command add_plan_command(CLI::App& app) {
   CLI::App* plan = app.add_subcommand("plan", "Show, draw and prove what an algorithm does");
   set_usage(*plan, "Usage: asup plan [ALGORITHM --ranks N] [flags]");
-  plan->footer(kFooter);
   auto flags = std::make_shared<PlanFlags>();
   plan->add_option("algorithm", flags->algorithm, "Which one; without it, all are listed");
   plan->add_option("-n,--ranks", flags->ranks, "Among how many ranks")->type_name("N");
@@ -246,7 +244,8 @@ Command add_plan_command(CLI::App& app) {
   return {plan, [flags] { return show(*flags); },
           [flags] {
             if (!flags->algorithm.empty()) spec_of(*flags, find(*flags));
-          }};
+          },
+          kExamples};
 }
 
 }  // namespace asup::cli

@@ -34,7 +34,10 @@ Command add_report_command(CLI::App& app) {
   set_usage(*command, "Usage: asup report FOLDER");
   auto folder = std::make_shared<std::string>();
   command->add_option("folder", *folder, "Run folder, as asup train --out made it")->required();
-  return {command, [folder] { return report(*folder); }};
+  return {command,
+          [folder] { return report(*folder); },
+          {},
+          {{"asup report runs/mine", "the result here, and runs/mine/report.html"}}};
 }
 
 }  // namespace asup::cli

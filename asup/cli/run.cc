@@ -11,14 +11,17 @@
 namespace asup::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-examples:
-  asup run -n 4 -- ./program --epochs 10        four ranks on this host
-  asup run --hosts alpha,beta -- ./program      one rank on each of two hosts, over ssh
-  asup run --hosts alpha:2,beta:2 -- ./program  two on each
-  asup run -n 4 --servers 2 -- ./program        four ranks, and two servers beside them
-  asup run --join runs/mine -n 1 -- asup train  one more worker for a job that runs
+const std::vector<Example> kExamples{
+    {"asup run -n 4 -- ./program --epochs 10", "four ranks on this host"},
+    {"asup run --hosts alpha,beta -- ./program", "one rank on each of two hosts, over ssh"},
+    {"asup run --hosts alpha:2,beta:2 -- ./program", "two on each"},
+    {"asup run -n 4 --servers 2 -- ./program", "four ranks, and two servers beside them"},
+    {"asup run --join runs/mine -n 1 -- asup train", "one more worker for a job that runs"}};
 
+constexpr const char *kRanks = "Ranks", *kNetwork = "Network", *kEnds = "Times and losses",
+                     *kOutput = "Output";
+
+constexpr const char* kFooter = R"(
 A rank that fails ends the job, unless --on-loss continue; the last line says which rank and why.
 Exit status: 0 done, 1 the job failed, 2 bad input, 130 Ctrl-C (128 + the signal's number).
 
@@ -33,44 +36,58 @@ struct RunFlags {
   bool no_prefix = false;
 };
 
-void add_places(CLI::App& run, RunFlags& flags) {
+void add_ranks(CLI::App& run, RunFlags& flags) {
   auto& options = flags.options;
   run.add_option("-n,--ranks", options.ranks, "How many ranks (default: 1, or the hosts' slots)")
       ->type_name("N")
-      ->check(between(1, 1'000'000));
+      ->check(between(1, 1'000'000))
+      ->group(kRanks);
   run.add_option("--servers", options.servers,
                  "How many servers beside the ranks, for `sync = server` (default: 0)")
       ->type_name("S")
-      ->check(between(0, 1'000'000));
+      ->check(between(0, 1'000'000))
+      ->group(kRanks);
   run.add_option("--hosts", flags.hosts,
                  "Hosts to run on, over ssh: a,b or a:2,b:4 with the ranks each can take; "
                  "localhost is this one")
-      ->type_name("a,b");
+      ->type_name("a,b")
+      ->group(kRanks);
   run.add_option("--name", options.job,
                  "What the job is called, for --join (default: the pid of asup run)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->group(kRanks);
   run.add_option("--join", options.join,
                  "Add the ranks to a running job instead: its name, the run folder of asup train, "
                  "or host:port of its coordinator (with ASUP_KEY_FILE)")
-      ->type_name("JOB");
+      ->type_name("JOB")
+      ->group(kRanks);
+}
+
+void add_network(CLI::App& run, RunFlags& flags) {
+  auto& options = flags.options;
   run.add_option("--interface", options.interface,
                  "Network the job uses: a name (eth0), an address, or a network (10.1.0.0/16); "
                  "default: loopback on one host, else the way to the first host")
       ->type_name("NAME")
-      ->envname("ASUP_INTERFACE");
+      ->envname("ASUP_INTERFACE")
+      ->group(kNetwork);
   run.add_option("--port", options.port, "Port of the coordinator (default: any free one)")
       ->type_name("PORT")
-      ->check(between(1, 65535));
+      ->check(between(1, 65535))
+      ->group(kNetwork);
   run.add_option("--links", options.links, "How ranks are linked: auto (default), shm, tcp")
       ->type_name("KIND")
       ->envname("ASUP_LINKS")
       // Variables are read whichever command is called, and under mpirun this one may say mpi.
-      ->check(CLI::IsMember({"auto", "shm", "tcp", "mpi"}));
+      ->check(CLI::IsMember({"auto", "shm", "tcp", "mpi"}))
+      ->group(kNetwork);
   run.add_option("--ssh", options.ssh, "The ssh command, with options (default: ssh)")
-      ->type_name("COMMAND");
+      ->type_name("COMMAND")
+      ->group(kNetwork);
   run.add_option("--remote-asup", options.remote_asup,
                  "Path of asup on the other hosts (default: the same as here)")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->group(kNetwork);
 }
 
 void add_times(CLI::App& run, RunFlags& flags) {
@@ -79,21 +96,25 @@ void add_times(CLI::App& run, RunFlags& flags) {
                  "Seconds from the first rank that joins to the last (default: 60)")
       ->type_name("SECONDS")
       ->envname("ASUP_JOIN_TIMEOUT")
-      ->check(positive);
+      ->check(positive)
+      ->group(kEnds);
   run.add_option("--call-timeout", flags.call_timeout,
                  "Seconds a collective may take (default: 300)")
       ->type_name("SECONDS")
       ->envname("ASUP_CALL_TIMEOUT")
-      ->check(positive);
+      ->check(positive)
+      ->group(kEnds);
   run.add_option("--grace", flags.grace,
                  "Seconds a rank has to end when it is told to, before it is killed (default: 5)")
       ->type_name("SECONDS")
-      ->check(positive);
+      ->check(positive)
+      ->group(kEnds);
   run.add_option("--on-loss", flags.on_loss,
                  "When a rank fails after all have joined: end the job (default), or continue "
                  "without it; a failed server ends it always")
       ->type_name("end|continue")
-      ->check(CLI::IsMember({"end", "continue"}));
+      ->check(CLI::IsMember({"end", "continue"}))
+      ->group(kEnds);
 }
 
 void add_output(CLI::App& run, RunFlags& flags) {
@@ -101,14 +122,18 @@ void add_output(CLI::App& run, RunFlags& flags) {
   run.add_option(
          "--output-dir", options.output_dir,
          "Write each rank's output to rank_N.log in this folder, a server's to server_N.log")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->group(kOutput);
   run.add_flag("--prefix,!--no-prefix", options.prefix,
-               "Begin each line of output with its rank (default with several ranks)");
+               "Begin each line of output with its rank (default with several ranks)")
+      ->group(kOutput);
   run.add_option("--env", options.environment,
                  "A variable for every rank: NAME (its value here) or NAME=value; may be repeated")
       ->type_name("NAME")
-      ->allow_extra_args(false);
-  run.add_flag("-v,--verbose", options.verbose, "Say what is started and how it ends");
+      ->allow_extra_args(false)
+      ->group(kOutput);
+  run.add_flag("-v,--verbose", options.verbose, "Say what is started and how it ends")
+      ->group(kOutput);
 }
 
 std::vector<std::string> program_of(const CLI::App& run, const ProgramArguments& program) {
@@ -164,11 +189,14 @@ Command add_run_command(CLI::App& app, const ProgramArguments& program) {
   run->footer(kFooter);
   run->prefix_command();
   auto flags = std::make_shared<RunFlags>();
-  add_places(*run, *flags);
+  add_help(*run, {.common = {"--ranks", "--hosts", "--servers", "--join", "--interface",
+                             "--on-loss", "--env", "--output-dir"}});
+  add_ranks(*run, *flags);
+  add_network(*run, *flags);
   add_times(*run, *flags);
   add_output(*run, *flags);
   return {run, [run, flags, &program] { return run_job(read_flags(*run, *flags, program)); },
-          [run, flags, &program] { read_flags(*run, *flags, program); }};
+          [run, flags, &program] { read_flags(*run, *flags, program); }, kExamples};
 }
 
 }  // namespace asup::cli

@@ -43,13 +43,13 @@ using report::RunFolder;
 using report::Terminal;
 using train::TrainConfig;
 
-constexpr const char* kFooter = R"(
-examples:
-  asup train                                          a small network on Fashion-MNIST, two workers
-  asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine
-  asup train --config job.toml --lr 0.02              flags go over the file's keys
-  asup train --resume runs/mine                       continue where it stopped
+const std::vector<Example> kExamples{
+    {"asup train", "a small network on Fashion-MNIST, two workers"},
+    {"asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine"},
+    {"asup train --config job.toml --lr 0.02", "flags go over the file's keys"},
+    {"asup train --resume runs/mine", "continue where it stopped"}};
 
+constexpr const char* kFooter = R"(
 Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
 metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
 the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
@@ -88,8 +88,9 @@ void say_flags(Given& given, const TrainFlags& flags) {
 void read_run(Given& given, const std::string& folder) {
   RunFolder(folder).check_is_run();
   given.read_toml(RunFolder(folder).config_file());
-  require(given.has(train::kFormatKey),
-          "{}: is a run of an earlier version of asup, which this one cannot continue. Continue it "
+  const auto* format = given.find(train::kFormatKey);
+  require(format && config::text_of(format->value) == std::to_string(train::kFormat),
+          "{}: is a run of another version of asup, which this one cannot continue. Continue it "
           "with that version, or begin a new run",
           folder);
 }
@@ -165,7 +166,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config) {
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--worker"};
   for (const auto& flag : train::to_flags(config)) options.program.push_back(flag);
   options.ranks = static_cast<int>(config.workers);
-  options.servers = static_cast<int>(config.servers);
+  options.servers = static_cast<int>(config.servers.value());
   options.server_program = options.program;
   const auto survives_loss = [&](train::Phase phase) {
     return train::of_phase(config, phase).strategy.capabilities().survives_loss;
@@ -203,23 +204,25 @@ void check_folder(const TrainConfig& config) {
 // The launcher counts, and what was said must agree with it.
 void settle_roles(TrainConfig& config, const Given& given, const net::JoinOptions& identity) {
   const net::Roles roles = identity.roles();
-  const auto settle = [&](const char* name, std::int64_t& said, int started) {
-    require(!given.has(name) || said == started, "{} = {}, but {} started {}: leave {} out", name,
-            said, identity.launcher, roles.describe(), name);
-    said = started;
+  const auto check = [&](const char* name, std::int64_t said, int started) {
+    require(said == started, "{} = {}, but {} started {}: leave {} out", name, said,
+            identity.launcher, roles.describe(), name);
   };
-  settle("workers", config.workers, roles.workers);
-  settle("servers", config.servers, roles.servers);
+  if (given.has("workers")) check("workers", config.workers, roles.workers);
+  if (config.servers) check("servers", *config.servers, roles.servers);
+  config.workers = roles.workers;
+  config.servers = roles.servers;
 }
 
-void require_servers(const TrainConfig& config, bool inside) {
+// needs: settle_roles(). Outside a job, resolve() says what to do.
+void require_servers(const TrainConfig& config) {
   const bool at_first = config.strategy.capabilities().needs_servers;
   const Strategy& strategy = at_first || !config.then ? config.strategy : *config.then;
-  require(!train::needs_servers(config) || config.servers > 0,
-          "sync = {} keeps the parameters on servers, and there are none: {}", strategy.name(),
-          inside ? "start the job with asup run --servers N, or under other launchers with "
-                   "ASUP_SERVERS=N, which makes servers of the last N processes"
-                 : "leave servers out for one, or say how many");
+  require(!train::needs_servers(config) || config.servers.value() > 0,
+          "sync = {} keeps the parameters on servers, and there are none: start the job with asup "
+          "run --servers N, or under other launchers with ASUP_SERVERS=N, which makes servers of "
+          "the last N processes",
+          strategy.name());
 }
 
 void refuse_variables_of_programs() {
@@ -244,13 +247,15 @@ int run_train(const TrainFlags& flags) {
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job
-  if (inside) settle_roles(config, given, identity);
-  if (inside || given.has("servers")) require_servers(config, inside);
+  if (inside) {
+    settle_roles(config, given, identity);
+    require_servers(config);
+  }
   config = train::resolve(config);
   fill_in_folder(config);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers + config.servers == 1 && config.hosts.empty())
+  if (config.workers + config.servers.value() == 1 && config.hosts.empty())
     return train_here(config, identity);
   train::check_inputs(config);
   return launch_workers(config);
@@ -263,8 +268,9 @@ Command add_train_command(CLI::App& app) {
   set_usage(*command, "Usage: asup train [--config job.toml] [flags]");
   command->footer(kFooter);
   auto flags = std::make_shared<TrainFlags>();
-  add_train_help(*command);
-  command->add_option("--config", flags->config_file, "TOML file with some of the keys below");
+  add_help(*command, train_help());
+  command->add_option("--config", flags->config_file, "TOML file with some of the keys below")
+      ->type_name("FILE");
   command->add_flag("--list", flags->list, "Print the models and data sets there are, and exit");
   command->add_flag("--worker", flags->worker)->group("");  // we started it: flags say everything
   const TrainConfig usual;
@@ -279,7 +285,7 @@ Command add_train_command(CLI::App& app) {
     option->group("")->take_last();  // `--help WAY` shows it
     flags->settings.emplace_back(&setting, option);
   }
-  return {command, [flags] { return run_train(*flags); }};
+  return {command, [flags] { return run_train(*flags); }, {}, kExamples};
 }
 
 }  // namespace asup::cli

@@ -1,12 +1,9 @@
 #include "asup/cli/train_help.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <cstdio>
 #include <set>
 
-#include "asup/base/suggest.h"
 #include "asup/cli/usage.h"
 #include "asup/distribute/ways.h"
 #include "asup/train/settings.h"
@@ -31,52 +28,31 @@ std::string row_of(const Way& way, const config::Setting& setting) {
 }
 
 std::string page_of(const Way& way) {
-  std::string page = fmt::format("{}: {}\n\n", way.name, way.summary);
+  std::string page = fmt::format("--sync {}:\n  {}\n\n", way.name, way.summary);
   std::set<std::string_view> told;
   for (const WaySetting& each : settings_of_ways())
     if (each.way == &way && told.insert(each.setting->name).second)
       page += row_of(way, *each.setting);
-  return page + fmt::format("\nexample:\n  asup train {}\n", way.example);
+  return page + examples_block({{fmt::format("asup train {}", way.example)}});
 }
 
 std::string list_of_ways() {
-  std::string list = "\nWays (--sync WAY, --then WAY); --help WAY shows the settings of one:\n";
+  std::string list = "Ways, for --sync:\n";
   for (const Way* way : ways()) list += help_row(std::string(way->name), std::string(way->summary));
   return list;
 }
 
-// A CLI::Success with its text printed ends the program as --help does.
-[[noreturn]] void show(const CLI::App& command, const std::string& topic) {
-  if (topic.empty()) {
-    std::string text = command.help();
-    const auto footer = text.find("\nexamples:");
-    text.insert(footer == text.npos ? text.size() : footer, list_of_ways());
-    std::fputs(text.c_str(), stdout);
-    throw CLI::Success();
-  }
-  const Way* way = find_way(topic);
-  const auto names = names_of_ways();
-  if (!way)
-    throw CLI::ValidationError(fmt::format("--help {}: there is {}{}", topic,
-                                           fmt::join(names, ", "), did_you_mean(topic, names)));
-  std::fputs(page_of(*way).c_str(), stdout);
-  throw CLI::Success();
-}
-
 }  // namespace
 
-void add_train_help(CLI::App& command) {
-  command.set_help_flag();
-  command
-      .add_option_function<std::vector<std::string>>(
-          "-h,--help",
-          [&command](const std::vector<std::string>& topics) {
-            show(command, topics.empty() || topics.front() == "{}" ? "" : topics.front());
-          },
-          "Print this, or all of one way, and exit")
-      ->type_name("WAY")
-      ->expected(0, 1)
-      ->trigger_on_parse();
+HelpOptions train_help() {
+  HelpOptions help;
+  for (const auto& setting : train::settings())
+    if (setting.common) help.common.push_back(fmt::format("--{}", setting.name));
+  help.list = list_of_ways();
+  for (const Way* way : ways())
+    help.pages.push_back({std::string(way->name), std::string(way->group), page_of(*way)});
+  help.page_word = "WAY";
+  return help;
 }
 
 }  // namespace asup::cli

@@ -1,12 +1,12 @@
-// The help of `asup train`: short, with a page for each way of training.
+// The help of `asup train`, from the tables of settings and of ways. Functions only.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "asup/cli/help.h"
 
 namespace asup::cli {
 
-// -h, --help: the settings that all runs have, and a line for each way. --help WAY: the way, its
+// The short help has the common settings and a line for each way; each way has a page with its
 // settings and an example.
-void add_train_help(CLI::App& command);
+HelpOptions train_help();
 
 }  // namespace asup::cli

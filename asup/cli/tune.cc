@@ -29,13 +29,13 @@ using collective::Rates;
 using tuning::SurveyCell;
 using tuning::SurveyRow;
 
-constexpr const char* kFooter = R"(
-examples:
-  asup tune -n 4                      four ranks on this host
-  asup tune -n 4 --link tcp           the same over TCP
-  mpirun -n 4 asup tune --link mpi    the same over MPI
-  asup tune --hosts alpha:2,beta:2    two on each of two hosts
+const std::vector<Example> kExamples{
+    {"asup tune -n 4", "four ranks on this host"},
+    {"asup tune -n 4 --link tcp", "the same over TCP"},
+    {"mpirun -n 4 asup tune --link mpi", "the same over MPI"},
+    {"asup tune --hosts alpha:2,beta:2", "two on each of two hosts"}};
 
+constexpr const char* kFooter = R"(
 Each cell has the time by the prices and the time by the clock, in microseconds. * marks what the
 prices pick; ! a pick that took over a tenth longer than the best.)";
 
@@ -213,7 +213,7 @@ Command add_tune_command(CLI::App& app, const std::vector<std::string>& argument
   command->add_option("--json", flags->json, "Write the cells to this file too")->type_name("FILE");
   command->add_flag("--quick", flags->quick, "Fewer sizes, less time for each");
   return {command, [flags, arguments] { return tune(*flags, arguments); },
-          [flags] { sizes_of(*flags); }};
+          [flags] { sizes_of(*flags); }, kExamples};
 }
 
 }  // namespace asup::cli

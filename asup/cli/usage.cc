@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "asup/base/suggest.h"
@@ -44,23 +45,28 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      suggestion.empty() ? " (there are: " + list + ")" : suggestion);
 }
 
-// The text in lines of at most `width`, those after the first behind `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
-  std::string result, line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      result += line + "\n" + std::string(indent, ' ');
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return result + line;
+constexpr std::size_t kColumn = 30;
+
+// "--lr"
+std::string names_of(const CLI::Option& option) {
+  std::string names = option.get_name(option.get_positional(), true);
+  if (const auto note = names.find("{false}"); note != names.npos) names.erase(note, 7);
+  return names;
 }
 
-constexpr std::size_t kColumn = 30, kWidth = 100;
+// "X|auto", without the parser's notes on ranges and choices, which the texts give.
+std::string form_of(const CLI::Option& option) {
+  if (option.get_type_size() == 0) return "";
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find(':'));
+}
 
-// Help in 100 columns, without the parser's notes on ranges and choices, which the texts give.
+std::string flag_with(const CLI::Option& option, const std::string& form) {
+  const std::string usual = option.get_default_str();
+  return names_of(option) + (form.empty() ? "" : " " + form) + (usual.empty() ? "" : "=" + usual);
+}
+
+// Help in 100 columns.
 class Formatter : public CLI::Formatter {
  public:
   Formatter(const CLI::App& command, std::string line) : command_(command), line_(std::move(line)) {
@@ -77,18 +83,13 @@ class Formatter : public CLI::Formatter {
     if (app == &command_) return "\n" + line_ + "\n";
     return "\n" + CLI::Formatter::make_usage(app, std::move(name));
   }
-  std::string make_option(const CLI::Option* option, bool positional) const override {
-    std::string name = "  " + make_option_name(option, positional) + make_option_opts(option);
-    if (const auto note = name.find("{false}"); note != name.npos) name.erase(note, 7);
-    return help_row(name.substr(2), make_option_desc(option));
+  std::string make_option(const CLI::Option* option, bool) const override {
+    return flag_row(*option);
   }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
-    const std::string type = option->get_type_name();
-    std::string text = type.empty() ? "" : " " + type.substr(0, type.find(':'));
-    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
-    return text;
+  std::string make_subcommand(const CLI::App* command) const override {
+    return help_row(command->get_name(), command->get_description());
   }
+  const std::string& line() const { return line_; }
 
  private:
   const CLI::App& command_;
@@ -97,15 +98,44 @@ class Formatter : public CLI::Formatter {
 
 }  // namespace
 
+std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
+  std::string result, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      result += line + "\n" + std::string(indent, ' ');
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return result + line;
+}
+
 std::string help_row(const std::string& name, const std::string& text) {
   const std::string first = "  " + name;
-  const std::string lines = wrapped(text, kWidth - kColumn, kColumn);
+  const std::string lines = wrapped(text, kHelpWidth - kColumn, kColumn);
   if (first.size() + 1 > kColumn) return first + "\n" + std::string(kColumn, ' ') + lines + "\n";
   return first + std::string(kColumn - first.size(), ' ') + lines + "\n";
 }
 
+std::string flag_row(const CLI::Option& option) {
+  return help_row(flag_with(option, form_of(option)), option.get_description());
+}
+
+std::string brief_row(const CLI::Option& option) {
+  std::string form = form_of(option), text = option.get_description();
+  text = text.substr(0, text.find("; "));
+  if (flag_with(option, form).size() + 3 > kColumn && form.find('|') != form.npos)
+    text += ": " + std::exchange(form, "");
+  return help_row(flag_with(option, form), text);
+}
+
 void set_usage(CLI::App& command, std::string line) {
   command.formatter(std::make_shared<Formatter>(command, std::move(line)));
+}
+
+std::string usage_of(const CLI::App& command) {
+  return dynamic_cast<const Formatter&>(*command.get_formatter()).line();
 }
 
 std::string unknown_flag(const CLI::App& command, const std::string& flag) {

@@ -17,11 +17,20 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error);
 // "asup run: message" on standard error, after everything that was written before.
 void print_last_line(const std::string& command, const std::string& message);
 
-// "  name       text" in 100 columns, the text in lines of their own where it is long.
+inline constexpr std::size_t kHelpWidth = 100;
+// The text in lines of at most `width`, those after the first behind `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t width, std::size_t indent);
+// "  name       text" in kHelpWidth, the text in lines of their own where it is long.
 std::string help_row(const std::string& name, const std::string& text);
+// The row of a flag; the brief one has its text up to the first ';', and choices that are long in
+// the text.
+std::string flag_row(const CLI::Option& option);
+std::string brief_row(const CLI::Option& option);
 
 // Makes `line` the first of the command's help, in place of the parser's own "Usage: …".
 void set_usage(CLI::App& command, std::string line);
+// needs: set_usage().
+std::string usage_of(const CLI::App& command);
 
 // Refuses numbers outside [least, most]: "must be between 1 and 10, not 0".
 template <typename T>

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include "asup/cli/command.h"
+#include "asup/cli/usage.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/net/transport/mpi/join.h"
 
@@ -34,10 +35,14 @@ std::string version_text() {
 
 Command add_version_command(CLI::App& app) {
   CLI::App* version = app.add_subcommand("version", "Print versions, as --version does");
-  return {version, [] {
+  set_usage(*version, "Usage: asup version");
+  return {version,
+          [] {
             fmt::print("{}\n", version_text());
             return 0;
-          }};
+          },
+          {},
+          {{"asup version", "what a report of a problem should begin with"}}};
 }
 
 }  // namespace asup::cli

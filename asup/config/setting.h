@@ -39,11 +39,12 @@ enum class Scope : std::uint8_t {
 struct Setting {
   std::string_view name;  // of the flag (with --) and the key
   Field field;
-  std::string_view help;
+  std::string_view help;                    // the short help shows it up to its first ';'
   Bounds bounds{};                          // of numbers
   std::vector<std::string_view> choices{};  // of texts; empty: any
   Scope scope = Scope::run;
   std::string_view group{};  // heading in the help and in config.toml
+  bool common = false;       // in the short help
 
   bool is_flag() const { return field.form.empty(); }
   std::string form() const;  // for the help

@@ -43,9 +43,10 @@ bool Bounds::holds(double value) const {
 }
 
 std::string Bounds::describe() const {
-  if (!above && !below) return fmt::format("{} … {}", least, most);
-  return fmt::format("{} {}, {} {}", above ? "above" : "from", least, below ? "below" : "up to",
-                     most);
+  const std::string also = word.empty() ? "" : fmt::format(", or {}", word);
+  if (!above && !below) return fmt::format("{} … {}{}", least, most, also);
+  return fmt::format("{} {}, {} {}{}", above ? "above" : "from", least, below ? "below" : "up to",
+                     most, also);
 }
 
 void refuse(const Value& value, std::string_view wanted, const Bounds& bounds,

@@ -27,10 +27,11 @@ struct Bounds {
   double most = 0;
   bool above = false;
   bool below = false;
+  std::string_view word{};  // allowed beside numbers: "auto"
 
   bool any() const { return least == 0 && most == 0; }  // nothing is said
   bool holds(double value) const;
-  std::string describe() const;  // "1 … 4096", "above 0, up to 1000"
+  std::string describe() const;  // "1 … 4096", "above 0, up to 1000", "1 … 9, or auto"
 };
 
 inline constexpr Bounds kCount{1, 1e9};

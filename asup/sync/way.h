@@ -106,6 +106,7 @@ struct NestedSettings {
 template <typename Options>
 struct WayOf {
   std::string_view name;
+  std::string_view group;    // heading of its settings in the help
   std::string_view summary;  // a line, for the help
   std::string_view example;  // flags of asup train
   std::vector<config::Setting> settings{};
@@ -131,7 +132,7 @@ class Way {
   Way(const Way&) = delete;
   Way& operator=(const Way&) = delete;
 
-  std::string_view name, summary, example;
+  std::string_view name, group, summary, example;
   std::vector<config::Setting> settings;
   std::vector<NestedSettings> nested;
 
@@ -149,6 +150,7 @@ class Way {
 template <typename Options>
 Way::Way(WayOf<Options> row)
     : name(row.name),
+      group(row.group),
       summary(row.summary),
       example(row.example),
       settings(std::move(row.settings)),

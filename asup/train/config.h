@@ -1,8 +1,8 @@
 // Everything that can be said about a training run. Values only; safe from any thread.
 //
 // settings.h describes each member once: as a flag of `asup train`, as a TOML key, and with its
-// range; the settings of a strategy are in the file of its way. What a 0 or an empty text stands
-// for is said there too, and resolved by resolve().
+// range; the settings of a strategy are in the file of its way. What no value, or an empty text,
+// stands for is said there too, and resolved by resolve().
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct Every {
 struct TrainConfig {
   // What is trained, on what.
   std::string model = "cnn";
-  std::int64_t width = 0;
-  std::int64_t depth = 0;
+  std::optional<std::int64_t> width{};  // no value, here and below: auto
+  std::optional<std::int64_t> depth{};
   std::string stem = "auto";
   std::string data = "fashion-mnist";
   std::int64_t classes = 10;
@@ -45,21 +45,21 @@ struct TrainConfig {
 
   // How long, and in what portions.
   std::int64_t batch = 128;
-  std::int64_t epochs = 0;
-  std::int64_t steps = 0;
-  std::int64_t stop_at = 0;
+  std::optional<std::int64_t> epochs{};
+  std::optional<std::int64_t> steps{};
+  std::optional<std::int64_t> stop_at{};  // no value: at the end
   std::int64_t accumulate = 1;
   std::string remainder = "keep";
 
   // How weights change.
   std::string optimizer = "sgd";
-  double lr = 0;
+  std::optional<double> lr{};
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
   std::string schedule = "constant";
   std::int64_t warmup = 0;
-  std::int64_t decay_every = 0;
+  std::optional<std::int64_t> decay_every{};
   double decay_factor = 0.1;
   double eta_min = 1;
   double power = 1;
@@ -67,9 +67,9 @@ struct TrainConfig {
 
   // Who works on it, and how they stay in step.
   std::int64_t workers = 2;
-  std::int64_t servers = 0;
+  std::optional<std::int64_t> servers{};
   std::string hosts;
-  std::int64_t threads = 0;
+  std::optional<std::int64_t> threads{};
   Strategy strategy{};             // that the run begins with
   std::optional<Strategy> then{};  // that it changes to
   std::string at = "80%";          // when: a step, a share of the run, or stall

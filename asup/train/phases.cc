@@ -40,7 +40,7 @@ std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLeng
 TrainConfig of_phase(const TrainConfig& config, Phase phase, const RunLength& length) {
   TrainConfig result = of_phase(config, phase);
   const auto step = switch_step(config, length);
-  if (phase == Phase::first && step && (config.stop_at == 0 || *step < config.stop_at))
+  if (phase == Phase::first && step && (!config.stop_at || *step < *config.stop_at))
     result.stop_at = *step;
   return result;
 }

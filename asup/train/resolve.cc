@@ -37,6 +37,11 @@ void check_balance(const TrainConfig& config, std::span<const Strategy> strategi
 void check_strategy(const TrainConfig& config, const Strategy& strategy) {
   strategy.check();
   strategy.check_workers(static_cast<int>(config.workers));
+  require(
+      !strategy.capabilities().needs_servers || config.servers.value_or(1) > 0,
+      "sync = {} keeps the parameters on servers, and there are none: leave servers out for one, "
+      "or say how many",
+      strategy.name());
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
@@ -50,8 +55,10 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
                        [&](const Strategy& each) { return has(each.capabilities()); });
   };
   const auto free_running = [](const Capabilities& c) { return !c.lockstep && !c.leases_samples; };
-  if (!any([](const Capabilities& c) { return c.needs_servers; }))
-    unused(config, "servers", fmt::format("sync = {} has none", config.strategy.name()));
+  require(
+      config.servers.value_or(0) == 0 || any([](const Capabilities& c) { return c.needs_servers; }),
+      "servers = {} has no effect: sync = {} has none. Leave it out.", config.servers.value_or(0),
+      config.strategy.name());
   if (!any([](const Capabilities& c) { return !c.needs_servers; }))
     unused(config, "algorithm", "with servers there are no collectives to choose for");
   if (!any([&](const Capabilities& c) { return !free_running(c); }))
@@ -75,7 +82,7 @@ void settle_strategies(TrainConfig& config) {
     unused(config, "at", "then names no other way");
   }
   check_strategies(config, strategies);
-  if (needs_servers(config) && config.servers == 0) config.servers = 1;
+  if (!config.servers) config.servers = needs_servers(config) ? 1 : 0;
 }
 
 void check_portions(const TrainConfig& config) {
@@ -148,8 +155,8 @@ double usual_learning_rate(const std::string& optimizer) {
 }
 
 void fill_in(TrainConfig& config) {
-  if (config.lr == 0) config.lr = usual_learning_rate(config.optimizer);
-  if (config.epochs == 0 && config.steps == 0) config.epochs = 5;
+  if (!config.lr) config.lr = usual_learning_rate(config.optimizer);
+  if (!config.epochs && !config.steps) config.epochs = 5;
 }
 
 }  // namespace

@@ -10,40 +10,39 @@ namespace {
 double cosine(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, length.steps - config.warmup));
   const auto done = static_cast<double>(step - config.warmup);
-  return config.lr * 0.5 * (1 + std::cos(std::numbers::pi * done / whole));
+  return config.lr.value() * 0.5 * (1 + std::cos(std::numbers::pi * done / whole));
 }
 
 double steps_down(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const std::int64_t third = std::max<std::int64_t>(1, (length.epochs() + 2) / 3);
-  const std::int64_t every = config.decay_every > 0 ? config.decay_every : third;
+  const std::int64_t every = config.decay_every.value_or(third);
   const std::int64_t times = step / length.steps_per_epoch / every;
-  return config.lr * std::pow(config.decay_factor, static_cast<double>(times));
+  return config.lr.value() * std::pow(config.decay_factor, static_cast<double>(times));
 }
 
 double power(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const auto epoch = static_cast<double>(step / length.steps_per_epoch);
-  return config.lr * std::pow(std::sqrt((epoch + 1) / config.eta_min), -config.power);
+  return config.lr.value() * std::pow(std::sqrt((epoch + 1) / config.eta_min), -config.power);
 }
 
 }  // namespace
 
 RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch) {
-  return {config.steps > 0 ? config.steps : config.epochs * steps_per_epoch, steps_per_epoch};
+  return {config.steps ? *config.steps : config.epochs.value() * steps_per_epoch, steps_per_epoch};
 }
 
 double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   if (step < config.warmup) {
-    return config.lr * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
+    return config.lr.value() * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
   }
   if (config.schedule == "cosine") return cosine(config, length, step);
   if (config.schedule == "step") return steps_down(config, length, step);
   if (config.schedule == "power") return power(config, length, step);
-  return config.lr;
+  return config.lr.value();
 }
 
 std::vector<std::int64_t> sync_points(const TrainConfig& config, const RunLength& length) {
-  const std::int64_t last =
-      config.stop_at > 0 ? std::min(config.stop_at, length.steps) : length.steps;
+  const std::int64_t last = std::min(config.stop_at.value_or(length.steps), length.steps);
   std::vector<std::int64_t> steps;
   const auto add_multiples = [&](std::int64_t every) {
     for (std::int64_t step = every; step < last; step += every) steps.push_back(step);

@@ -8,6 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
+#include "asup/config/field_or.h"
 #include "asup/distribute/ways.h"
 
 namespace asup::train {
@@ -21,6 +22,16 @@ void check_names(const Given& given) {
   for (const auto& [name, said] : given.all())
     require(find_setting(name) != nullptr, "{}: there is no such setting{}", said.back().where,
             did_you_mean(name, names));
+}
+
+// What a file that another version wrote says may have another meaning.
+void check_format(const Given& given) {
+  const auto* format = given.find(kFormatKey);
+  require(
+      !format || config::text_of(format->value) == std::to_string(kFormat),
+      "{} = {}: another version of asup wrote this file; this one writes {}. Take that line out "
+      "and look at what is then refused.",
+      format ? format->where : "", format ? config::text_of(format->value) : "", kFormat);
 }
 
 bool has_servers(const std::string& name) {
@@ -40,10 +51,10 @@ void forget_servers(Given& given, std::string_view choice, const std::string& us
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
 void choose_length(Given& given) {
   const auto *epochs = given.find("epochs"), *steps = given.find("steps");
-  const auto is_zero = [](const Given::Saying* said) {
-    return config::text_of(said->value) == "0";
+  const auto gives_length = [](const Given::Saying* said) {
+    return said && config::text_of(said->value) != config::kAuto;
   };
-  if (!epochs || !steps || is_zero(epochs) || is_zero(steps)) return;
+  if (!gives_length(epochs) || !gives_length(steps)) return;
   require(epochs->source != steps->source,
           "{}: epochs and steps are two ways to say how long the run is: give one of them",
           steps->where);
@@ -134,6 +145,7 @@ void forget_changed_choices(Given& given) {
 }
 
 TrainConfig config_from(Given given) {
+  check_format(given);
   given.forget(std::vector{std::string(kFormatKey)}, given.sources() + 1);
   check_names(given);
   forget_changed_choices(given);

@@ -51,6 +51,6 @@ std::string to_toml(const TrainConfig& config);
 
 // What says in config.toml that this version wrote it.
 inline constexpr std::string_view kFormatKey = "format";
-inline constexpr std::int64_t kFormat = 2;
+inline constexpr std::int64_t kFormat = 3;
 
 }  // namespace asup::train

@@ -79,8 +79,9 @@ std::string convolution_key(const TrainConfig& config, const std::string& hosts,
   return fmt::format(
       "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
       "{} threads, {} workers",
-      config.model, processor(), hosts, torch_version, config.width, config.depth, config.stem,
-      input_shape, config.batch / config.workers / config.accumulate, threads, config.workers);
+      config.model, processor(), hosts, torch_version, config.width.value_or(0),
+      config.depth.value_or(0), config.stem, input_shape,
+      config.batch / config.workers / config.accumulate, threads, config.workers);
 }
 
 }  // namespace asup::train

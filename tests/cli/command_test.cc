@@ -39,20 +39,6 @@ TEST(Asup, Helps) {
   EXPECT_EQ(run({}).status, 2);
 }
 
-TEST(AsupTrain, HasAShortHelpAndAPageForEachWay) {
-  const Ended all = run({"train", "--help"});
-  EXPECT_EQ(all.status, 0);
-  EXPECT_THAT(all.text, AllOf(HasSubstr("--batch N"), HasSubstr("diloco"), HasSubstr("examples:"),
-                              Not(HasSubstr("--outer-lr")), Not(HasSubstr("--staleness"))));
-  const Ended way = run({"train", "--help", "diloco"});
-  EXPECT_EQ(way.status, 0);
-  EXPECT_THAT(way.text, AllOf(HasSubstr("--outer-lr X=0.7"), HasSubstr("asup train --sync diloco"),
-                              Not(HasSubstr("--batch"))));
-  const Ended none = run({"train", "--help", "dilocco"});
-  EXPECT_EQ(none.status, 2);
-  EXPECT_THAT(none.last_error, HasSubstr("did you mean 'diloco'?"));
-}
-
 TEST(Asup, ADryRunParsesAndRunsNothing) {
   const Ended fine = run({"--dry-run", "run", "-n", "2", "--", "echo", "started"});
   EXPECT_EQ(fine.status, 0) << fine.last_error;

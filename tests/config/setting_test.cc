@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
+#include "asup/config/field_or.h"
 #include "asup/config/step_or_share.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,6 +27,8 @@ struct Options {
   std::string kind = "sgd";
   Colour colour = Colour::red;
   StepOrShare after{};
+  std::optional<std::int64_t> length{};
+  std::optional<double> wait{};
 };
 
 const std::vector<Setting>& rows() {
@@ -36,7 +39,9 @@ const std::vector<Setting>& rows() {
       {"name", field<&Options::name>(), "who"},
       {"kind", field<&Options::kind>(), "what", {}, {"sgd", "adam"}},
       {"colour", field<&Options::colour>(), "which"},
-      {"after", field<&Options::after>(), "when"}};
+      {"after", field<&Options::after>(), "when"},
+      {"length", field_or<&Options::length, kAuto>(), "how long", kCount},
+      {"wait", field_or<&Options::wait, kNone>(), "how patient", {0, 10, true, false}}};
   return all;
 }
 
@@ -111,6 +116,28 @@ TEST(Setting, RefusalsSayNameValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal("name", std::int64_t{3}), "--name: 3 is not a text");
   EXPECT_THAT(refusal("after", "late"),
               HasSubstr("--after: 'late' is not a number of steps, or a share of the run"));
+}
+
+TEST(Setting, ANumberMayBeLeftOpenByAWord) {
+  Options options;
+  EXPECT_EQ(text(options, "length"), "auto");
+  EXPECT_EQ(find(rows(), "length")->field.toml(&options), "\"auto\"");
+  EXPECT_EQ(find(rows(), "length")->form(), "N|auto");
+  assign(options, "length", "7");
+  assign(options, "wait", 0.5);
+  EXPECT_EQ(options.length, 7);
+  EXPECT_EQ(options.wait, 0.5);
+  EXPECT_EQ(find(rows(), "length")->field.toml(&options), "7");
+  assign(options, "length", "auto");
+  assign(options, "wait", "none");
+  EXPECT_EQ(options.length, std::nullopt);
+  EXPECT_EQ(options.wait, std::nullopt);
+  EXPECT_EQ(refusal("length", "0"),
+            "--length: 0 is out of range (allowed: 1 … 1000000000, or auto)");
+  EXPECT_EQ(refusal("length", "none"),
+            "--length: 'none' is not a whole number (allowed: 1 … 1000000000, or auto)");
+  EXPECT_EQ(refusal("wait", std::int64_t{0}),
+            "--wait: 0 is out of range (allowed: above 0, up to 10, or none)");
 }
 
 TEST(Setting, WhatWouldHaveNoEffectMustBeAsUsual) {

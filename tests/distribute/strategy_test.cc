@@ -126,7 +126,7 @@ TEST(Strategy, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal({{"ASUP_SYNC", "asup"}, {"ASUP_PACE", "bsp"}}),
               HasSubstr("pace = bsp has no effect: sync = asup has no such setting"));
   EXPECT_THAT(refusal({{"ASUP_SYNC", "local"}, {"ASUP_ROUND_SECONDS", "1"}, {"ASUP_EVERY", "4"}}),
-              HasSubstr("every = 4 has no effect: round-seconds is 1, not 0"));
+              HasSubstr("every = 4 has no effect: round-seconds is 1, not none"));
   EXPECT_THAT(refusal({{"ASUP_SYNC", "local"}, {"ASUP_MERGE_DEADLINE", "4"}}),
               HasSubstr("merge-deadline = 4 has no effect: without round-seconds"));
   EXPECT_THAT(refusal({{"ASUP_SYNC", "local"}, {"ASUP_EVERY", "1"}, {"ASUP_LOCAL_AFTER", "5"}}),

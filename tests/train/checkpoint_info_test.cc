@@ -39,5 +39,15 @@ TEST(CheckpointInfo, ComesBackAndIsChecked) {
   EXPECT_NO_THROW(check_can_resume(back, config, 12));
 }
 
+// 0 meant that asup chooses in checkpoints of before.
+TEST(CheckpointInfo, OfAnotherVersionIsRefused) {
+  nlohmann::ordered_json json = to_json(CheckpointInfo{});
+  EXPECT_EQ(json["config"]["epochs"], "auto");
+  json["config"]["epochs"] = "0";
+  EXPECT_EQ(message_of<BadInput>([&] { info_from(json, "path"); }),
+            "path: is a checkpoint of another version of asup (epochs: 0 is out of range (allowed: "
+            "1 … 1000000000, or auto))");
+}
+
 }  // namespace
 }  // namespace asup::train

@@ -63,7 +63,7 @@ TEST(Phases, TheFirstStopsWhereTheSecondBegins) {
   TrainConfig config = changing("50%");
   const RunLength length{200, 10};
   EXPECT_EQ(of_phase(config, Phase::first, length).stop_at, 100);
-  EXPECT_EQ(of_phase(config, Phase::second, length).stop_at, 0);
+  EXPECT_EQ(of_phase(config, Phase::second, length).stop_at, std::nullopt);
   config.stop_at = 60;
   EXPECT_EQ(of_phase(config, Phase::first, length).stop_at, 60);
   config.stop_at = 160;

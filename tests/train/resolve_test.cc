@@ -18,11 +18,29 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
   EXPECT_EQ(resolve({}).epochs, 5);
   const TrainConfig adam = resolve(said({{"optimizer", "adam"}, {"steps", "10"}}));
   EXPECT_EQ(adam.lr, 0.001);
-  EXPECT_EQ(adam.epochs, 0);
+  EXPECT_EQ(adam.epochs, std::nullopt);
   EXPECT_EQ(resolve(said({{"optimizer", "lars"}})).lr, 1);
   EXPECT_EQ(resolve(said({{"optimizer", "asup"}, {"momentum", "0.5"}})).lr, 0.0003);
   EXPECT_EQ(resolve(said({{"sync", "server"}})).servers, 1);
   EXPECT_EQ(resolve(said({{"sync", "server"}, {"servers", "3"}})).servers, 3);
+  EXPECT_EQ(resolve(said({{"sync", "server"}, {"servers", "auto"}})).servers, 1);
+  EXPECT_EQ(resolve({}).servers, 0);
+  EXPECT_EQ(resolve(said({{"servers", "0"}})).servers, 0);
+  EXPECT_EQ(resolve(said({{"epochs", "auto"}, {"lr", "auto"}})).epochs, 5);
+}
+
+TEST(Resolve, AZeroIsNoWayToLeaveSomethingOpen) {
+  for (const char* name :
+       {"epochs", "steps", "stop-at", "width", "depth", "lr", "decay-every", "threads"}) {
+    const std::string message = complaint({{name, "0"}});
+    EXPECT_THAT(message, StartsWith(fmt::format("--{}: 0 is out of range (allowed: ", name)));
+    EXPECT_THAT(message, HasSubstr(std::string(name) == "stop-at" ? ", or end)" : ", or auto)"));
+  }
+  EXPECT_THAT(complaint({{"sync", "local"}, {"round-seconds", "0"}}), HasSubstr(", or none)"));
+  EXPECT_THAT(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"merge-deadline", "0"}}),
+              HasSubstr("'0' is not 'auto', 'none' or a number of seconds"));
+  for (const char* word : {"auto", "none"})
+    EXPECT_EQ(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"merge-deadline", word}}), "");
 }
 
 TEST(Resolve, RefusesWhatCannotWork) {
@@ -43,6 +61,8 @@ TEST(Resolve, RefusesWhatCannotWork) {
 TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
   EXPECT_EQ(complaint({{"servers", "2"}}),
             "servers = 2 has no effect: sync = allreduce has none. Leave it out.");
+  EXPECT_THAT(complaint({{"then", "asup"}, {"servers", "0"}}),
+              HasSubstr("sync = asup keeps the parameters on servers, and there are none"));
   EXPECT_THAT(complaint({{"sync", "server"}, {"algorithm", "ring"}}),
               StartsWith("algorithm = ring has no effect: with servers"));
   EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"remainder", "drop"}}),

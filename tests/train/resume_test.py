@@ -72,7 +72,7 @@ class Resume(Case):
 
     # Each rank has statistics of its own until they are averaged for a test.
     def test_batch_norm_statistics_of_each_rank(self):
-        flags = ["--model=resnet18", "--width=0", "--steps=6", "--workers=2", "--batch=8",
+        flags = ["--model=resnet18", "--width=auto", "--steps=6", "--workers=2", "--batch=8",
                  "--synthetic-samples=64", "--synthetic-test-samples=8", "--eval-every=4"]
         whole = self.train("whole", *flags)
         parts = self.train("parts", *flags, "--stop-at=3", "--eval-every=2")
@@ -148,6 +148,22 @@ class Resume(Case):
 
         shutil.rmtree(run.path("checkpoints"))
         self.assertIn("has no checkpoint to resume from", self.refused(*resume))
+
+    def test_a_run_of_another_version_is_refused(self):
+        run = self.train("run", *RUN, "--stop-at=20")
+        path = run.path("config.toml")
+        with open(path) as file:
+            text = file.read()
+        self.assertIn("\nformat = 3 ", text)
+        for other in "\nformat = 2 ", "\n# none":  # an earlier one; one before there was a format
+            with open(path, "w") as file:
+                file.write(text.replace("\nformat = 3 ", other))
+            self.assertIn("is a run of another version of asup, which this one cannot continue",
+                          self.refused("train", f"--resume={run.folder}"))
+        with open(path, "w") as file:
+            file.write(text)
+        self.resume(run)
+        self.assertTrue(run.summary["finished"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ TEST(Schedule, LengthComesFromEpochsOrSteps) {
   TrainConfig config;
   config.epochs = 3;
   EXPECT_EQ(run_length(config, 10).steps, 30);
-  config.epochs = 0;
+  config.epochs.reset();
   config.steps = 25;
   EXPECT_EQ(run_length(config, 10).steps, 25);
   EXPECT_EQ(run_length(config, 10).epochs(), 3);
@@ -61,7 +61,7 @@ TEST(Schedule, StepFallsAfterSoManyEpochs) {
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 19), 1);
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 20), 0.1);
   EXPECT_NEAR(learning_rate(config, length, 59), 0.01, 1e-12);
-  config.decay_every = 0;  // a third of the six epochs
+  config.decay_every.reset();  // a third of the six epochs
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 20), 0.1);
 }
 

@@ -74,7 +74,7 @@ TEST(Settings, EpochsAndStepsExcludeEachOther) {
   config::Given sources = given({{"epochs", "2"}});
   sources.begin_source();
   sources.say("steps", "100", "--steps");
-  EXPECT_EQ(config_from(sources).epochs, 0);
+  EXPECT_EQ(config_from(sources).epochs, std::nullopt);
   EXPECT_EQ(config_from(sources).steps, 100);
 }
 
@@ -92,7 +92,7 @@ TEST(Settings, AChangedChoiceForgetsWhatWasSaidOfTheOneBefore) {
   EXPECT_EQ(config_from(paces).servers, 2);
   paces.begin_source();
   paces.say("sync", "gossip", "--sync");
-  EXPECT_EQ(config_from(paces).servers, 0);
+  EXPECT_EQ(config_from(paces).servers, std::nullopt);
 }
 
 TEST(Settings, FlagsSayTheSameAgain) {
@@ -134,6 +134,28 @@ TEST(Settings, TomlHoldsTheRunButNotTheCallAndReadsTheSame) {
   config::Given read;
   read.read_toml(folder.write("config.toml", toml));
   EXPECT_EQ(to_toml(config_from(read)), toml);
+}
+
+// 0 meant that asup chooses in files of format 2.
+TEST(Settings, AFileOfAnotherFormatIsRefused) {
+  const TemporaryFolder folder;
+  config::Given read;
+  read.read_toml(folder.write("config.toml", "format = 2\nepochs = 0\n"));
+  EXPECT_THAT(message_of<BadInput>([&] { config_from(read); }),
+              HasSubstr("config.toml:1: format = 2: another version of asup wrote this file"));
+  read.read_toml(folder.write("own.toml", "format = 3\nepochs = 0\n"));
+  EXPECT_THAT(
+      message_of<BadInput>([&] { config_from(read); }),
+      HasSubstr("own.toml:2: epochs: 0 is out of range (allowed: 1 … 1000000000, or auto)"));
+}
+
+TEST(Settings, WhatIsLeftOpenStaysSo) {
+  const TrainConfig config = said({{"epochs", "auto"}, {"steps", "9"}, {"stop-at", "end"}});
+  EXPECT_EQ(config.epochs, std::nullopt);
+  EXPECT_EQ(config.steps, 9);
+  EXPECT_EQ(config.stop_at, std::nullopt);
+  EXPECT_THAT(to_toml(config), HasSubstr("\nepochs = \"auto\"  # "));
+  EXPECT_THAT(to_flags(config), Contains("--steps=9"));
 }
 
 }  // namespace

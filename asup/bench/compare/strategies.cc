@@ -72,6 +72,14 @@ std::vector<std::string> usual_for_slow_links() {
   return names;
 }
 
+std::vector<std::string> usual_for_stragglers() {
+  const std::string first = fmt::format("--sync {}", asup::ways().front()->name);
+  std::vector<std::string> names;
+  for (const Way& way : known_ways())
+    if (way.has_servers() || way.flags == first) names.push_back(way.name);
+  return names;
+}
+
 Way parse_way(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);

@@ -29,6 +29,8 @@ struct Way {
 std::vector<Way> known_ways();
 std::vector<std::string> names_of_known_ways();
 std::vector<std::string> usual_for_slow_links();
+// Those through servers, beside the way that a run has unless told otherwise.
+std::vector<std::string> usual_for_stragglers();
 
 // Reads "NAME=FLAGS". The name becomes part of a folder's. Throws BadInput.
 Way parse_way(const std::string& text);

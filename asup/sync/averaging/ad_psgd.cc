@@ -39,8 +39,8 @@ MadeReplica make(const AdPsgd& options, const ReplicaContext& context) {
 const Way& way_of(const AdPsgd&) {
   static const Way way(WayOf<AdPsgd>{
       .name = "adpsgd",
-      .summary =
-          "AD-PSGD: workers go at their own pace, and models are averaged by pairs; nobody waits",
+      .group = "Gossip",
+      .summary = "AD-PSGD: workers go at their own pace, and average models in pairs",
       .example = "--sync adpsgd --every 8 --graph random",
       .settings = {{"every", field<&AdPsgd::every>(),
                     "a worker asks for an exchange so many steps after the last one",

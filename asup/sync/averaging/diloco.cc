@@ -40,8 +40,8 @@ MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
 const Way& way_of(const DiLoCo&) {
   static const Way way(WayOf<DiLoCo>{
       .name = "diloco",
-      .summary = "DiLoCo: workers step on their own; an outer optimizer moves the common model by "
-                 "what they have moved, on average",
+      .group = "Local and DiLoCo",
+      .summary = "DiLoCo: workers step alone; an outer optimizer moves the common model",
       .example = "--sync diloco --every 50 --outer-lr 0.9 --optimizer adamw",
       .settings = {{"every", field<&DiLoCo::every>(), "steps between two exchanges of the model",
                     config::kCount},
@@ -54,7 +54,7 @@ const Way& way_of(const DiLoCo&) {
                     "Nesterov's momentum of the outer optimizer",
                     {0, 1, false, true}},
                    {"outer-overlap", field<&DiLoCo::outer_overlap>(),
-                    "an exchange takes place beside so many steps; 0: workers wait for it",
+                    "an exchange takes place beside so many steps, and with 0 workers wait for it",
                     config::kCountOrZero},
                    {"fragments",
                     field<&DiLoCo::fragments>(),

@@ -23,8 +23,8 @@ MadeReplica make(const Gossip& options, const ReplicaContext& context) {
 const Way& way_of(const Gossip&) {
   static const Way way(WayOf<Gossip>{
       .name = "gossip",
-      .summary =
-          "D-PSGD: workers step on their own, and each averages its model with its neighbours'",
+      .group = "Gossip",
+      .summary = "D-PSGD: workers step alone, and average models with their neighbours",
       .example = "--sync gossip --graph exponential",
       .settings =
           {{"every", field<&Gossip::every>(), "steps between two exchanges of models",

@@ -85,13 +85,14 @@ std::string MergeInterval::to_text() const { return adaptive ? "auto" : fmt::for
 const Way& way_of(const LocalSgd&) {
   static const Way way(WayOf<LocalSgd>{
       .name = "local",
-      .summary =
-          "local SGD: workers step on their own, and now and then all models become their mean",
+      .group = "Local and DiLoCo",
+      .summary = "local SGD: workers step alone, and models are averaged now and then",
       .example = "--sync local --every 16",
       .settings = {{"merge-state", field<&LocalSgd::merge_state>(),
                     "the optimizer's state is averaged with the models, kept by each worker, or "
                     "reset"}},
-      .nested = {{"", "", settings_of_timed_rounds()}, {"round-seconds", "0", settings_of_steps()}},
+      .nested = {{"", "", settings_of_timed_rounds()},
+                 {"round-seconds", "none", settings_of_steps()}},
       .sections = sections_of,
       .capabilities = capabilities_of,
       .check = check_options,

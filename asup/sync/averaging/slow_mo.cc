@@ -116,6 +116,7 @@ void SlowMoReplica::regroup() {
 const Way& way_of(const SlowMo&) {
   static const Way way(WayOf<SlowMo>{
       .name = "slowmo",
+      .group = "Local and DiLoCo",
       .summary = "SlowMo: local SGD with a slow momentum over the averages",
       .example = "--sync slowmo --every 12 --slow-momentum 0.7",
       .settings = {{"every", field<&SlowMo::every>(), "steps between two averages", config::kCount},
@@ -125,7 +126,7 @@ const Way& way_of(const SlowMo&) {
                     {0, 10, true, false}},
                    {"slow-momentum",
                     field<&SlowMo::slow_momentum>(),
-                    "what of the slow momentum stays from one average to the next; 0: local SGD",
+                    "what of the slow momentum stays from one average to the next",
                     {0, 1, false, true}}},
       .capabilities =
           [](const SlowMo&) {

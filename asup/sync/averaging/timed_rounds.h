@@ -15,19 +15,22 @@ namespace asup {
 
 // How long those who have come to a merge wait for late workers.
 struct MergeDeadline {
-  std::optional<double> seconds{};  // zero: as long as it takes; none: two rounds
+  enum class Kind : std::uint8_t { automatic, none, seconds };
+  Kind kind = Kind::automatic;  // two rounds; none: as long as it takes
+  double seconds = 0;           // for Kind::seconds
 
-  static constexpr std::string_view kForm = "X|usual";
-  static constexpr std::string_view kWanted = "a number of seconds (allowed: 0 … 1e6) or usual";
+  static constexpr std::string_view kForm = "X|auto|none";
+  static constexpr std::string_view kWanted =
+      "'auto', 'none' or a number of seconds (allowed: above 0, up to 1e6)";
   static std::optional<MergeDeadline> from_text(std::string_view text);
   std::string to_text() const;
 };
 
 struct TimedRounds {
-  double round_seconds = 0;  // zero: there are none
+  std::optional<double> round_seconds{};  // no value: no rounds
   MergeDeadline merge_deadline{};
 
-  bool any() const { return round_seconds > 0; }
+  bool any() const { return round_seconds.has_value(); }
 };
 
 std::span<const config::Setting> settings_of_timed_rounds();

@@ -24,6 +24,7 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
 const Way& way_of(const AllReduce&) {
   static const Way way(WayOf<AllReduce>{
       .name = "allreduce",
+      .group = "All-reduce",
       .summary = "synchronous SGD: gradients of every step are averaged over all workers",
       .example = "--sync allreduce --algorithm ring",
       .settings = {{"bucket-mb",

@@ -26,7 +26,7 @@ const std::vector<config::Setting>& common_settings() {
        config::Scope::fixed},
       {"compensation",
        field<&ParameterServer::compensation>(),
-       "lambda of delay compensation (DC-ASGD) for late gradients; 0: none",
+       "lambda of delay compensation (DC-ASGD) for late gradients",
        {0, 1000}},
       {"stale-lr", field<&ParameterServer::stale_lr>(),
        "a gradient that is late by n steps counts for 1/n"},
@@ -149,7 +149,8 @@ ServerReplicaOptions server_options(const ParameterServer& options, Seconds time
 const Way& way_of(const ParameterServer&) {
   static const Way way(WayOf<ParameterServer>{
       .name = "server",
-      .summary = "parameter servers: workers push gradients, servers update the parameters",
+      .group = "Servers",
+      .summary = "parameter servers: workers push gradients, servers update parameters",
       .example = "--sync server --pace ssp --staleness 4 --servers 2",
       .settings = {{"pace", field<&ParameterServer::pace>(),
                     "who waits for whom: bsp all for all, ssp for those more than staleness steps "
@@ -167,8 +168,8 @@ const Way& way_of(const ParameterServer&) {
 const Way& way_of(const Asup&) {
   static const Way way(WayOf<Asup>{
       .name = "asup",
-      .summary =
-          "parameter servers at a pace that adapts: who waits for whom follows what is measured",
+      .group = "Servers",
+      .summary = "parameter servers at a pace that adapts to what is measured",
       .example = "--sync asup --servers 1",
       .nested = nested_settings({settings_of_paces().back()}),
       .sections = [](Asup& options) { return sections_of(options.server); },

@@ -47,8 +47,8 @@ std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data:
   models::ModelOptions options;
   options.input_shape = dataset.input_shape();
   options.classes = dataset.classes();
-  options.width = config.width;
-  options.depth = config.depth;
+  options.width = config.width.value_or(options.width);
+  options.depth = config.depth.value_or(options.depth);
   options.stem = stem_of(config.stem);
   return models::make_model(config.model, options);
 }

@@ -9,33 +9,32 @@ namespace asup::train {
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model) {
   const auto parameters = model.parameters();
-  const double decay = config.weight_decay;
+  const double lr = config.lr.value(), decay = config.weight_decay;
   if (config.optimizer == "sgd") {
-    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(config.lr)
+    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(lr)
                                                                .momentum(config.momentum)
                                                                .nesterov(config.nesterov)
                                                                .weight_decay(decay));
   }
   if (config.optimizer == "adam") {
-    return std::make_unique<torch::optim::Adam>(
-        parameters, torch::optim::AdamOptions(config.lr).weight_decay(decay));
+    return std::make_unique<torch::optim::Adam>(parameters,
+                                                torch::optim::AdamOptions(lr).weight_decay(decay));
   }
   if (config.optimizer == "adamw") {
     return std::make_unique<torch::optim::AdamW>(
-        parameters, torch::optim::AdamWOptions(config.lr).weight_decay(decay));
+        parameters, torch::optim::AdamWOptions(lr).weight_decay(decay));
   }
   if (config.optimizer == "lars") {
     return std::make_unique<optim::Lars>(
-        parameters, optim::LarsOptions(config.lr).momentum(config.momentum).weight_decay(decay));
+        parameters, optim::LarsOptions(lr).momentum(config.momentum).weight_decay(decay));
   }
   if (config.optimizer == "asup") {
     return std::make_unique<optim::AsupMomentum>(
-        parameters, optim::AsupOptions(config.lr).momentum(config.momentum).weight_decay(decay));
+        parameters, optim::AsupOptions(lr).momentum(config.momentum).weight_decay(decay));
   }
   check(config.optimizer == "rmsprop", "no optimizer {}", config.optimizer);
   return std::make_unique<torch::optim::RMSprop>(
-      parameters,
-      torch::optim::RMSpropOptions(config.lr).momentum(config.momentum).weight_decay(decay));
+      parameters, torch::optim::RMSpropOptions(lr).momentum(config.momentum).weight_decay(decay));
 }
 
 }  // namespace asup::train

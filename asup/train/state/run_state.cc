@@ -113,7 +113,7 @@ std::int64_t RunState::epoch() const {
 
 std::int64_t RunState::last_step_of(const TrainConfig& config) const {
   const std::int64_t steps = context_.length.steps;
-  return config.stop_at > 0 ? std::min(config.stop_at, steps) : steps;
+  return std::min(config.stop_at.value_or(steps), steps);
 }
 
 bool RunState::switches() const {
@@ -228,7 +228,7 @@ bool RunState::wants_last_test() const {
 
 // One that was asked to stop is to go on later, whatever else it keeps.
 bool RunState::wants_last_checkpoint() const {
-  const bool stops = config_.stop_at > 0 && step_ < context_.length.steps;
+  const bool stops = config_.stop_at && step_ < context_.length.steps;
   return (stops || config_.checkpoint_every.kind != Every::Kind::never) &&
          checkpoint_step_ != step_;
 }

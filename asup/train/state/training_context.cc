@@ -140,10 +140,9 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
 }
 
 void set_threads(TrainingContext& context, const Job& job, const TrainConfig& config) {
-  const bool as_before = config.threads == 0 && context.resumed;
-  context.choices.threads = as_before            ? context.resumed->choices.threads
-                            : config.threads > 0 ? config.threads
-                                                 : usual_threads(job);
+  context.choices.threads = config.threads    ? *config.threads
+                            : context.resumed ? context.resumed->choices.threads
+                                              : usual_threads(job);
   torch::set_num_threads(static_cast<int>(context.choices.threads));
 }
 

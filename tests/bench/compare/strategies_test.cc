@@ -23,6 +23,11 @@ TEST(Ways, KnowTheirServers) {
   EXPECT_FALSE((Way{"mine", "--sync local"}).has_servers("--lr 1"));
 }
 
+TEST(Ways, OfStragglersAreThoseThroughServersBesideAllReduce) {
+  EXPECT_THAT(usual_for_stragglers(),
+              ElementsAre("allreduce", "bsp", "ssp", "asp", "asup", "frozen"));
+}
+
 TEST(Ways, AreReadFromTheirFlags) {
   const Way way = parse_way("local4=--sync local  --every=4");
   EXPECT_EQ(way.name, "local4");
