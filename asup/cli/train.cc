@@ -129,11 +129,12 @@ net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identi
 }
 
 void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
-  if (!end.stopped) {
-    terminal.write(report::result_block(end.summary, terminal));
-    return;
-  }
   const auto& facts = end.summary.facts;
+  if (end.was_finished)
+    return terminal.write(
+        fmt::format("already finished at step {} of {}; give --epochs or --steps to go on\n",
+                    end.summary.step, facts.steps));
+  if (!end.stopped) return terminal.write(report::result_block(end.summary, terminal));
   const std::string how = end.summary.checkpoint.empty()
                               ? std::string("no checkpoint was kept")
                               : fmt::format("continue with: asup train --resume {}", facts.folder);

@@ -5,7 +5,7 @@ import shutil
 import signal
 import unittest
 
-from harness import SMALL, Case, Run
+from harness import PROGRAM, SMALL, Case, Run
 
 RUN = ["--steps=40", "--workers=2", "--schedule=cosine", "--warmup=5", "--optimizer=adam"]
 
@@ -85,10 +85,6 @@ class Resume(Case):
         run = self.train("run", *flags, "--epochs=2")
         self.resume(run, "--epochs=3")
         self.assert_same_end(run, whole)
-        # Nothing is left to do: the same again.
-        self.resume(run)
-        self.assertEqual(run.sha, whole.sha)
-        self.assertEqual(run.summary["final_loss"], whole.summary["final_loss"])
 
     def test_into_another_folder(self):
         whole = self.train("whole", *RUN)
@@ -148,6 +144,43 @@ class Resume(Case):
 
         shutil.rmtree(run.path("checkpoints"))
         self.assertIn("has no checkpoint to resume from", self.refused(*resume))
+
+    def files(self, run):
+        """Everything in the run's folder: its bytes and when it was last written."""
+        found = {}
+        for place, folders, names in os.walk(run.folder):
+            for name in folders + names:
+                path = os.path.join(place, name)
+                content = None
+                if name in names:
+                    with open(path, "rb") as file:
+                        content = file.read()
+                found[path] = content, os.stat(path).st_mtime_ns
+        found[run.folder] = None, os.stat(run.folder).st_mtime_ns
+        return found
+
+    def test_a_finished_run_is_left_as_it_is(self):
+        said = "already finished at step 34 of 34; give --epochs or --steps to go on\n"
+        for ways in ["--workers=2"], ["--workers=1"], ["--workers=2", "--sync=server"], \
+                ["--workers=2", "--sync=adpsgd"]:
+            with self.subTest(ways=ways):
+                run = self.train("-".join(ways), *ways, "--epochs=2")
+                before = self.files(run)
+                done = self.call("train", f"--resume={run.folder}")
+                self.assertEqual(done.stdout, said)
+                self.assertEqual(self.files(run), before)
+        out = self.call("run", "-n", "2", "--no-prefix", "--", PROGRAM, "train",
+                        f"--resume={run.folder}").stdout
+        self.assertEqual(out, said)
+        self.assertEqual(self.files(run), before)
+
+    # It was killed between its last checkpoint and its summary.
+    def test_a_run_without_its_end_is_ended(self):
+        run = self.train("run", "--workers=2", "--epochs=1")
+        sha = run.sha
+        os.remove(run.path("summary.json"))
+        self.resume(run)
+        self.assertEqual(run.sha, sha)
 
 
 if __name__ == "__main__":

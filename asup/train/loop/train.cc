@@ -19,12 +19,23 @@ bool any_rank(RunState& run, bool here) {
   return somewhere > 0;
 }
 
+// The end of a run that has come to it before this call: it is left as it is. Collective.
+std::optional<TrainEnd> end_before(RunState& run) {
+  const auto summary = run.finished_before();
+  if (!any_rank(run, summary.has_value())) return std::nullopt;
+  return TrainEnd{.summary = summary.value_or(report::Summary{}),
+                  .keeps_folder = run.is_first_rank(),
+                  .was_finished = true};
+}
+
 // Nothing where it ended early to take newcomers in.
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
                                          report::Observer& display,
                                          const std::function<bool()>& stop_asked, StepHooks& hooks,
                                          Begun& begun) {
   RunState run(job, config, display, hooks);
+  if (job.generation() == 1)
+    if (auto end = end_before(run)) return end;
   run.begin(begun == Begun::in_sight);
   if (run.is_first_rank()) begun = Begun::in_sight;
   run.control().barrier().or_throw();

@@ -14,7 +14,7 @@ namespace asup::train {
 
 // Trains, and leaves the run folder config.out behind (rank 0 does). Collective: all ranks give the
 // same configuration, resolved, with workers = job.size(). `display` is told where the folder is
-// kept.
+// kept. A run that is resumed in its folder and has no step left to do stays as it is.
 // `stop_asked` is looked at after every step, or lease; when any rank's says so, all stop.
 //
 // Workers that join the job are taken in at the next step, and a job that goes on without lost
