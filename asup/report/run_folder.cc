@@ -37,6 +37,14 @@ std::string without_slash(std::string path) {
   return path;
 }
 
+// STEM-1, or with the first number that is free.
+std::string first_free(const std::string& stem) {
+  for (int number = 1;; ++number) {
+    std::string path = fmt::format("{}-{}", stem, number);
+    if (!fs::exists(fs::symlink_status(path))) return path;
+  }
+}
+
 // The last part of a data set's path, without what a folder's name should not have.
 std::string tame(const std::string& name) {
   std::string out = fs::path(without_slash(name)).filename().string();
@@ -70,19 +78,15 @@ void RunFolder::check_can_create() const try {
   throw BadInput(fmt::format("out: {} cannot be used ({})", path_, error.code().message()));
 }
 
-bool RunFolder::create() const try {
+std::optional<std::string> RunFolder::create() const try {
   check_can_create();
-  const bool again = is_run(path_);
-  if (again) {
-    const std::string previous = without_slash(path_) + ".previous";
-    require(!fs::exists(previous) || is_run(previous),
-            "out: {} would be moved to {}, which holds something that is not a run of asup", path_,
-            previous);
-    fs::remove_all(previous);
-    fs::rename(without_slash(path_), previous);
+  std::optional<std::string> moved_to;
+  if (is_run(path_)) {
+    moved_to = first_free(without_slash(path_) + ".previous");
+    fs::rename(without_slash(path_), *moved_to);
   }
   fs::create_directories(checkpoints());
-  return again;
+  return moved_to;
 } catch (const fs::filesystem_error& error) {
   throw BadInput(fmt::format("out: {} cannot be made ({})", path_, error.code().message()));
 }

@@ -35,10 +35,10 @@ class RunFolder {
   // Throws BadInput where create() would, and changes nothing.
   void check_can_create() const;
 
-  // Makes the folder. A run that is there already moves to PATH.previous, and one that was there is
-  // deleted; returns whether so. Throws BadInput for a folder that holds something else, or cannot
-  // be made.
-  bool create() const;
+  // Makes the folder. A run that is there already moves to PATH.previous-N, the first number that
+  // is free: returns where it is now. Throws BadInput for a folder that holds something else, or
+  // cannot be made.
+  std::optional<std::string> create() const;
 
   // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
   std::vector<std::string> list_checkpoints() const;

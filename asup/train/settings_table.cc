@@ -105,7 +105,7 @@ const std::vector<Setting>& table() {
       {"timeout", field<&C::timeout>(), "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}, {}, Scope::run, kWorkers},
       {"conv-path", field<&C::conv_path>(), "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}, Scope::run, kWorkers},
 
-      {"out", field<&C::out>(), "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous", {}, {}, Scope::call, kFolder},
+      {"out", field<&C::out>(), "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous-N", {}, {}, Scope::call, kFolder},
       {"resume", field<&C::resume>(), "continue the run in this folder from its last checkpoint", {}, {}, Scope::call, kFolder},
       {"checkpoint-every", field<&C::checkpoint_every>(), "so many steps, `epoch` or `never`", {}, {}, Scope::run, kFolder},
       {"keep-checkpoints", field<&C::keep_checkpoints>(), "how many of the last checkpoints stay", {1, 1e6}, {}, Scope::run, kFolder},

@@ -16,18 +16,26 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 namespace fs = std::filesystem;
 
-TEST(RunFolder, AnEarlierRunMovesAside) {
+std::string text_in(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(RunFolder, EarlierRunsMoveAsideAndAllStay) {
   const TemporaryFolder place;
-  const RunFolder folder(place.file("deep/run"));
-  EXPECT_FALSE(folder.create());
-  for (const auto* name : {"first", "second", "third"}) {
-    std::ofstream(folder.config_file()) << name;
-    EXPECT_TRUE(folder.create());
+  const RunFolder folder(place.file("deep/run/"));
+  const std::string stem = place.file("deep/run.previous-");
+  EXPECT_EQ(folder.create(), std::nullopt);
+  for (const auto* number : {"1", "2", "3"}) {
+    std::ofstream(folder.config_file()) << number;
+    EXPECT_EQ(folder.create(), stem + number);
     EXPECT_TRUE(fs::is_empty(folder.checkpoints()));
-    std::string kept;
-    std::ifstream(folder.path() + ".previous/config.toml") >> kept;
-    EXPECT_EQ(kept, name);
   }
+  for (const auto* number : {"1", "2", "3"})
+    EXPECT_EQ(text_in(stem + number + "/config.toml"), number);
+  fs::remove_all(stem + "2");
+  std::ofstream(folder.config_file()) << "another";
+  EXPECT_EQ(folder.create(), stem + "2") << "the first number that is free";
 }
 
 TEST(RunFolder, SomethingElseIsLeftAlone) {
@@ -42,10 +50,9 @@ TEST(RunFolder, SomethingElseIsLeftAlone) {
   const RunFolder folder(place.file("run"));
   folder.create();
   std::ofstream(folder.config_file()) << "a run";
-  fs::create_directory(place.file("run.previous"));
-  place.write("run.previous/thesis.txt", "more");
-  EXPECT_THAT(message_of<BadInput>([&] { folder.create(); }), HasSubstr("would be moved to"));
-  EXPECT_TRUE(fs::exists(place.file("run.previous/thesis.txt")));
+  fs::create_directory(place.file("run.previous-1"));
+  EXPECT_EQ(folder.create(), place.file("run.previous-2"));
+  EXPECT_TRUE(fs::is_empty(place.file("run.previous-1")));
 }
 
 TEST(RunFolder, KeepsTheLastCheckpoints) {

@@ -75,7 +75,7 @@ std::optional<report::Summary> RunState::finished_before() const try {
 // Rank 0's disk; the others have nothing to write.
 void RunState::begin(bool begun) {
   if (!first_rank_) return;
-  if (!resumes_in_place() && !begun) folder_.create();
+  if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
