@@ -104,6 +104,14 @@ std::vector<std::string> RunFolder::list_checkpoints() const try {
   throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
 }
 
+void RunFolder::set_aside(const std::string& checkpoint) const {
+  std::string name = checkpoints() + "/corrupt-" + fs::path(checkpoint).filename().string();
+  if (fs::exists(name)) name = first_free(name);
+  std::error_code error;
+  fs::rename(checkpoint, name, error);
+  check(!error, "{}: cannot be renamed to {} ({})", checkpoint, name, error.message());
+}
+
 void RunFolder::keep_checkpoints(std::int64_t count) const {
   const auto found = list_checkpoints();
   const auto all = static_cast<std::int64_t>(found.size());

@@ -42,6 +42,8 @@ class RunFolder {
 
   // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
   std::vector<std::string> list_checkpoints() const;
+  // A checkpoint that cannot be used gets a name by which none of these two finds it.
+  void set_aside(const std::string& checkpoint) const;
   // Deletes all but the last `count`, and what was left of others.
   void keep_checkpoints(std::int64_t count) const;
 

@@ -73,6 +73,21 @@ TEST(RunFolder, KeepsTheLastCheckpoints) {
   EXPECT_FALSE(fs::exists(place.file("run/checkpoints/.step-00001100.tmp")));
 }
 
+TEST(RunFolder, WhatCannotBeUsedIsSetAside) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  for (const auto* name : {"corrupt-step-00000030", "corrupt-step-00000030-1"}) {
+    for (const int step : {10, 20, 30}) fs::create_directory(folder.checkpoint(step));
+    folder.set_aside(folder.checkpoint(30));
+    EXPECT_TRUE(fs::exists(folder.checkpoints() + "/" + name));
+    folder.keep_checkpoints(2);
+    EXPECT_THAT(folder.list_checkpoints(),
+                ElementsAre(folder.checkpoint(10), folder.checkpoint(20)))
+        << "it does not count";
+  }
+}
+
 TEST(RunFolder, OnlyARunIsARun) {
   const TemporaryFolder place;
   EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).check_is_run(); }),

@@ -122,28 +122,58 @@ class Resume(Case):
         self.assertIn("has done 20 steps, which is more than the 19 asked for",
                       self.refused(*resume, "--steps=19"))
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
-
-        last = run.checkpoints[-1]
-        for name in "index.json", "shard-1-of-2.safetensors":
-            path = os.path.join(last, name)
-            with open(path, "rb") as file:
-                whole = file.read()
-            for damage in whole[:-100], whole[:-30] + b"?" + whole[-29:], b"", b"something else":
-                with open(path, "wb") as file:
-                    file.write(damage)
-                message = self.refused(*resume)
-                self.assertRegex(message, f"{last}.*: is (cut short|corrupt|no checkpoint)")
-                self.assertIn(f"Delete {last} to resume from {run.checkpoints[0]}", message)
-            with open(path, "wb") as file:
-                file.write(whole)
-        os.remove(os.path.join(last, "shard-1-of-2.safetensors"))
-        self.assertIn("shard-1-of-2.safetensors: cannot be read", self.refused(*resume))
-        shutil.rmtree(last)
-        self.resume(run)
-        self.assertTrue(run.summary["finished"])
-
         shutil.rmtree(run.path("checkpoints"))
         self.assertIn("has no checkpoint to resume from", self.refused(*resume))
+
+    SHARD = "shard-1-of-2.safetensors"
+    DAMAGES = [  # to a file, what becomes of it (nothing: it is missing), and what is said
+        ("index.json", lambda whole: whole[:-100], "is no checkpoint of asup, or corrupt"),
+        ("index.json", lambda whole: whole.replace(b"adam", b"sgd "), "is corrupt"),
+        (SHARD, lambda whole: whole[:-100], "is cut short"),
+        (SHARD, lambda whole: whole[:-30] + b"?" + whole[-29:], "is corrupt"),
+        (SHARD, None, "cannot be read"),
+    ]
+
+    @staticmethod
+    def damage(path, damage):
+        with open(path, "rb") as file:
+            whole = file.read()
+        os.remove(path)
+        if damage:
+            with open(path, "wb") as file:
+                file.write(damage(whole))
+
+    def test_a_damaged_checkpoint_is_skipped_for_one_that_is_whole(self):
+        whole = self.train("whole", *RUN)
+        run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
+        for number, (name, damage, why) in enumerate(self.DAMAGES):
+            with self.subTest(name=name, why=why):
+                copy, other = Run(self.path(f"copy-{number}")), Run(self.path(f"other-{number}"))
+                shutil.copytree(run.folder, copy.folder)
+                good, bad = copy.checkpoints
+                self.damage(os.path.join(bad, name), damage)
+                said = self.resume(copy, f"--out={other.folder}")
+                self.assertRegex(said, f"{bad}.*: {why}.*It is skipped: {good} is whole")
+                self.assert_same_end(other, whole)
+                self.assertEqual(copy.checkpoints, [good, bad], "another run's stay")
+
+        # In place the name shows it, and it does not count among those that are kept.
+        self.damage(os.path.join(run.checkpoints[-1], self.SHARD), None)
+        self.resume(run, "--stop-at=30", "--keep-checkpoints=2")
+        self.assertEqual(sorted(os.listdir(run.path("checkpoints"))),
+                         ["corrupt-step-00000020", "step-00000020", "step-00000030"])
+        self.assertNotIn("skipped", self.resume(run))
+        self.assert_same_end(run, whole)
+
+    def test_a_run_without_a_whole_checkpoint_is_refused(self):
+        run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
+        for checkpoint in run.checkpoints:
+            self.damage(os.path.join(checkpoint, "index.json"), lambda whole: whole + b"?")
+        for flags in [], ["--workers=1"]:
+            message = self.refused("train", f"--resume={run.folder}", *flags)
+            self.assertIn("has no whole checkpoint to resume from", message)
+            for checkpoint in run.checkpoints:
+                self.assertIn(f"{checkpoint}: is", message)
 
     def files(self, run):
         """Everything in the run's folder: its bytes and when it was last written."""

@@ -76,6 +76,8 @@ std::optional<report::Summary> RunState::finished_before() const try {
 void RunState::begin(bool begun) {
   if (!first_rank_) return;
   if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
+  if (resumes_in_place())
+    for (const std::string& checkpoint : context_.damaged) folder_.set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
