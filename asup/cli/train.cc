@@ -191,6 +191,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config, const FailureNot
   options.links = config.links;
   options.call_timeout = Seconds(config.timeout);
   options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
+  options.program_joins = true;
   options.inherit_rank_zero = true;
   options.environment.push_back(note.variable());
   return options;

@@ -145,6 +145,9 @@ class Launcher {
     options.size = roles_.members();
     options.servers = roles_.servers;
     options.join_timeout = options_.join_timeout;
+    options.callbacks.on_admitted = [this](const net::Member&) {
+      tasks_.post([this] { supervisor_.take_admitted(); });
+    };
     options.callbacks.on_failed = [this](const std::string& why) {
       tasks_.post([this, why] { supervisor_.take_join_failure(why); });
     };
