@@ -16,6 +16,7 @@
 #include "asup/bench/injected_slowness.h"
 #include "asup/cli/command.h"
 #include "asup/cli/failure_note.h"
+#include "asup/cli/restarts.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/stop_signals.h"
 #include "asup/cli/train_help.h"
@@ -111,10 +112,10 @@ Given read_settings(const TrainFlags& flags) {
   return given;
 }
 
-void fill_in_folder(TrainConfig& config) {
+void fill_in_folder(TrainConfig& config, const std::string& job) {
   if (!config.out.empty()) return;
-  config.out =
-      config.resume.empty() ? report::default_run_folder(config.model, config.data) : config.resume;
+  config.out = config.resume.empty() ? report::default_run_folder(config.model, config.data, job)
+                                     : config.resume;
 }
 
 net::Environment environment_for(const TrainConfig& config) {
@@ -152,7 +153,8 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
       bench::InjectedSlowness::from(net::process_environment(), job.rank(), config.seed);
   const auto display = report::make_progress(config.progress, terminal);
   const auto end = train::train(
-      job, config, *display, [] { return StopSignals::received() != 0; }, slowness);
+      job, config, *display, [] { return StopSignals::received() != 0; }, slowness,
+      life_in(net::process_environment()));
   if (end.keeps_folder && config.progress != "none") tell_how_it_ended(end, terminal);
   const int signal = StopSignals::received();
   return end.stopped && signal != 0 ? 128 + signal : 0;
@@ -207,19 +209,25 @@ std::string reason_of(const launch::JobResult& result, launch::OnLoss on_loss,
   return result.culprit ? note.read_of(result.culprit->pid) : "";
 }
 
-int launch_workers(const TrainConfig& config) {
+launch::JobResult run_workers(const TrainConfig& config, const std::vector<std::string>& life) {
   const FailureNote note;
-  const auto options = launch_options(config, note);
-  const auto result = launch::run(options);
+  auto options = launch_options(config, note);
+  options.environment.insert(options.environment.end(), life.begin(), life.end());
+  launch::JobResult result = launch::run(options);
   const Terminal terminal(STDOUT_FILENO);
   if (terminal.live()) terminal.write("\x1b[?25h");  // a killed worker left the cursor hidden
-  if (result.message.empty()) return result.exit_status;
   const std::string reason = reason_of(result, options.on_loss, note);
-  print_last_line("asup train", reason.empty() ? result.message : reason);
+  if (!reason.empty()) result.message = reason;
+  return result;
+}
+
+int launch_workers(const TrainConfig& config) {
+  const auto result = run_with_restarts("asup train", config.restarts, [&](const auto& variables) {
+    return run_workers(config, variables);
+  });
+  if (!result.message.empty()) print_last_line("asup train", result.message);
   // What a worker finds wrong with its input is wrong with ours.
-  const auto& culprit = result.culprit;
-  const bool bad_input = culprit && !culprit->killed() && culprit->exit_code() == kBadInput;
-  return result.exit_status == 1 && bad_input ? kBadInput : result.exit_status;
+  return result.exit_status == 1 && result.is_bad_input() ? kBadInput : result.exit_status;
 }
 
 void check_folder(const TrainConfig& config) {
@@ -262,11 +270,14 @@ int run_train(const TrainFlags& flags) {
   if (inside) settle_roles(config, given, identity);
   if (inside || given.has("servers")) require_servers(config, inside);
   config = train::resolve(config);
-  fill_in_folder(config);
+  fill_in_folder(config, life_in(net::process_environment()).job);
   if (flags.worker) return train_for_launcher(config, identity);
+  require(!inside || config.restarts == 0,
+          "restarts: {} has started this job, and starts it again: asup run --restarts {} does",
+          identity.launcher, config.restarts);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers + config.servers == 1 && config.hosts.empty())
+  if (config.workers + config.servers == 1 && config.hosts.empty() && config.restarts == 0)
     return train_here(config, identity);
   train::check_inputs(config);
   return launch_workers(config);

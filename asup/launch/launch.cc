@@ -280,6 +280,11 @@ class Launcher {
 
 }  // namespace
 
+bool JobResult::is_bad_input() const {
+  constexpr int kBadInput = 2;
+  return culprit && !culprit->killed() && culprit->exit_code() == kBadInput;
+}
+
 JobResult run(const LaunchOptions& options) {
   require(!options.program.empty(), "no program to run");
   require(options.join.empty() || options.servers == 0,

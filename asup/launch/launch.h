@@ -67,6 +67,9 @@ struct JobResult {
   int exit_status = 0;  // 0: done, 1: failed, 128 + n: ended by signal n
   std::string message;  // why, or who is missing, in one line; empty where all went well
   std::optional<RankEnd> culprit;
+
+  // The rank to blame found it in what it was given, by its exit status.
+  bool is_bad_input() const;
 };
 
 // Throws BadInput where the job cannot even be started.

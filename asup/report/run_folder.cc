@@ -123,9 +123,11 @@ void RunFolder::keep_checkpoints(std::int64_t count) const {
       fs::remove_all(entry.path(), ignored);
 }
 
-std::string default_run_folder(const std::string& model, const std::string& data) {
-  const std::time_t now = std::time(nullptr);
-  return fmt::format("runs/{}-{}-{:%Y%m%d-%H%M%S}", model, tame(data), fmt::localtime(now));
+std::string default_run_folder(const std::string& model, const std::string& data,
+                               const std::string& job) {
+  const std::string unique =
+      job.empty() ? fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr))) : tame(job);
+  return fmt::format("runs/{}-{}-{}", model, tame(data), unique);
 }
 
 }  // namespace asup::report

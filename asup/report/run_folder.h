@@ -4,6 +4,7 @@
 //   summary.json    the run in figures            report.html      the run to look at
 //   choices.json    what was chosen by measurement
 //   evaluation.json the last test in detail       checkpoints/     to resume from
+//   job.txt         the job that has written it, where that may be started again
 //   server.json     what the servers tell of the pace, as of the last sync point
 #pragma once
 
@@ -26,6 +27,7 @@ class RunFolder {
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }
+  std::string job_file() const { return path_ + "/job.txt"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string checkpoint(std::int64_t step) const;  // a folder
 
@@ -51,7 +53,9 @@ class RunFolder {
   std::string path_;
 };
 
-// runs/MODEL-DATA-20260131-235959, by the local time.
-std::string default_run_folder(const std::string& model, const std::string& data);
+// runs/MODEL-DATA-20260131-235959, by the local time; or with the name of the job, where it has
+// one.
+std::string default_run_folder(const std::string& model, const std::string& data,
+                               const std::string& job = "");
 
 }  // namespace asup::report

@@ -98,6 +98,7 @@ const std::vector<Setting>& table() {
       {"then", then_field(), "another way, which the run changes to on its way; a setting that both ways have counts for both", {}, {}, Scope::run, kWorkers},
       {"at", field<&C::at>(), "when the run changes to `then`: after so many steps, after such a share of the run, like 80%, or when the loss does not fall any more: stall", {}, {}, Scope::run, kWorkers},
       {"on-loss", field<&C::on_loss>(), "when a worker is lost: end the run, or continue without it (allreduce: from the last checkpoint); auto: continue where the way does so by itself", {}, {"auto", "end", "continue"}, Scope::run, kWorkers},
+      {"restarts", field<&C::restarts>(), "how often a run that fails is started again from its last checkpoint", kCountOrZero, {}, Scope::call, kWorkers},
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
       {"algorithm", field<&C::algorithm>(), "of collectives; auto: the best for the links", {}, {}, Scope::run, kWorkers},
       {"links", field<&C::links>(), "auto: shared memory between workers of one host, TCP between hosts; mpi: under mpirun", {}, {"auto", "shm", "tcp", "mpi"}, Scope::run, kWorkers},

@@ -97,6 +97,8 @@ TEST(RunFolder, OnlyARunIsARun) {
 TEST(RunFolder, DefaultNameHasModelDataAndTime) {
   EXPECT_THAT(default_run_folder("cnn", "/data/my images/"),
               MatchesRegex("runs/cnn-my-images-[0-9]{8}-[0-9]{6}"));
+  EXPECT_EQ(default_run_folder("cnn", "/data/my images/", "20260131-235959-4711"),
+            "runs/cnn-my-images-20260131-235959-4711");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "asup/net/job.h"
 #include "asup/report/observer.h"
 #include "asup/train/config.h"
+#include "asup/train/job_life.h"
 #include "asup/train/state/train_end.h"
 #include "asup/train/step_hooks.h"
 
@@ -21,9 +22,12 @@ namespace asup::train {
 // workers goes on from its last checkpoint, where the way of staying in step does not do without
 // them by itself: rank and size of the job may have changed when this returns.
 //
+// Where the job was started again, and has begun to write the folder in an earlier life, it goes on
+// from the last checkpoint there.
+//
 // Throws BadInput for input that cannot be used, JobFailed where a peer was lost or ranks disagree,
 // Error when a file cannot be written or the loss is no number any more.
 TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
-               const std::function<bool()>& stop_asked, StepHooks& hooks);
+               const std::function<bool()>& stop_asked, StepHooks& hooks, const JobLife& life = {});
 
 }  // namespace asup::train
