@@ -34,6 +34,7 @@ build: setup ## build the program: build/release/asup
 .PHONY: demo
 demo: build ## train a small network with two workers; the results are in runs/demo
 	@echo "==> Demo: asup $(DEMO)"
+	@rm -rf runs/demo.previous-*  # of earlier demos one stays: asup train moves the last one there
 	@build/release/asup $(DEMO)
 
 .PHONY: test

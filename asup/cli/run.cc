@@ -4,6 +4,7 @@
 #include "asup/base/error.h"
 #include "asup/base/suggest.h"
 #include "asup/cli/command.h"
+#include "asup/cli/restarts.h"
 #include "asup/cli/usage.h"
 #include "asup/distribute/variables.h"
 #include "asup/launch/launch.h"
@@ -16,6 +17,7 @@ const std::vector<Example> kExamples{
     {"asup run --hosts alpha,beta -- ./program", "one rank on each of two hosts, over ssh"},
     {"asup run --hosts alpha:2,beta:2 -- ./program", "two on each"},
     {"asup run -n 4 --servers 2 -- ./program", "four ranks, and two servers beside them"},
+    {"asup run -n 4 --restarts 3 -- ./program", "started again if it fails, up to three times"},
     {"asup run --join runs/mine -n 1 -- asup train", "one more worker for a job that runs"}};
 
 constexpr const char *kRanks = "Ranks", *kNetwork = "Network", *kEnds = "Times and losses",
@@ -33,6 +35,7 @@ struct RunFlags {
   launch::LaunchOptions options;
   std::string hosts, on_loss = "end";
   double join_timeout = 60, call_timeout = 300, grace = 5;
+  std::int64_t restarts = 0;
   bool no_prefix = false;
 };
 
@@ -115,6 +118,12 @@ void add_times(CLI::App& run, RunFlags& flags) {
       ->type_name("end|continue")
       ->check(CLI::IsMember({"end", "continue"}))
       ->group(kEnds);
+  run.add_option("--restarts", flags.restarts,
+                 "How often a job that failed is started again (default: 0); bad input, which is a "
+                 "rank's status 2, is not tried again. ASUP_RESTART counts, in each rank")
+      ->type_name("N")
+      ->check(between(0, 1'000'000))
+      ->group(kEnds);
 }
 
 void add_output(CLI::App& run, RunFlags& flags) {
@@ -155,6 +164,8 @@ const launch::LaunchOptions& read_flags(const CLI::App& run, RunFlags& flags,
   options.program = program_of(run, program);
   require(run.count("--join") == 0 || !options.join.empty(),
           "--join: names no job; give its name or run folder, or leave --join out");
+  require(options.join.empty() || flags.restarts == 0,
+          "--restarts: a job is started again by who has started it; leave it out with --join");
   require(
       options.links != "mpi",
       "links over MPI were asked for (--links or ASUP_LINKS), but asup run starts ranks without "
@@ -175,8 +186,12 @@ const launch::LaunchOptions& read_flags(const CLI::App& run, RunFlags& flags,
   return options;
 }
 
-int run_job(const launch::LaunchOptions& options) {
-  const launch::JobResult result = launch::run(options);
+int run_job(const launch::LaunchOptions& options, std::int64_t restarts) {
+  const auto result = run_with_restarts("asup run", restarts, [&](const auto& variables) {
+    launch::LaunchOptions life = options;
+    life.environment.insert(life.environment.end(), variables.begin(), variables.end());
+    return launch::run(life);
+  });
   if (!result.message.empty()) print_last_line("asup run", result.message);
   return result.exit_status;
 }
@@ -195,7 +210,10 @@ Command add_run_command(CLI::App& app, const ProgramArguments& program) {
   add_network(*run, *flags);
   add_times(*run, *flags);
   add_output(*run, *flags);
-  return {run, [run, flags, &program] { return run_job(read_flags(*run, *flags, program)); },
+  return {run,
+          [run, flags, &program] {
+            return run_job(read_flags(*run, *flags, program), flags->restarts);
+          },
           [run, flags, &program] { read_flags(*run, *flags, program); }, kExamples};
 }
 

@@ -16,6 +16,7 @@
 #include "asup/base/log.h"
 #include "asup/bench/injected_slowness.h"
 #include "asup/cli/command.h"
+#include "asup/cli/restarts.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/stop_signals.h"
 #include "asup/cli/train_help.h"
@@ -113,10 +114,10 @@ Given read_settings(const TrainFlags& flags) {
   return given;
 }
 
-void fill_in_folder(TrainConfig& config) {
+void fill_in_folder(TrainConfig& config, const std::string& job) {
   if (!config.out.empty()) return;
-  config.out =
-      config.resume.empty() ? report::default_run_folder(config.model, config.data) : config.resume;
+  config.out = config.resume.empty() ? report::default_run_folder(config.model, config.data, job)
+                                     : config.resume;
 }
 
 net::Environment environment_for(const TrainConfig& config) {
@@ -131,11 +132,12 @@ net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identi
 }
 
 void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
-  if (!end.stopped) {
-    terminal.write(report::result_block(end.summary, terminal));
-    return;
-  }
   const auto& facts = end.summary.facts;
+  if (end.was_finished)
+    return terminal.write(
+        fmt::format("already finished at step {} of {}; give --epochs or --steps to go on\n",
+                    end.summary.step, facts.steps));
+  if (!end.stopped) return terminal.write(report::result_block(end.summary, terminal));
   const std::string how = end.summary.checkpoint.empty()
                               ? std::string("no checkpoint was kept")
                               : fmt::format("continue with: asup train --resume {}", facts.folder);
@@ -153,7 +155,8 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
       bench::InjectedSlowness::from(net::process_environment(), job.rank(), config.seed);
   const auto display = report::make_progress(config.progress, terminal);
   const auto end = train::train(
-      job, config, *display, [] { return StopSignals::received() != 0; }, slowness);
+      job, config, *display, [] { return StopSignals::received() != 0; }, slowness,
+      life_in(net::process_environment()));
   if (end.keeps_folder && config.progress != "none") tell_how_it_ended(end, terminal);
   const int signal = StopSignals::received();
   return end.stopped && signal != 0 ? 128 + signal : 0;
@@ -181,18 +184,27 @@ launch::LaunchOptions launch_options(const TrainConfig& config) {
   options.links = config.links;
   options.call_timeout = Seconds(config.timeout);
   options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
+  options.program_joins = true;
   options.inherit_rank_zero = true;
   return options;
 }
 
-int launch_workers(const TrainConfig& config) {
-  const auto result = launch::run(launch_options(config));
+launch::JobResult run_workers(const TrainConfig& config, const std::vector<std::string>& life) {
+  auto options = launch_options(config);
+  options.environment.insert(options.environment.end(), life.begin(), life.end());
+  launch::JobResult result = launch::run(options);
   const Terminal terminal(STDOUT_FILENO);
   if (terminal.live()) terminal.write("\x1b[?25h");  // a killed worker left the cursor hidden
-  if (result.message.empty()) return result.exit_status;
   // What a worker finds wrong with its input is wrong with ours.
-  const bool bad_input = result.exit_status == kBadInput;
-  print_last_line("asup train", bad_input ? result.culprit->note->text : result.message);
+  if (result.exit_status == kBadInput) result.message = result.culprit->note->text;
+  return result;
+}
+
+int launch_workers(const TrainConfig& config) {
+  const auto result = run_with_restarts("asup train", config.restarts, [&](const auto& variables) {
+    return run_workers(config, variables);
+  });
+  if (!result.message.empty()) print_last_line("asup train", result.message);
   return result.exit_status;
 }
 
@@ -252,10 +264,13 @@ int run_train(const TrainFlags& flags) {
     require_servers(config);
   }
   config = train::resolve(config);
-  fill_in_folder(config);
+  fill_in_folder(config, life_in(net::process_environment()).job);
+  require(!inside || flags.worker || config.restarts == 0,
+          "restarts: {} has started this job, and starts it again: asup run --restarts {} does",
+          identity.launcher, config.restarts);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers + config.servers.value() == 1 && config.hosts.empty())
+  if (config.workers + config.servers.value() == 1 && config.hosts.empty() && config.restarts == 0)
     return train_here(config, identity);
   train::check_inputs(config);
   return launch_workers(config);

@@ -15,13 +15,25 @@ namespace asup {
 namespace {
 
 // Read elsewhere: by the log, data sets and experiments; while asup is built and tested.
-constexpr std::string_view kOthers[] = {
-    "ASUP_LOG_LEVEL",   "ASUP_FASHION_MNIST", "ASUP_INJECTED_SLOWNESS",
-    "ASUP_RESTART",     "ASUP_TORCH",         "ASUP_PYTHON",
-    "ASUP_CCACHE",      "ASUP_SKIP_PACKAGES", "ASUP_ALLOW_CUDA_WHEEL",
-    "ASUP_GLOO",        "ASUP_PROGRAM",       "ASUP_EXAMPLES",
-    "ASUP_SOAK",        "ASUP_MPIRUN",        "ASUP_BENCH_LIMITS",
-    "ASUP_MEMORY_CASE", "ASUP_MEMORY_ROWS",   "ASUP_ALONE"};
+constexpr std::string_view kOthers[] = {"ASUP_LOG_LEVEL",
+                                        "ASUP_FASHION_MNIST",
+                                        "ASUP_INJECTED_SLOWNESS",
+                                        "ASUP_RESTART",
+                                        "ASUP_JOB_ID",
+                                        "ASUP_TORCH",
+                                        "ASUP_PYTHON",
+                                        "ASUP_CCACHE",
+                                        "ASUP_SKIP_PACKAGES",
+                                        "ASUP_ALLOW_CUDA_WHEEL",
+                                        "ASUP_GLOO",
+                                        "ASUP_PROGRAM",
+                                        "ASUP_EXAMPLES",
+                                        "ASUP_SOAK",
+                                        "ASUP_MPIRUN",
+                                        "ASUP_BENCH_LIMITS",
+                                        "ASUP_MEMORY_CASE",
+                                        "ASUP_MEMORY_ROWS",
+                                        "ASUP_ALONE"};
 
 std::vector<std::string> known_variables() {
   std::vector<std::string> names = strategy_variables();

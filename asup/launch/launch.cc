@@ -145,6 +145,9 @@ class Launcher {
     options.size = roles_.members();
     options.servers = roles_.servers;
     options.join_timeout = options_.join_timeout;
+    options.callbacks.on_admitted = [this](const net::Member&) {
+      tasks_.post([this] { supervisor_.take_admitted(); });
+    };
     options.callbacks.on_failed = [this](const std::string& why) {
       tasks_.post([this, why] { supervisor_.take_join_failure(why); });
     };
@@ -276,6 +279,11 @@ class Launcher {
 };
 
 }  // namespace
+
+bool JobResult::is_bad_input() const {
+  constexpr int kBadInput = 2;
+  return culprit && !culprit->killed() && culprit->exit_code() == kBadInput;
+}
 
 JobResult run(const LaunchOptions& options) {
   require(!options.program.empty(), "no program to run");

@@ -45,11 +45,13 @@ struct LaunchOptions {
   std::string links;       // auto, shm or tcp; empty: the ranks' own default
   Seconds join_timeout{60};
   Seconds call_timeout{300};
-  Seconds grace{5};  // between being asked to end and being killed
+  Seconds start_news{10};  // between two lines about a start that takes long
+  Seconds grace{5};        // between being asked to end and being killed
   OnLoss on_loss = OnLoss::end;
 
   bool prefix = true;              // "[3] " before each line of rank 3
   std::string output_dir;          // rank_N.log and server_N.log there, instead of our own output
+  bool program_joins = false;      // surely: who waits for its start is told how far it is
   bool inherit_rank_zero = false;  // rank 0 writes straight to our terminal: for live displays
   std::vector<std::string> environment;  // for every rank: "NAME" of ours, or "NAME=value"
 
@@ -65,6 +67,9 @@ struct JobResult {
   int exit_status = 0;  // 0: done, 1: failed, 2: by bad input, 128 + n: ended by signal n
   std::string message;  // why, or who is missing, in one line; empty where all went well
   std::optional<RankEnd> culprit;
+
+  // The rank to blame found it in what it was given, by its exit status.
+  bool is_bad_input() const;
 };
 
 // Throws BadInput where the job cannot even be started.

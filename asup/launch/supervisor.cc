@@ -10,11 +10,13 @@ namespace {
 
 // Ranks that lost a peer notice it within a second, and their own words say best what it meant.
 constexpr Seconds kTimeForWords{1};
+// A start that takes no longer needs no words.
+constexpr Seconds kQuickStart{2};
 
 }  // namespace
 
 Supervisor::Supervisor(const LaunchOptions& options, const net::Roles& roles, Output& output)
-    : options_(options), roles_(roles), output_(output) {
+    : options_(options), roles_(roles), output_(output), start_news_at_(after(kQuickStart)) {
   for (int rank = 0; rank < roles.members(); ++rank) running_.insert(rank);
 }
 
@@ -28,6 +30,7 @@ void Supervisor::keep_time() {
     ranks->keep_time();
     ranks->pause_output(output_.full());
   }
+  tell_of_start();
   end_servers_left_over();
   end_the_silent();
   if (!stop_signal_ || killed_) return;
@@ -126,6 +129,20 @@ void Supervisor::count_ended(int rank) {
   const bool working =
       !running_.empty() && !roles_.server(*running_.begin());  // workers come first
   if (!working && !servers_due_) servers_due_ = after(options_.grace);
+}
+
+// Others than those of a program that is known to join are told of once the first has joined: many
+// programs never do.
+void Supervisor::tell_of_start() {
+  const bool are_expected = options_.program_joins || admitted_ > 0;
+  if (joined_ || stop_signal_ || !are_expected || Clock::now() < start_news_at_) return;
+  const std::string all = roles_.servers > 0 ? roles_.describe()
+                                             : fmt::format("{} worker{}", roles_.workers,
+                                                           roles_.workers == 1 ? "" : "s");
+  output_.note(start_told_ ? fmt::format("{}: {} of {} have joined", options_.name, admitted_, all)
+                           : fmt::format("{}: starting {} …", options_.name, all));
+  start_told_ = true;
+  start_news_at_ = after(options_.start_news);
 }
 
 void Supervisor::end_servers_left_over() {

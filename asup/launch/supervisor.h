@@ -34,7 +34,8 @@ class Supervisor : public RankObserver {
   JobResult result() const;
 
   void take_signal(int number);
-  // From the coordinator: all members are there; they will never be; one is gone.
+  // From the coordinator: one more member is there; all are; they will never be; one is gone.
+  void take_admitted() { ++admitted_; }
   void take_joined() { joined_ = true; }
   void take_join_failure(const std::string& why);
   void take_loss(int rank);
@@ -56,6 +57,7 @@ class Supervisor : public RankObserver {
   bool can_do_without(const std::vector<int>& ranks) const;
   void let_go(const std::vector<int>& ranks, const std::string& why);
   void count_ended(int rank);
+  void tell_of_start();
   void end_servers_left_over();
   void end_the_silent();
   std::string blame(const RankEnd& end) const;
@@ -74,7 +76,10 @@ class Supervisor : public RankObserver {
   std::set<int> running_;    // that have not ended
   std::set<int> silent_;
   std::optional<Deadline> silent_due_;  // once all workers that are left of others are silent
+  int admitted_ = 0;                    // members that have joined, until all have
   bool joined_ = false;
+  bool start_told_ = false;
+  Deadline start_news_at_;
   std::optional<Deadline> servers_due_;  // once no worker runs
   std::string failure_;             // of the job as a whole: a host, or ranks that never joined
   std::optional<int> interrupted_;  // by this signal

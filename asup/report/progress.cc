@@ -52,6 +52,11 @@ std::string describe_size(const RunFacts& facts) {
                      grouped(facts.train_samples), grouped(facts.test_samples));
 }
 
+std::string describe_move(const RunFacts& facts) {
+  if (facts.moved_to.empty()) return "";
+  return fmt::format("the run that was in {} is now in {}", facts.folder, facts.moved_to);
+}
+
 std::string result_block(const Summary& summary, const Terminal& terminal) {
   std::string out;
   const auto line = [&](std::string_view name, const std::string& value) {

@@ -24,6 +24,7 @@ std::unique_ptr<Observer> make_plain_progress(const Terminal& terminal);
 std::string headline(const RunFacts& facts);
 std::string describe_work(const RunFacts& facts);
 std::string describe_size(const RunFacts& facts);
+std::string describe_move(const RunFacts& facts);  // "" where no earlier run had to make room
 
 // The lines that end a run: accuracy, time, speed, communication, and where the report is.
 std::string result_block(const Summary& summary, const Terminal& terminal);

@@ -13,6 +13,7 @@ namespace asup::report {
 // Known before the first step.
 struct RunFacts {
   std::string folder;
+  std::string moved_to;  // where the run is now that was in the folder before this one, or ""
   std::string model;
   std::string data;
   std::string optimizer;

@@ -37,6 +37,14 @@ std::string without_slash(std::string path) {
   return path;
 }
 
+// STEM-1, or with the first number that is free.
+std::string first_free(const std::string& stem) {
+  for (int number = 1;; ++number) {
+    std::string path = fmt::format("{}-{}", stem, number);
+    if (!fs::exists(fs::symlink_status(path))) return path;
+  }
+}
+
 // The last part of a data set's path, without what a folder's name should not have.
 std::string tame(const std::string& name) {
   std::string out = fs::path(without_slash(name)).filename().string();
@@ -70,19 +78,15 @@ void RunFolder::check_can_create() const try {
   throw BadInput(fmt::format("out: {} cannot be used ({})", path_, error.code().message()));
 }
 
-bool RunFolder::create() const try {
+std::optional<std::string> RunFolder::create() const try {
   check_can_create();
-  const bool again = is_run(path_);
-  if (again) {
-    const std::string previous = without_slash(path_) + ".previous";
-    require(!fs::exists(previous) || is_run(previous),
-            "out: {} would be moved to {}, which holds something that is not a run of asup", path_,
-            previous);
-    fs::remove_all(previous);
-    fs::rename(without_slash(path_), previous);
+  std::optional<std::string> moved_to;
+  if (is_run(path_)) {
+    moved_to = first_free(without_slash(path_) + ".previous");
+    fs::rename(without_slash(path_), *moved_to);
   }
   fs::create_directories(checkpoints());
-  return again;
+  return moved_to;
 } catch (const fs::filesystem_error& error) {
   throw BadInput(fmt::format("out: {} cannot be made ({})", path_, error.code().message()));
 }
@@ -100,6 +104,14 @@ std::vector<std::string> RunFolder::list_checkpoints() const try {
   throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
 }
 
+void RunFolder::set_aside(const std::string& checkpoint) const {
+  std::string name = checkpoints() + "/corrupt-" + fs::path(checkpoint).filename().string();
+  if (fs::exists(name)) name = first_free(name);
+  std::error_code error;
+  fs::rename(checkpoint, name, error);
+  check(!error, "{}: cannot be renamed to {} ({})", checkpoint, name, error.message());
+}
+
 void RunFolder::keep_checkpoints(std::int64_t count) const {
   const auto found = list_checkpoints();
   const auto all = static_cast<std::int64_t>(found.size());
@@ -111,9 +123,11 @@ void RunFolder::keep_checkpoints(std::int64_t count) const {
       fs::remove_all(entry.path(), ignored);
 }
 
-std::string default_run_folder(const std::string& model, const std::string& data) {
-  const std::time_t now = std::time(nullptr);
-  return fmt::format("runs/{}-{}-{:%Y%m%d-%H%M%S}", model, tame(data), fmt::localtime(now));
+std::string default_run_folder(const std::string& model, const std::string& data,
+                               const std::string& job) {
+  const std::string unique =
+      job.empty() ? fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr))) : tame(job);
+  return fmt::format("runs/{}-{}-{}", model, tame(data), unique);
 }
 
 }  // namespace asup::report

@@ -4,6 +4,7 @@
 //   summary.json    the run in figures            report.html      the run to look at
 //   choices.json    what was chosen by measurement
 //   evaluation.json the last test in detail       checkpoints/     to resume from
+//   job.txt         the job that has written it, where that may be started again
 //   server.json     what the servers tell of the pace, as of the last sync point
 #pragma once
 
@@ -26,6 +27,7 @@ class RunFolder {
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }
+  std::string job_file() const { return path_ + "/job.txt"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string checkpoint(std::int64_t step) const;  // a folder
 
@@ -35,13 +37,15 @@ class RunFolder {
   // Throws BadInput where create() would, and changes nothing.
   void check_can_create() const;
 
-  // Makes the folder. A run that is there already moves to PATH.previous, and one that was there is
-  // deleted; returns whether so. Throws BadInput for a folder that holds something else, or cannot
-  // be made.
-  bool create() const;
+  // Makes the folder. A run that is there already moves to PATH.previous-N, the first number that
+  // is free: returns where it is now. Throws BadInput for a folder that holds something else, or
+  // cannot be made.
+  std::optional<std::string> create() const;
 
   // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
   std::vector<std::string> list_checkpoints() const;
+  // A checkpoint that cannot be used gets a name by which none of these two finds it.
+  void set_aside(const std::string& checkpoint) const;
   // Deletes all but the last `count`, and what was left of others.
   void keep_checkpoints(std::int64_t count) const;
 
@@ -49,7 +53,9 @@ class RunFolder {
   std::string path_;
 };
 
-// runs/MODEL-DATA-20260131-235959, by the local time.
-std::string default_run_folder(const std::string& model, const std::string& data);
+// runs/MODEL-DATA-20260131-235959, by the local time; or with the name of the job, where it has
+// one.
+std::string default_run_folder(const std::string& model, const std::string& data,
+                               const std::string& job = "");
 
 }  // namespace asup::report

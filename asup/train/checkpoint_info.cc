@@ -75,26 +75,22 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
       fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
 }
 
-std::string newest_checkpoint(const std::string& run_folder) {
+FoundCheckpoint newest_whole_checkpoint(const std::string& run_folder) {
   const report::RunFolder folder(run_folder);
   folder.check_is_run();
-  const auto found = folder.list_checkpoints();
-  require(!found.empty(), "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
-  return found.back();
-}
-
-CheckpointInfo check_newest_checkpoint(const std::string& run_folder) {
-  const std::string newest = newest_checkpoint(run_folder);
-  try {
-    checkpoint::Folder folder(newest);
-    folder.verify();
-    return info_from(folder.index().run, newest);
-  } catch (const BadInput& error) {
-    const auto all = report::RunFolder(run_folder).list_checkpoints();
-    if (all.size() == 1) throw;
-    throw BadInput(
-        fmt::format("{}. Delete {} to resume from {}", error.what(), newest, all[all.size() - 2]));
-  }
+  const auto all = folder.list_checkpoints();
+  require(!all.empty(), "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
+  FoundCheckpoint found;
+  for (auto path = all.rbegin(); path != all.rend(); ++path) try {
+      checkpoint::Folder(*path).verify();
+      found.path = *path;
+      return found;
+    } catch (const BadInput& error) {
+      found.newer.push_back({*path, error.what()});
+    }
+  std::string whys;
+  for (const auto& damaged : found.newer) whys += (whys.empty() ? "" : "; ") + damaged.why;
+  throw BadInput(fmt::format("{}: has no whole checkpoint to resume from: {}", run_folder, whys));
 }
 
 void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std::int64_t steps) {

@@ -74,6 +74,7 @@ struct TrainConfig {
   std::optional<Strategy> then{};  // that it changes to
   std::string at = "80%";          // when: a step, a share of the run, or stall
   std::string on_loss = "auto";
+  std::int64_t restarts = 0;
   bool balance = false;
   std::string algorithm = "auto";
   std::string links = "auto";

@@ -101,6 +101,7 @@ const std::vector<Setting>& table() {
       {"then", then_field(), "a second way, which the run changes to; a setting of both ways has one value for both", {}, {}, Scope::run, kWorkers},
       {"at", field<&C::at>(), "when the run changes to `then`: after a step, after a share of the run, like 80%, or when the loss stops falling: stall", {}, {}, Scope::run, kWorkers},
       {"on-loss", field<&C::on_loss>(), "when a worker is lost; end: the run ends; continue: without it (allreduce: from the last checkpoint); auto: continue where the way does so by itself", {}, {"auto", "end", "continue"}, Scope::run, kWorkers, kCommon},
+      {"restarts", field<&C::restarts>(), "how often a run that fails is started again from its last checkpoint", kCountOrZero, {}, Scope::call, kWorkers},
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
 
       {"servers", field_or<&C::servers, kAuto>(), "processes beside the workers that keep the parameters; auto: one for ways with servers", {0, 4096}, {}, Scope::run, kServers, kCommon},
@@ -110,7 +111,7 @@ const std::vector<Setting>& table() {
       {"interface", field<&C::interface>(), "network interface or address that workers listen on; empty: the route to the coordinator", {}, {}, Scope::run, kLinks},
       {"timeout", field<&C::timeout>(), "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}, {}, Scope::run, kLinks},
 
-      {"out", field<&C::out>(), "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous", {}, {}, Scope::call, kFolder, kCommon},
+      {"out", field<&C::out>(), "run folder; empty: runs/MODEL-DATA-TIME; an earlier run there is moved to OUT.previous-N", {}, {}, Scope::call, kFolder, kCommon},
       {"resume", field<&C::resume>(), "continue the run in this folder from its last checkpoint", {}, {}, Scope::call, kFolder, kCommon},
       {"checkpoint-every", field<&C::checkpoint_every>(), "steps between two checkpoints", {}, {}, Scope::run, kFolder, kCommon},
       {"keep-checkpoints", field<&C::keep_checkpoints>(), "how many of the last checkpoints stay", {1, 1e6}, {}, Scope::run, kFolder},

@@ -153,6 +153,31 @@ TEST(Failure, SurvivorsSayWhomTheyLost) {
   }
 }
 
+// Whoever waits for a start that takes long sees that something happens.
+TEST(Launch, TellsOfASlowStart) {
+  LaunchOptions options = member_job(3, {"never", "2"});
+  options.name = "asup run";
+  options.join_timeout = Seconds(4);
+  options.start_news = Seconds(0.5);
+  Launched job(options);
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_THAT(job.err(), AllOf(StartsWith("asup run: starting 3 workers …\n"),
+                               HasSubstr("\nasup run: 2 of 3 workers have joined\n")));
+
+  options = shell_job(1, "sleep 3");
+  options.program_joins = true;
+  Launched late(options);
+  EXPECT_EQ(late.wait(), 0);
+  EXPECT_EQ(late.err(), "asup run: starting 1 worker …\n");
+}
+
+// Nothing is said of a start that is none: many programs never join.
+TEST(Launch, SaysNothingOfProgramsThatDoNotJoin) {
+  Launched job(shell_job(2, "sleep 3"));
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.err(), "");
+}
+
 TEST(Failure, ARankThatNeverJoinsIsNamed) {
   LaunchOptions options = member_job(3, {"never", "2"});
   options.join_timeout = Seconds(2);  // also what the others have to reach the coordinator

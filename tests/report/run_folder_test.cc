@@ -16,18 +16,26 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 namespace fs = std::filesystem;
 
-TEST(RunFolder, AnEarlierRunMovesAside) {
+std::string text_in(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(RunFolder, EarlierRunsMoveAsideAndAllStay) {
   const TemporaryFolder place;
-  const RunFolder folder(place.file("deep/run"));
-  EXPECT_FALSE(folder.create());
-  for (const auto* name : {"first", "second", "third"}) {
-    std::ofstream(folder.config_file()) << name;
-    EXPECT_TRUE(folder.create());
+  const RunFolder folder(place.file("deep/run/"));
+  const std::string stem = place.file("deep/run.previous-");
+  EXPECT_EQ(folder.create(), std::nullopt);
+  for (const auto* number : {"1", "2", "3"}) {
+    std::ofstream(folder.config_file()) << number;
+    EXPECT_EQ(folder.create(), stem + number);
     EXPECT_TRUE(fs::is_empty(folder.checkpoints()));
-    std::string kept;
-    std::ifstream(folder.path() + ".previous/config.toml") >> kept;
-    EXPECT_EQ(kept, name);
   }
+  for (const auto* number : {"1", "2", "3"})
+    EXPECT_EQ(text_in(stem + number + "/config.toml"), number);
+  fs::remove_all(stem + "2");
+  std::ofstream(folder.config_file()) << "another";
+  EXPECT_EQ(folder.create(), stem + "2") << "the first number that is free";
 }
 
 TEST(RunFolder, SomethingElseIsLeftAlone) {
@@ -42,10 +50,9 @@ TEST(RunFolder, SomethingElseIsLeftAlone) {
   const RunFolder folder(place.file("run"));
   folder.create();
   std::ofstream(folder.config_file()) << "a run";
-  fs::create_directory(place.file("run.previous"));
-  place.write("run.previous/thesis.txt", "more");
-  EXPECT_THAT(message_of<BadInput>([&] { folder.create(); }), HasSubstr("would be moved to"));
-  EXPECT_TRUE(fs::exists(place.file("run.previous/thesis.txt")));
+  fs::create_directory(place.file("run.previous-1"));
+  EXPECT_EQ(folder.create(), place.file("run.previous-2"));
+  EXPECT_TRUE(fs::is_empty(place.file("run.previous-1")));
 }
 
 TEST(RunFolder, KeepsTheLastCheckpoints) {
@@ -66,6 +73,21 @@ TEST(RunFolder, KeepsTheLastCheckpoints) {
   EXPECT_FALSE(fs::exists(place.file("run/checkpoints/.step-00001100.tmp")));
 }
 
+TEST(RunFolder, WhatCannotBeUsedIsSetAside) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  for (const auto* name : {"corrupt-step-00000030", "corrupt-step-00000030-1"}) {
+    for (const int step : {10, 20, 30}) fs::create_directory(folder.checkpoint(step));
+    folder.set_aside(folder.checkpoint(30));
+    EXPECT_TRUE(fs::exists(folder.checkpoints() + "/" + name));
+    folder.keep_checkpoints(2);
+    EXPECT_THAT(folder.list_checkpoints(),
+                ElementsAre(folder.checkpoint(10), folder.checkpoint(20)))
+        << "it does not count";
+  }
+}
+
 TEST(RunFolder, OnlyARunIsARun) {
   const TemporaryFolder place;
   EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).check_is_run(); }),
@@ -75,6 +97,8 @@ TEST(RunFolder, OnlyARunIsARun) {
 TEST(RunFolder, DefaultNameHasModelDataAndTime) {
   EXPECT_THAT(default_run_folder("cnn", "/data/my images/"),
               MatchesRegex("runs/cnn-my-images-[0-9]{8}-[0-9]{6}"));
+  EXPECT_EQ(default_run_folder("cnn", "/data/my images/", "20260131-235959-4711"),
+            "runs/cnn-my-images-20260131-235959-4711");
 }
 
 }  // namespace

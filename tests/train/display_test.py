@@ -68,6 +68,14 @@ class Display(Case):
         self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  test accuracy [\d.]+ %")
         self.assertEqual(self.call(*RUN, "--progress=none").stdout, "")
 
+    def test_a_run_that_makes_room_says_where_it_is_now(self):
+        said = "the run that was in run is now in run.previous-"
+        self.assertNotIn(said, self.call(*RUN).stdout)
+        self.assertIn(said + "1\n", self.call(*RUN).stdout)
+        self.assertIn(said + "2", ESCAPE.sub("", self.on_terminal(100, *RUN)))
+        for folder in "run", "run.previous-1", "run.previous-2":
+            self.assertTrue(os.path.exists(self.path(folder + "/summary.json")), folder)
+
     def test_a_diverged_run_gives_the_cursor_back(self):
         with self.assertRaises(AssertionError) as failure:
             self.on_terminal(100, *RUN, "--lr=1000")

@@ -5,7 +5,7 @@ import shutil
 import signal
 import unittest
 
-from harness import SMALL, Case, Run
+from harness import PROGRAM, SMALL, Case, Run
 
 RUN = ["--steps=40", "--workers=2", "--schedule=cosine", "--warmup=5", "--optimizer=adam"]
 
@@ -85,10 +85,6 @@ class Resume(Case):
         run = self.train("run", *flags, "--epochs=2")
         self.resume(run, "--epochs=3")
         self.assert_same_end(run, whole)
-        # Nothing is left to do: the same again.
-        self.resume(run)
-        self.assertEqual(run.sha, whole.sha)
-        self.assertEqual(run.summary["final_loss"], whole.summary["final_loss"])
 
     def test_into_another_folder(self):
         whole = self.train("whole", *RUN)
@@ -126,26 +122,6 @@ class Resume(Case):
         self.assertIn("has done 20 steps, which is more than the 19 asked for",
                       self.refused(*resume, "--steps=19"))
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
-
-        last = run.checkpoints[-1]
-        for name in "index.json", "shard-1-of-2.safetensors":
-            path = os.path.join(last, name)
-            with open(path, "rb") as file:
-                whole = file.read()
-            for damage in whole[:-100], whole[:-30] + b"?" + whole[-29:], b"", b"something else":
-                with open(path, "wb") as file:
-                    file.write(damage)
-                message = self.refused(*resume)
-                self.assertRegex(message, f"{last}.*: is (cut short|corrupt|no checkpoint)")
-                self.assertIn(f"Delete {last} to resume from {run.checkpoints[0]}", message)
-            with open(path, "wb") as file:
-                file.write(whole)
-        os.remove(os.path.join(last, "shard-1-of-2.safetensors"))
-        self.assertIn("shard-1-of-2.safetensors: cannot be read", self.refused(*resume))
-        shutil.rmtree(last)
-        self.resume(run)
-        self.assertTrue(run.summary["finished"])
-
         shutil.rmtree(run.path("checkpoints"))
         self.assertIn("has no checkpoint to resume from", self.refused(*resume))
 
@@ -164,6 +140,93 @@ class Resume(Case):
             file.write(text)
         self.resume(run)
         self.assertTrue(run.summary["finished"])
+
+    SHARD = "shard-1-of-2.safetensors"
+    DAMAGES = [  # to a file, what becomes of it (nothing: it is missing), and what is said
+        ("index.json", lambda whole: whole[:-100], "is no checkpoint of asup, or corrupt"),
+        ("index.json", lambda whole: whole.replace(b"adam", b"sgd "), "is corrupt"),
+        (SHARD, lambda whole: whole[:-100], "is cut short"),
+        (SHARD, lambda whole: whole[:-30] + b"?" + whole[-29:], "is corrupt"),
+        (SHARD, None, "cannot be read"),
+    ]
+
+    @staticmethod
+    def damage(path, damage):
+        with open(path, "rb") as file:
+            whole = file.read()
+        os.remove(path)
+        if damage:
+            with open(path, "wb") as file:
+                file.write(damage(whole))
+
+    def test_a_damaged_checkpoint_is_skipped_for_one_that_is_whole(self):
+        whole = self.train("whole", *RUN)
+        run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
+        for number, (name, damage, why) in enumerate(self.DAMAGES):
+            with self.subTest(name=name, why=why):
+                copy, other = Run(self.path(f"copy-{number}")), Run(self.path(f"other-{number}"))
+                shutil.copytree(run.folder, copy.folder)
+                good, bad = copy.checkpoints
+                self.damage(os.path.join(bad, name), damage)
+                said = self.resume(copy, f"--out={other.folder}")
+                self.assertRegex(said, f"{bad}.*: {why}.*It is skipped: {good} is whole")
+                self.assert_same_end(other, whole)
+                self.assertEqual(copy.checkpoints, [good, bad], "another run's stay")
+
+        # In place the name shows it, and it does not count among those that are kept.
+        self.damage(os.path.join(run.checkpoints[-1], self.SHARD), None)
+        self.resume(run, "--stop-at=30", "--keep-checkpoints=2")
+        self.assertEqual(sorted(os.listdir(run.path("checkpoints"))),
+                         ["corrupt-step-00000020", "step-00000020", "step-00000030"])
+        self.assertNotIn("skipped", self.resume(run))
+        self.assert_same_end(run, whole)
+
+    def test_a_run_without_a_whole_checkpoint_is_refused(self):
+        run = self.train("run", *RUN, "--stop-at=20", "--checkpoint-every=10")
+        for checkpoint in run.checkpoints:
+            self.damage(os.path.join(checkpoint, "index.json"), lambda whole: whole + b"?")
+        for flags in [], ["--workers=1"]:
+            message = self.refused("train", f"--resume={run.folder}", *flags)
+            self.assertIn("has no whole checkpoint to resume from", message)
+            for checkpoint in run.checkpoints:
+                self.assertIn(f"{checkpoint}: is", message)
+
+    def files(self, run):
+        """Everything in the run's folder: its bytes and when it was last written."""
+        found = {}
+        for place, folders, names in os.walk(run.folder):
+            for name in folders + names:
+                path = os.path.join(place, name)
+                content = None
+                if name in names:
+                    with open(path, "rb") as file:
+                        content = file.read()
+                found[path] = content, os.stat(path).st_mtime_ns
+        found[run.folder] = None, os.stat(run.folder).st_mtime_ns
+        return found
+
+    def test_a_finished_run_is_left_as_it_is(self):
+        said = "already finished at step 34 of 34; give --epochs or --steps to go on\n"
+        for ways in ["--workers=2"], ["--workers=1"], ["--workers=2", "--sync=server"], \
+                ["--workers=2", "--sync=adpsgd"]:
+            with self.subTest(ways=ways):
+                run = self.train("-".join(ways), *ways, "--epochs=2")
+                before = self.files(run)
+                done = self.call("train", f"--resume={run.folder}")
+                self.assertEqual(done.stdout, said)
+                self.assertEqual(self.files(run), before)
+        out = self.call("run", "-n", "2", "--no-prefix", "--", PROGRAM, "train",
+                        f"--resume={run.folder}").stdout
+        self.assertEqual(out, said)
+        self.assertEqual(self.files(run), before)
+
+    # It was killed between its last checkpoint and its summary.
+    def test_a_run_without_its_end_is_ended(self):
+        run = self.train("run", "--workers=2", "--epochs=1")
+        sha = run.sha
+        os.remove(run.path("summary.json"))
+        self.resume(run)
+        self.assertEqual(run.sha, sha)
 
 
 if __name__ == "__main__":

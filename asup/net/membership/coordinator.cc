@@ -190,6 +190,7 @@ class Coordinator::Loop {
       if (hello.joins) return take_newcomer(peer, hello.member);
       peer.member = hello.member;
       if (!join_deadline_) join_deadline_ = after(options_.join_timeout);
+      call(options_.callbacks.on_admitted, *peer.member);
     } catch (const BadInput& error) {
       return refuse(peer, {error.what(), true});
     }

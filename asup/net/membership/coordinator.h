@@ -26,6 +26,7 @@
 namespace asup::net {
 
 struct CoordinatorCallbacks {
+  std::function<void(const Member&)> on_admitted;       // one of the first generation is there
   std::function<void(const Roster&)> on_complete;       // all members are there, of a generation
   std::function<void(const std::string&)> on_failed;    // they will never be; says who and why
   std::function<void(const Member&)> on_lost;           // ended without goodbye

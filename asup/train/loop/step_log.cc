@@ -43,10 +43,11 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
   metrics_.took(outcome.step, waited, now);
   if (traits_.lockstep || !std::isfinite(outcome.loss)) return;
-  // Until the sums are there, this worker's own loss is shown.
+  // Until the sums are there, this worker's own loss and wait are shown.
   const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
-  if (outcome.step + 1 > shown_ && next != sync_points_.end() && outcome.step + 1 < *next)
-    show(outcome.step + 1, outcome.loss / static_cast<double>(outcome.samples), waited, now);
+  if (outcome.step + 1 <= shown_ || next == sync_points_.end() || outcome.step + 1 >= *next) return;
+  shown_wait_ += waited;
+  show(outcome.step + 1, outcome.loss / static_cast<double>(outcome.samples), waited, now);
 }
 
 // What belongs to the steps that are summed now, and may have changed when the sums are there.
@@ -119,7 +120,9 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
   run_.totals().train_seconds += whole.step_seconds;
   run_.totals().comm_s += whole.comm_s;
   run_.totals().samples += whole.samples;
-  if (whole.step > shown_) show(whole.step, whole.loss, whole.comm_s, whole.seconds);
+  const double shown = std::exchange(shown_wait_, 0);
+  if (whole.step > shown_)
+    show(whole.step, whole.loss, std::max(0.0, whole.comm_s - shown), whole.seconds);
   return sums.stop;
 }
 
@@ -138,6 +141,7 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
   record.samples = traits_.counts_by_steps ? of_steps : std::llround(row.samples);
   record.seconds = row.ended;
   record.step_seconds = row.ended - row.began;
+  // The mean over workers, whose clocks do not begin and end a row at the same moment.
   record.comm_s = std::min(row.waited, record.step_seconds);
   record.parts = told_parts_;
   check(std::isfinite(record.loss),

@@ -60,6 +60,7 @@ class StepLog {
   std::int64_t told_ = 0;                 // steps in rows so far
   std::int64_t shown_ = 0;                // steps
   double shown_at_ = 0;
+  double shown_wait_ = 0;  // this worker's own, of steps that are not summed yet
 };
 
 }  // namespace asup::train

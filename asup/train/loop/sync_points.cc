@@ -40,7 +40,10 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
   once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test(); });
   once(Duty::checkpoint, is_due(run_.config().checkpoint_every), [&] { run_.save(); });
   if (is_last()) end_ = run_.conclude();
-  if (is_new) log_.resume();
+  if (is_new) {
+    log_.resume();
+    new_wait();  // in tests and checkpoints, whose time is in no row
+  }
   source_.end_sync_point();
   held_ = point.step;
 }

@@ -1,8 +1,10 @@
 #include "asup/train/loop/train.h"
 
+#include <filesystem>
 #include <optional>
 
 #include "asup/base/error.h"
+#include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/train/loop/trainer.h"
 #include "asup/train/state/generation.h"
@@ -19,14 +21,36 @@ bool any_rank(RunState& run, bool here) {
   return somewhere > 0;
 }
 
+// The end of a run that has come to it before this call: it is left as it is. Collective.
+std::optional<TrainEnd> end_before(RunState& run) {
+  const auto summary = run.finished_before();
+  if (!any_rank(run, summary.has_value())) return std::nullopt;
+  return TrainEnd{.summary = summary.value_or(report::Summary{}),
+                  .keeps_folder = run.is_first_rank(),
+                  .was_finished = true};
+}
+
+// A folder that is there may be another run's, from before the job.
+Begun begun_in_earlier_life(const JobLife& life, const std::string& folder) {
+  const std::string file = report::RunFolder(folder).job_file();
+  const bool begun =
+      life.restart > 0 && std::filesystem::exists(file) && read_file(file) == life.job;
+  return begun ? Begun::in_sight : Begun::not_yet;
+}
+
 // Nothing where it ended early to take newcomers in.
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
                                          report::Observer& display,
                                          const std::function<bool()>& stop_asked, StepHooks& hooks,
-                                         Begun& begun) {
+                                         const JobLife& life, Begun& begun) {
   RunState run(job, config, display, hooks);
+  if (job.generation() == 1)
+    if (auto end = end_before(run)) return end;
   run.begin(begun == Begun::in_sight);
-  if (run.is_first_rank()) begun = Begun::in_sight;
+  if (run.is_first_rank()) {
+    if (!life.job.empty()) write_atomically(run.folder().job_file(), life.job);
+    begun = Begun::in_sight;
+  }
   run.control().barrier().or_throw();
   begun = run.sees_folder() ? Begun::in_sight : Begun::elsewhere;
   const bool open = can_change_workers(config);
@@ -61,13 +85,14 @@ bool all_have_work(const Job& job, const TrainConfig& config) {
 }  // namespace
 
 TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
-               const std::function<bool()>& stop_asked, StepHooks& hooks) {
-  Begun begun = Begun::not_yet;
+               const std::function<bool()>& stop_asked, StepHooks& hooks, const JobLife& life) {
+  Begun begun = begun_in_earlier_life(life, config.out);
   for (TrainConfig now = config;;) {
     try {
       now = settings_of_generation(job, now, begun);
       if (all_have_work(job, now))
-        if (auto end = train_generation(job, now, display, stop_asked, hooks, begun)) return *end;
+        if (auto end = train_generation(job, now, display, stop_asked, hooks, life, begun))
+          return *end;
     } catch (const PeerLost& failure) {
       if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
       log().warn("{}. The others go on from the last checkpoint", failure.what());

@@ -33,14 +33,16 @@ TrainConfig from_text(const std::string& text) {
 TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun) {
   const auto workers = asup::make_communicator(job, {});
   TrainConfig now = config;
+  const bool has_checkpoint =
+      begun == Begun::in_sight && !report::RunFolder(now.out).list_checkpoints().empty();
   if (job.generation() == 1) {
     check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
           config.workers, job.size());
     now.out = broadcast_text(*workers, now.out);
+    now.resume = broadcast_text(*workers, has_checkpoint ? now.out : now.resume);
     return now;
   }
-  if (begun == Begun::in_sight && !report::RunFolder(now.out).list_checkpoints().empty())
-    now.resume = now.out;
+  if (has_checkpoint) now.resume = now.out;
   const std::string text = broadcast_text(*workers, begun == Begun::elsewhere ? "" : to_text(now));
   if (text.empty())
     throw JobFailed(

@@ -12,7 +12,8 @@ enum class Begun { not_yet, in_sight, elsewhere };
 
 // Collective. The settings of this generation of the job: in the first the given ones, which must
 // be of so many workers, with rank 0's folder; then rank 0's. All go on from the newest checkpoint
-// of its folder, where the run had begun to write there; else from where the run was to begin.
+// of its folder, where the run had begun to write there (in an earlier generation, or an earlier
+// life of the job); else from where the run was to begin.
 // Throws JobFailed where rank 0 does not see the folder that another one wrote.
 TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun);
 

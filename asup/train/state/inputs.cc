@@ -1,6 +1,7 @@
 #include "asup/train/state/inputs.h"
 
 #include "asup/base/error.h"
+#include "asup/checkpoint/reader.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
@@ -75,7 +76,8 @@ void check_inputs(const TrainConfig& config) {
       "lr. Lower warmup, or raise steps or epochs.",
       config.warmup, length.steps);
   if (config.resume.empty()) return;
-  check_can_resume(check_newest_checkpoint(config.resume), config, length.steps);
+  const std::string newest = newest_whole_checkpoint(config.resume).path;
+  check_can_resume(info_from(checkpoint::Folder(newest).index().run, newest), config, length.steps);
 }
 
 std::string list_inputs() {

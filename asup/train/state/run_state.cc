@@ -57,12 +57,27 @@ RunState::RunState(Job& job, const TrainConfig& config, report::Observer& displa
   checkpoint_step_ = step_;
 }
 
+bool RunState::resumes_in_place() const {
+  return context_.resumed && std::filesystem::exists(folder_.path()) &&
+         std::filesystem::equivalent(config_.resume, folder_.path());
+}
+
+// One that was killed between its last checkpoint and its summary has yet to end.
+std::optional<report::Summary> RunState::finished_before() const try {
+  if (!first_rank_ || !resumes_in_place()) return std::nullopt;
+  report::Summary summary = report::read_summary(folder_.path());
+  const bool finished = summary.finished && summary.step >= context_.length.steps;
+  return finished ? std::optional(std::move(summary)) : std::nullopt;
+} catch (const BadInput&) {
+  return std::nullopt;  // no summary
+}
+
 // Rank 0's disk; the others have nothing to write.
 void RunState::begin(bool begun) {
   if (!first_rank_) return;
-  const bool in_place = context_.resumed && std::filesystem::exists(folder_.path()) &&
-                        std::filesystem::equivalent(config_.resume, folder_.path());
-  if (!in_place && !begun) folder_.create();
+  if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
+  if (resumes_in_place())
+    for (const std::string& checkpoint : context_.damaged) folder_.set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
   for (const auto& row : report::read_metrics(folder_.metrics_file()))

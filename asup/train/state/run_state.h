@@ -51,6 +51,9 @@ class RunState {
   double seconds() const { return totals_.seconds + seconds_since(began_); }
   Totals& totals() { return totals_; }  // what has been trained is added by whoever trains
 
+  // Where the run that is resumed in its own folder has come to its end before: as it ended. On the
+  // rank that keeps the folder.
+  std::optional<report::Summary> finished_before() const;
   // Makes the folder, unless an earlier generation of this run has `begun` to write it, and tells
   // that the run begins.
   void begin(bool begun);
@@ -86,6 +89,7 @@ class RunState {
   void switch_strategy(Job& job);
 
  private:
+  bool resumes_in_place() const;
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();

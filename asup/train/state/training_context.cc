@@ -57,15 +57,31 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
   sync::check_agreed(control, values);
 }
 
-// The checkpoint to resume from, as rank 0 finds it.
-std::unique_ptr<checkpoint::Reader> open_checkpoint(Communicator& control,
+// As rank 0 finds it. Bad input there is all ranks' bad input.
+FoundCheckpoint find_checkpoint(Communicator& control, const std::string& run_folder) {
+  FoundCheckpoint found;
+  std::string complaint;
+  if (control.rank() == 0) try {
+      found = newest_whole_checkpoint(run_folder);
+    } catch (const BadInput& error) {
+      complaint = error.what();
+    }
+  complaint = broadcast_text(control, complaint);
+  require(complaint.empty(), "{}", complaint);
+  return found;
+}
+
+// The checkpoint to resume from, if any.
+std::unique_ptr<checkpoint::Reader> open_checkpoint(TrainingContext& context,
                                                     const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
-  std::string path;
-  sync::together(control, [&] {
-    if (control.rank() == 0) path = newest_checkpoint(config.resume);
-  });
-  return std::make_unique<checkpoint::Reader>(control, path);
+  Communicator& control = *context.control;
+  const FoundCheckpoint found = find_checkpoint(control, config.resume);
+  for (const auto& [path, why] : found.newer) {
+    log().warn("{}. It is skipped: {} is whole", why, found.path);
+    context.damaged.push_back(path);
+  }
+  return std::make_unique<checkpoint::Reader>(control, found.path);
 }
 
 // How the convolution path was found, for the log.
@@ -267,7 +283,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 
   check_same_settings(*context.control, whole);
-  const auto checkpoint = open_checkpoint(*context.control, whole);
+  const auto checkpoint = open_checkpoint(context, whole);
   if (checkpoint) {
     context.resumed = info_from(checkpoint->index().run, whole.resume);
     check_can_resume(*context.resumed, whole, context.length.steps);

@@ -39,6 +39,7 @@ struct TrainingContext {
   RunLength length;
   report::RunFacts facts;
   std::optional<CheckpointInfo> resumed;
+  std::vector<std::string> damaged;  // checkpoints newer than that one, as rank 0 finds them
   Phase phase = Phase::first;
   std::optional<std::int64_t> switched_after;  // the step after which the second began
 };
