@@ -47,8 +47,7 @@ std::string base64(const std::string& data) {
 
 }  // namespace
 
-std::string png_data_uri(std::span<const std::uint8_t> pixels, int width, int height,
-                         int channels) {
+Picture make_picture(std::span<const std::uint8_t> pixels, int width, int height, int channels) {
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
   check((channels == 1 || channels == 3) && pixels.size() == row * static_cast<std::size_t>(height),
         "{} bytes are no image of {}x{} with {} channels", pixels.size(), width, height, channels);
@@ -68,7 +67,11 @@ std::string png_data_uri(std::span<const std::uint8_t> pixels, int width, int he
   put_chunk(png, "IHDR", header);
   put_chunk(png, "IDAT", deflated(lines));
   put_chunk(png, "IEND", "");
-  return "data:image/png;base64," + base64(png);
+  return {png, width, height, channels};
+}
+
+std::string data_uri(const Picture& picture) {
+  return "data:image/png;base64," + base64(picture.png);
 }
 
 }  // namespace asup::report
