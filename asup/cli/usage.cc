@@ -1,13 +1,15 @@
 #include "asup/cli/usage.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
-#include <sstream>
 #include <vector>
 
 #include "asup/base/suggest.h"
+#include "asup/report/format.h"
+#include "asup/report/terminal.h"
 
 namespace asup::cli {
 namespace {
@@ -44,21 +46,7 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      suggestion.empty() ? " (there are: " + list + ")" : suggestion);
 }
 
-// The text in lines of at most `width`, those after the first behind `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
-  std::string result, line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      result += line + "\n" + std::string(indent, ' ');
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return result + line;
-}
-
-constexpr std::size_t kColumn = 30, kWidth = 100;
+constexpr int kColumn = 30, kWidth = 100;
 
 // Help in 100 columns, without the parser's notes on ranges and choices, which the texts give.
 class Formatter : public CLI::Formatter {
@@ -99,9 +87,10 @@ class Formatter : public CLI::Formatter {
 
 std::string help_row(const std::string& name, const std::string& text) {
   const std::string first = "  " + name;
-  const std::string lines = wrapped(text, kWidth - kColumn, kColumn);
-  if (first.size() + 1 > kColumn) return first + "\n" + std::string(kColumn, ' ') + lines + "\n";
-  return first + std::string(kColumn - first.size(), ' ') + lines + "\n";
+  const std::string lines = report::wrapped(text, kWidth - kColumn, kColumn);
+  if (report::visible_width(first) >= kColumn)
+    return fmt::format("{}\n{:{}}{}\n", first, "", kColumn, lines);
+  return fmt::format("{:{}}{}\n", first, kColumn, lines);
 }
 
 void set_usage(CLI::App& command, std::string line) {
@@ -130,7 +119,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 
 void print_last_line(const std::string& command, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", command, message);
+  const int room = report::Terminal(STDERR_FILENO).room();
+  fmt::print(stderr, "{}\n", report::wrapped(fmt::format("{}: {}", command, message), room));
   std::fflush(stderr);
 }
 
