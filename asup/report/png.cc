@@ -31,7 +31,7 @@ std::string deflated(const std::string& data) {
   uLongf size = compressBound(data.size());
   std::string out(size, '\0');
   const int result = compress2(reinterpret_cast<Bytef*>(out.data()), &size, bytes_of(data),
-                               data.size(), Z_BEST_COMPRESSION);
+                               data.size(), Z_DEFAULT_COMPRESSION);
   check(result == Z_OK, "zlib cannot compress {} bytes: {}", data.size(), result);
   out.resize(size);
   return out;
