@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what asup is built with: Debian packages, and PyTorch (whose package holds libtorch) in
-# .venv. Run it as often as you like: what is there is left alone.
+# Installs what asup is built and tested with: Debian packages, and in .venv PyTorch (whose package
+# holds libtorch) and TensorBoard. Run it as often as you like: what is there is left alone.
 #
 #   ASUP_TORCH=...            use this torch instead of .venv: a virtual environment, a python
 #                             executable, a torch package or an unpacked libtorch, 2.11 or newer
@@ -146,6 +146,22 @@ install_torch() {
   done_in
 }
 
+# ---- TensorBoard, which one test reads a run with; without it that test is left out.
+
+install_tensorboard() {
+  if .venv/bin/python -c 'from importlib.metadata import version; version("tensorboard")' 2> /dev/null; then
+    phase "TensorBoard: present in .venv"
+    return
+  fi
+  phase "TensorBoard: installing into .venv"
+  if pip install -q tensorboard &> "$log"; then
+    done_in
+  else
+    tail -n 3 "$log" | sed 's/^/    | /'
+    echo "    it could not be installed: the test of what it shows is left out"
+  fi
+}
+
 if [[ ${ASUP_SKIP_PACKAGES:-} == 1 ]]; then
   phase "Debian packages: left alone, as ASUP_SKIP_PACKAGES asks"
 else
@@ -155,4 +171,5 @@ if [[ -n ${ASUP_TORCH:-} ]]; then
   check_given_torch
 else
   install_torch
+  install_tensorboard
 fi

@@ -10,6 +10,7 @@
 
 #include "asup/base/suggest.h"
 #include "asup/cli/usage.h"
+#include "asup/report/format.h"
 
 namespace asup::cli {
 namespace {
@@ -89,7 +90,7 @@ class Help {
   std::string short_page() const {
     std::string text = head() + "\n";
     for (const std::string& group : groups()) text += rows_of(group, true);
-    return text + options_.list + "\n" + wrapped(more(), kHelpWidth, 2) + "\n" +
+    return text + options_.list + "\n" + report::wrapped(more(), kHelpWidth, 2) + "\n" +
            command_.get_footer() + "\n";
   }
 

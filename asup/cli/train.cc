@@ -28,6 +28,7 @@
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
 #include "asup/net/membership/join_options.h"
+#include "asup/report/format.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/phases.h"
@@ -141,8 +142,9 @@ void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
   const std::string how = end.summary.checkpoint.empty()
                               ? std::string("no checkpoint was kept")
                               : fmt::format("continue with: asup train --resume {}", facts.folder);
-  terminal.write(
-      fmt::format("stopped after step {} of {}; {}\n", end.summary.step, facts.steps, how));
+  const auto text =
+      fmt::format("stopped after step {} of {}; {}", end.summary.step, facts.steps, how);
+  terminal.write(report::wrapped(text, terminal.room()) + "\n");
 }
 
 int train_here(TrainConfig config, const net::JoinOptions& identity) {

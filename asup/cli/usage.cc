@@ -1,14 +1,16 @@
 #include "asup/cli/usage.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "asup/base/suggest.h"
+#include "asup/report/format.h"
+#include "asup/report/terminal.h"
 
 namespace asup::cli {
 namespace {
@@ -45,7 +47,7 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      suggestion.empty() ? " (there are: " + list + ")" : suggestion);
 }
 
-constexpr std::size_t kColumn = 30;
+constexpr int kColumn = 30;
 
 // "--lr"
 std::string names_of(const CLI::Option& option) {
@@ -98,24 +100,12 @@ class Formatter : public CLI::Formatter {
 
 }  // namespace
 
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
-  std::string result, line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      result += line + "\n" + std::string(indent, ' ');
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return result + line;
-}
-
 std::string help_row(const std::string& name, const std::string& text) {
   const std::string first = "  " + name;
-  const std::string lines = wrapped(text, kHelpWidth - kColumn, kColumn);
-  if (first.size() + 1 > kColumn) return first + "\n" + std::string(kColumn, ' ') + lines + "\n";
-  return first + std::string(kColumn - first.size(), ' ') + lines + "\n";
+  const std::string lines = report::wrapped(text, kHelpWidth - kColumn, kColumn);
+  if (report::visible_width(first) >= kColumn)
+    return fmt::format("{}\n{:{}}{}\n", first, "", kColumn, lines);
+  return fmt::format("{:{}}{}\n", first, kColumn, lines);
 }
 
 std::string flag_row(const CLI::Option& option) {
@@ -125,7 +115,7 @@ std::string flag_row(const CLI::Option& option) {
 std::string brief_row(const CLI::Option& option) {
   std::string form = form_of(option), text = option.get_description();
   text = text.substr(0, text.find("; "));
-  if (flag_with(option, form).size() + 3 > kColumn && form.find('|') != form.npos)
+  if (std::ssize(flag_with(option, form)) + 3 > kColumn && form.find('|') != form.npos)
     text += ": " + std::exchange(form, "");
   return help_row(flag_with(option, form), text);
 }
@@ -160,7 +150,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 
 void print_last_line(const std::string& command, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", command, message);
+  const int room = report::Terminal(STDERR_FILENO).room();
+  fmt::print(stderr, "{}\n", report::wrapped(fmt::format("{}: {}", command, message), room));
   std::fflush(stderr);
 }
 

@@ -17,9 +17,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error);
 // "asup run: message" on standard error, after everything that was written before.
 void print_last_line(const std::string& command, const std::string& message);
 
-inline constexpr std::size_t kHelpWidth = 100;
-// The text in lines of at most `width`, those after the first behind `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent);
+inline constexpr int kHelpWidth = 100;
 // "  name       text" in kHelpWidth, the text in lines of their own where it is long.
 std::string help_row(const std::string& name, const std::string& text);
 // The row of a flag; the brief one has its text up to the first ';', and choices that are long in

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -56,6 +57,39 @@ int visible_width(std::string_view text) {
     }
   }
   return width;
+}
+
+std::string wrapped(std::string_view text, int width, int indent) {
+  if (const auto end = text.find('\n'); end != std::string_view::npos)
+    return wrapped(text.substr(0, end), width, indent) + "\n" +
+           wrapped(text.substr(end + 1), width, indent);
+  std::string out;
+  int column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = std::min(text.find_first_not_of(' ', at), text.size());
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    auto gap = static_cast<int>(begin - at);
+    if (column > 0 && column + gap + visible_width(word) > width) {
+      out += fmt::format("\n{:{}}", "", indent);
+      column = gap = 0;
+    }
+    out += fmt::format("{:{}}{}", "", gap, word);
+    column += gap + visible_width(word);
+    at = end;
+  }
+  return out;
+}
+
+std::string table_row(std::span<const std::string> cells, std::span<const int> widths, int room) {
+  std::string row;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const int blanks = std::max(0, widths[i] - visible_width(cells[i])) + (i > 0 ? 2 : 0);
+    room -= blanks + visible_width(cells[i]);
+    if (i > 0 && room < 0) break;
+    row += fmt::format("{:{}}{}", "", blanks, cells[i]);
+  }
+  return row;
 }
 
 }  // namespace asup::report

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -16,6 +17,7 @@ constexpr double kSecondsBetweenFrames = 0.08;
 constexpr std::string_view kHideCursor = "\x1b[?25l";
 constexpr std::string_view kShowCursor = "\x1b[?25h";
 constexpr std::string_view kClearLine = "\r\x1b[K";
+constexpr int kIndent = 8;  // of what is said, behind the badge
 
 // Speed over the last steps: each step, what came before counts for a little less.
 struct Recent {
@@ -42,18 +44,20 @@ class LiveProgress : public Observer {
 
   void started(const RunFacts& facts) override {
     facts_ = facts;
-    std::string head = fmt::format("\n{}  {}\n", terminal_.styled(kBadge, " asup "),
-                                   terminal_.styled(kBold, headline(facts)));
+    table_room_ = terminal_.room();
+    std::string head =
+        fmt::format("\n{}  {}\n", terminal_.styled(kBadge, " asup "), said(kBold, headline(facts)));
     const auto also = [&](const std::string& text) {
-      if (!text.empty()) head += fmt::format("        {}\n", terminal_.styled(kFaint, text));
+      if (!text.empty()) head += fmt::format("{:{}}{}\n", "", kIndent, said(kFaint, text));
     };
     also(describe_work(facts));
     also(describe_size(facts));
     also(facts.conv_note);
     also(describe_move(facts));
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
-    head += "\n" +
-            terminal_.styled(kFaint, "  epoch     loss  test accuracy  samples/s   comm     time");
+    const std::vector<std::string> heads{"epoch", "train loss", "test loss", "test accuracy",
+                                         "time",  "samples/s",  "comm"};
+    head += "\n" + terminal_.styled(kFaint, table_line(heads));
     terminal_.write(fmt::format("{}{}\n", kHideCursor, head));
     drawing_ = true;
   }
@@ -75,13 +79,18 @@ class LiveProgress : public Observer {
 
   void evaluated(const EvalRecord& record) override {
     test_ = record;
-    if (epoch_done_) end_epoch();
+    const double epochs =
+        static_cast<double>(record.step) / static_cast<double>(facts_.steps_per_epoch);
+    if (epoch_done_)
+      end_epoch();
+    else if (epoch_.samples > 0)
+      write_row(fmt::format("{:.2f}/{}", epochs, facts_.epochs()));
   }
 
   void switched_strategy(std::int64_t after_step, const std::string& to) override {
     if (epoch_done_) end_epoch();
     const auto text = fmt::format("after step {} the run goes on by {}", after_step, to);
-    terminal_.write(fmt::format("{}         {}\n", kClearLine, terminal_.styled(kFaint, text)));
+    terminal_.write(fmt::format("{}{:{}}{}\n", kClearLine, "", kIndent, said(kFaint, text)));
   }
 
   void ended(const Summary&) override {
@@ -91,17 +100,44 @@ class LiveProgress : public Observer {
   }
 
  private:
-  // The epoch's line stays, and the live line begins anew below it.
+  // Behind an indent.
+  std::string said(std::string_view style, const std::string& text) const {
+    return terminal_.styled(style, wrapped(text, terminal_.room() - kIndent, kIndent));
+  }
+
+  // "12/90", and "11.35/90" for a test between two epochs.
+  int name_width() const {
+    return std::max(7, visible_width(fmt::format("{0}.00/{0}", facts_.epochs())));
+  }
+
+  // The dearest first: the last ones go where the terminal is narrow.
+  std::string table_line(std::span<const std::string> cells) const {
+    const std::array widths{name_width(), 10, 9, 13, 7, 9, 5};
+    return table_row(cells, widths, std::min(table_room_, terminal_.room()));
+  }
+
+  // The epoch so far, and the test that was made there. The row stays, and the live line begins
+  // anew below it.
+  void write_row(const std::string& name) {
+    std::string test_loss, accuracy;
+    double seconds = epoch_.seconds;
+    if (test_ && test_->step == epoch_.step) {
+      test_loss = fmt::format("{:.4f}", test_->test_loss);
+      accuracy = terminal_.styled(kGood, percent(test_->test_accuracy, 2));
+      seconds = test_->seconds;
+    }
+    const std::vector<std::string> cells{name,
+                                         fmt::format("{:.4f}", epoch_.loss),
+                                         test_loss,
+                                         accuracy,
+                                         clock_time(seconds),
+                                         grouped(std::llround(epoch_.samples_per_s())),
+                                         percent(epoch_.comm_share(), 0)};
+    terminal_.write(fmt::format("{}{}\n", kClearLine, table_line(cells)));
+  }
+
   void end_epoch() {
-    const bool tested = test_ && test_->step == epoch_.step;
-    const std::string accuracy = tested ? percent(test_->test_accuracy, 2) : "";
-    terminal_.write(fmt::format(
-        "{}{}\n", kClearLine,
-        fmt::format("{:>7}  {:>7.4f}  {}  {:>9}  {:>5}  {:>7}", epoch_name(), epoch_.loss,
-                    terminal_.styled(kGood, fmt::format("{:>13}", accuracy)),
-                    grouped(std::llround(epoch_.samples_per_s())),
-                    fmt::format("{:.0f} %", epoch_.comm_share() * 100),
-                    clock_time(tested ? test_->seconds : epoch_.seconds))));
+    write_row(epoch_name());
     epoch_ = {};
     epoch_done_ = false;
   }
@@ -134,19 +170,18 @@ class LiveProgress : public Observer {
   // What stands after the bar, the dearest first: the last ones go where the line is narrow.
   std::vector<std::string> fields() const {
     if (!testing_.empty()) return {testing_};
-    std::vector<std::string> out{fmt::format("loss {:.4f}", epoch_.loss),
+    std::vector<std::string> out{fmt::format("train loss {:.4f}", epoch_.loss),
                                  clock_time(seconds_left()) + " left"};
-    if (test_) out.push_back(fmt::format("accuracy {}", percent(test_->test_accuracy, 1)));
+    if (test_) out.push_back(fmt::format("test accuracy {}", percent(test_->test_accuracy, 1)));
     out.push_back(fmt::format("{}/s", grouped(std::llround(recent_.per_second()))));
     if (facts_.workers > 1) out.push_back(fmt::format("comm {}", percent(recent_.share(), 0)));
     return out;
   }
 
   void draw() {
-    constexpr int kWidestBar = 30, kNarrowestBar = 8;
+    constexpr int kWidestBar = 30, kNarrowestBar = 4;
     const std::string percent_done = fmt::format("{:>4.0f} %", epoch_share() * 100);
-    const int fixed = 9 + visible_width(percent_done) + 2;
-    int room = terminal_.columns() - 1 - fixed - kNarrowestBar;
+    int room = terminal_.room() - name_width() - 2 - visible_width(percent_done) - kNarrowestBar;
     std::string after;
     for (const std::string& field : fields()) {
       const int width = visible_width(field) + 3;
@@ -156,14 +191,15 @@ class LiveProgress : public Observer {
     }
     const int bar_width = std::clamp(kNarrowestBar + room, 0, kWidestBar);
     // Overwritten, then cleared to the right: nothing flickers.
-    terminal_.write(
-        fmt::format("\r{:>7}  {}{}{}\x1b[K", epoch_name(), bar(bar_width), percent_done, after));
+    terminal_.write(fmt::format("\r{:>{}}  {}{}{}\x1b[K", epoch_name(), name_width(),
+                                bar(bar_width), percent_done, after));
     drawn_ = Clock::now();
   }
 
   const Terminal terminal_;
   RunFacts facts_;
-  StepRecord epoch_;  // of this epoch so far
+  int table_room_ = 0;  // of its head, which rows keep to
+  StepRecord epoch_;    // of this epoch so far
   bool epoch_done_ = false;
   Recent recent_;
   std::optional<EvalRecord> test_;

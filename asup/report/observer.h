@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "asup/report/png.h"
 #include "asup/report/records.h"
 
 namespace asup::report {
@@ -17,6 +18,10 @@ class Observer {
   virtual void logged(const StepRecord&) {}   // over the steps since the last time
   virtual void evaluating(std::int64_t /*samples*/) {}
   virtual void evaluated(const EvalRecord&) {}
+  // What the model made of some samples of the test.
+  virtual void pictured(std::int64_t /*step*/, const std::string& /*name*/, const Picture&) {}
+  // What the servers tell of their pace, as JSON.
+  virtual void servers_reported(std::int64_t /*step*/, const std::string& /*report*/) {}
   virtual void switched_strategy(std::int64_t /*after_step*/, const std::string& /*to*/) {}
   virtual void checkpointed(const std::string& /*path*/) {}
   virtual void ended(const Summary&) {}

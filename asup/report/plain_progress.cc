@@ -8,6 +8,7 @@ namespace asup::report {
 namespace {
 
 constexpr double kSecondsBetweenLines = 5;
+constexpr int kIndent = 2;  // of a line that goes on, where it is a terminal's
 
 class PlainProgress : public Observer {
  public:
@@ -24,9 +25,7 @@ class PlainProgress : public Observer {
 
   void stepped(const StepRecord& record) override {
     since_.samples == 0 ? void(since_ = record) : since_.add(record);
-    const bool ends_epoch =
-        record.step % facts_.steps_per_epoch == 0 || record.step == facts_.steps;
-    if (ends_epoch || seconds_since(said_) > kSecondsBetweenLines) say();
+    if (record.step == facts_.steps || seconds_since(said_) > kSecondsBetweenLines) say();
   }
 
   void switched_strategy(std::int64_t after_step, const std::string& to) override {
@@ -39,14 +38,19 @@ class PlainProgress : public Observer {
          record.test_loss, record.eval_seconds);
   }
 
+  void ended(const Summary&) override {
+    if (since_.samples > 0) say();
+  }
+
  private:
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) const {
-    terminal_.write(fmt::format(format, std::forward<Args>(args)...) + "\n");
+    const std::string text = fmt::format(format, std::forward<Args>(args)...);
+    terminal_.write(wrapped(text, terminal_.room() - kIndent, kIndent) + "\n");
   }
 
   void say() {
-    line("epoch {}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s  communication {}  {}",
+    line("epoch {}/{}  step {}/{}  train loss {:.4f}  {:.0f} samples/s  communication {}  {}",
          since_.epoch, facts_.epochs(), since_.step, facts_.steps, since_.loss,
          since_.samples_per_s(), percent(since_.comm_share(), 1), clock_time(since_.seconds));
     since_ = {};

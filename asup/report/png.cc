@@ -31,7 +31,7 @@ std::string deflated(const std::string& data) {
   uLongf size = compressBound(data.size());
   std::string out(size, '\0');
   const int result = compress2(reinterpret_cast<Bytef*>(out.data()), &size, bytes_of(data),
-                               data.size(), Z_BEST_COMPRESSION);
+                               data.size(), Z_DEFAULT_COMPRESSION);
   check(result == Z_OK, "zlib cannot compress {} bytes: {}", data.size(), result);
   out.resize(size);
   return out;
@@ -47,8 +47,7 @@ std::string base64(const std::string& data) {
 
 }  // namespace
 
-std::string png_data_uri(std::span<const std::uint8_t> pixels, int width, int height,
-                         int channels) {
+Picture make_picture(std::span<const std::uint8_t> pixels, int width, int height, int channels) {
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
   check((channels == 1 || channels == 3) && pixels.size() == row * static_cast<std::size_t>(height),
         "{} bytes are no image of {}x{} with {} channels", pixels.size(), width, height, channels);
@@ -68,7 +67,11 @@ std::string png_data_uri(std::span<const std::uint8_t> pixels, int width, int he
   put_chunk(png, "IHDR", header);
   put_chunk(png, "IDAT", deflated(lines));
   put_chunk(png, "IEND", "");
-  return "data:image/png;base64," + base64(png);
+  return {png, width, height, channels};
+}
+
+std::string data_uri(const Picture& picture) {
+  return "data:image/png;base64," + base64(picture.png);
 }
 
 }  // namespace asup::report

@@ -58,14 +58,17 @@ std::string describe_move(const RunFacts& facts) {
 }
 
 std::string result_block(const Summary& summary, const Terminal& terminal) {
+  constexpr int kIndent = 17;  // of the values
   std::string out;
   const auto line = [&](std::string_view name, const std::string& value) {
-    out += fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<13}", name)), value);
+    out += fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<13}", name)),
+                       wrapped(value, terminal.room() - kIndent, kIndent));
   };
   if (summary.test) {
     line("test accuracy", terminal.styled(kGood, percent(summary.test->test_accuracy, 2)));
+    line("test loss", fmt::format("{:.4f}", summary.test->test_loss));
   }
-  line("loss", fmt::format("{:.4f}", summary.final_loss));
+  line("train loss", fmt::format("{:.4f}", summary.final_loss));
   line("time",
        fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
   line("speed", fmt::format("{} samples/s",

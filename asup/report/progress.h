@@ -13,11 +13,11 @@ namespace asup::report {
 // `mode`: auto, plain or none, as `--progress` has it.
 std::unique_ptr<Observer> make_progress(const std::string& mode, const Terminal& terminal);
 
-// A bar, the epoch's numbers so far, and a line for each epoch that is done. Hides the cursor while
-// it lives.
+// A bar, the epoch's numbers so far, and a row for each epoch that is done and each test. Hides the
+// cursor while it lives.
 std::unique_ptr<Observer> make_live_progress(const Terminal& terminal);
 
-// A line every few seconds, epoch and test.
+// A line every few seconds, for every test and at the end.
 std::unique_ptr<Observer> make_plain_progress(const Terminal& terminal);
 
 // "2 workers × 1 thread, batch 128, …": what a run is, in lines for people.

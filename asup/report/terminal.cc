@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 
 namespace asup::report {
 namespace {
@@ -25,10 +26,11 @@ bool can_draw(int fd) {
 Terminal::Terminal(int fd)
     : fd_(fd), live_(can_draw(fd)), color_(live_ && !set_and_not_empty("NO_COLOR")) {}
 
-int Terminal::columns() const {
+int Terminal::room() const {
+  if (::isatty(fd_) != 1) return std::numeric_limits<int>::max();
   winsize size{};
   const bool known = ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+  return (known ? size.ws_col : 80) - 1;
 }
 
 std::string Terminal::styled(std::string_view style, std::string_view text) const {

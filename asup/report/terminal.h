@@ -12,7 +12,9 @@ class Terminal {
   explicit Terminal(int fd);
 
   bool live() const { return live_; }  // lines can be drawn anew
-  int columns() const;                 // now; 80 where nobody knows
+  // Columns that a line may have now, without the last one, behind which some terminals break it.
+  // 79 where a terminal does not say; no limit where it is none.
+  int room() const;
 
   // The text in an SGR style such as "1;32", or as it is where colours are not wanted.
   std::string styled(std::string_view style, std::string_view text) const;

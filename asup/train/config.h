@@ -90,6 +90,7 @@ struct TrainConfig {
   std::int64_t log_every = 10;
   Every eval_every{Every::Kind::epoch};
   std::string progress = "auto";
+  bool tensorboard = true;
 };
 
 }  // namespace asup::train

@@ -118,6 +118,7 @@ const std::vector<Setting>& table() {
       {"log-every", field<&C::log_every>(), "steps between two rows of metrics.jsonl", kCount, {}, Scope::run, kFolder},
       {"eval-every", field<&C::eval_every>(), "steps between two tests; never: at the end alone", {}, {}, Scope::run, kFolder, kCommon},
       {"progress", field<&C::progress>(), "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}, Scope::run, kFolder},
+      {"tensorboard", field<&C::tensorboard>(), "curves and pictures of the run for TensorBoard, in the run folder", {}, {}, Scope::run, kFolder},
       // clang-format on
   };
   return rows;

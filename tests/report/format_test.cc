@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace asup::report {
 namespace {
@@ -30,6 +32,27 @@ TEST(Words, EscapeSequencesTakeNoColumns) {
   EXPECT_EQ(visible_width("━━ ab"), 5);
   EXPECT_EQ(visible_width("\x1b[1;32mok\x1b[0m!"), 3);
   EXPECT_EQ(visible_width("\x1b["), 0);
+}
+
+TEST(Words, LinesBreakBetweenWords) {
+  EXPECT_EQ(wrapped("", 5), "");
+  EXPECT_EQ(wrapped("one two three", 13), "one two three");
+  EXPECT_EQ(wrapped("one two three", 12), "one two\nthree");
+  EXPECT_EQ(wrapped("one  two three", 8, 2), "one  two\n  three");
+  EXPECT_EQ(wrapped("×× ×× \x1b[1m××\x1b[0m", 5), "×× ××\n\x1b[1m××\x1b[0m");
+  EXPECT_EQ(wrapped("a/long/path is one word", 6), "a/long/path\nis one\nword");
+  EXPECT_EQ(wrapped("first\n  - second one", 10), "first\n  - second\none");
+  EXPECT_EQ(wrapped("a b", -3), "a\nb");
+}
+
+TEST(Words, ColumnsThatDoNotFitGoFromTheRight) {
+  const std::vector<std::string> cells{"1/3", "\x1b[1m0.5\x1b[0m", "", "9 %"};
+  const std::vector<int> widths{4, 5, 3, 4};
+  EXPECT_EQ(table_row(cells, widths, 22), " 1/3    \x1b[1m0.5\x1b[0m        9 %");
+  EXPECT_EQ(table_row(cells, widths, 21), " 1/3    \x1b[1m0.5\x1b[0m     ");
+  EXPECT_EQ(table_row(cells, widths, 15), " 1/3    \x1b[1m0.5\x1b[0m");
+  EXPECT_EQ(table_row(cells, widths, 10), " 1/3");
+  EXPECT_EQ(table_row(cells, widths, 1), " 1/3");
 }
 
 }  // namespace

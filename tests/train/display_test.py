@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import termios
+import time
 import unittest
 
 from harness import SMALL, Case
@@ -17,8 +18,13 @@ RUN = ["train", *SMALL, "--epochs=3", "--workers=2", "--out=run"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+def words(text):
+    """As they follow each other, in however many lines."""
+    return " ".join(text.replace("·", " ").split())
+
+
 class Display(Case):
-    def on_terminal(self, columns, *flags, **environment):
+    def on_terminal(self, columns, *flags, status=0, **environment):
         """Everything that the command draws on a terminal of so many columns."""
         parent, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -37,8 +43,18 @@ class Display(Case):
                 break
             drawn += piece
         os.close(parent)
-        self.assertEqual(process.wait(), 0, drawn)
+        self.assertEqual(process.wait(), status, drawn)
         return drawn.decode()
+
+    def lines_on_terminal(self, columns, *flags, **options):
+        """What a terminal of so many columns shows, the frames of the live line one by one; checks
+        that it would break none of these lines."""
+        drawn = self.on_terminal(columns, *flags, NO_COLOR="1", **options)
+        self.assertNotRegex(drawn, r"\x1b\[[0-9;]*m")
+        lines = re.split(r"[\r\n]+", ESCAPE.sub("", drawn))
+        for line in lines:
+            self.assertLess(len(line), columns, line)
+        return lines
 
     def test_live(self):
         drawn = self.on_terminal(100, *RUN)
@@ -48,25 +64,57 @@ class Display(Case):
         self.assertGreater(drawn.rfind("\x1b[?25h"), drawn.rfind("\x1b[?25l"))  # … and comes back
         plain = ESCAPE.sub("", drawn)
         for epoch in 1, 2, 3:
-            self.assertRegex(plain, rf"\r +{epoch}/3 +[\d.]+ +[\d.]+ % +[\d,]+ +\d+ % +\d:\d\d")
-        self.assertRegex(plain, r"test accuracy +[\d.]+ %")
+            self.assertRegex(plain, rf"\r +{epoch}/3 +[\d.]+ +[\d.]+ +[\d.]+ % +\d:\d\d +[\d,]+ +\d+ %")
+        self.assertRegex(plain, r"test accuracy +[\d.]+ %\s+test loss +[\d.]+\s+train loss +[\d.]+")
         self.assertRegex(plain, r"report +run/report.html")
 
-    def test_no_line_is_wider_than_the_terminal(self):
-        for columns in 40, 60, 200:
-            drawn = self.on_terminal(columns, *RUN, NO_COLOR="1")
-            self.assertNotRegex(drawn, r"\x1b\[[0-9;]*m")
-            for line in re.split(r"[\r\n]", ESCAPE.sub("", drawn)):
-                if "━" in line:
-                    self.assertLess(len(line), columns, line)
+    # What does not fit is left out of tables, the last columns first, and goes on in the next line
+    # where it is prose.
+    def test_every_width_has_whole_columns_and_words(self):
+        said = self.call(*RUN).stdout.splitlines()[0].removeprefix("asup train: ")
+        for columns, last_head in (40, "test loss"), (56, "time"), (64, "time"), (80, "comm"), (100, "comm"):
+            lines = self.lines_on_terminal(columns, *RUN)
+            self.assertIn(words(said), words(" ".join(lines)))
+            self.assertRegex("".join(lines), r"━ +\d+ %   train loss [\d.]+")
+            head, = [line for line in lines if "train loss  test loss" in line]
+            self.assertTrue(head.endswith(last_head), head)
+            for epoch in 1, 2, 3:
+                row, = [line for line in lines if re.match(rf" +{epoch}/3 +[\d.]+ +[\d.]+", line)]
+                self.assertEqual(len(row), len(head), row)
+            self.assertRegex(lines[-2], r"report +run/report.html")
+
+    def test_a_test_between_two_epochs_has_a_row(self):
+        lines = self.lines_on_terminal(80, *RUN, "--epochs=2", "--eval-every=3")
+        row = re.compile(r" +(\d+\.\d\d)/2 +[\d.]+ +[\d.]+ +[\d.]+ % ")
+        tests = [match[1] for match in map(row.match, lines) if match]
+        self.assertEqual(tests, [f"{step / 17:.2f}" for step in range(3, 34, 3)])
+        self.assertEqual(sum(bool(re.match(r" +1/2 +[\d.]+ {28}", line)) for line in lines), 1)
+
+    def test_reasons_break_between_words(self):
+        lines = self.lines_on_terminal(56, *RUN, "--lr=1000", status=1)
+        self.assertRegex(" ".join(lines), r"training has diverged\. A lower learning rate \(lr is 1000\) or a")
 
     def test_lines_elsewhere(self):
         out = self.call(*RUN).stdout
         self.assertNotIn("\x1b", out)
         self.assertNotIn("\r", out)
-        self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  loss [\d.]+  \d+ samples/s")
+        self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  train loss [\d.]+  \d+ samples/s")
         self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  test accuracy [\d.]+ %")
         self.assertEqual(self.call(*RUN, "--progress=none").stdout, "")
+        on_terminal = self.lines_on_terminal(56, *RUN, "--progress=plain")
+        self.assertRegex(words(" ".join(on_terminal)), r"epoch 3/3 step 51/51 train loss [\d.]+ \d+ samples/s communication")
+
+    def test_short_epochs_do_not_fill_a_log(self):
+        began = time.monotonic()
+        out = self.call("train", *SMALL, "--workers=1", "--batch=200", "--epochs=200", "--eval-every=never",
+                        "--checkpoint-every=never").stdout
+        most = 1 + (time.monotonic() - began) / 5  # the last, and one every five seconds
+        self.assertLessEqual(len(re.findall(r"(?m)^epoch .* train loss", out)), most, out)
+        self.assertRegex(out, r"(?m)^epoch 200/200  step 400/400  train loss [\d.]+")
+
+    def test_a_stopped_run_says_how_far_it_came(self):
+        out = self.call(*RUN, "--stop-at=20").stdout
+        self.assertRegex(out, r"(?m)^epoch 2/3  step 20/51  train loss [\d.]+ .*\nstopped after step 20 of 51")
 
     def test_a_run_that_makes_room_says_where_it_is_now(self):
         said = "the run that was in run is now in run.previous-"
@@ -77,9 +125,7 @@ class Display(Case):
             self.assertTrue(os.path.exists(self.path(folder + "/summary.json")), folder)
 
     def test_a_diverged_run_gives_the_cursor_back(self):
-        with self.assertRaises(AssertionError) as failure:
-            self.on_terminal(100, *RUN, "--lr=1000")
-        drawn = failure.exception.args[0]
+        drawn = self.on_terminal(100, *RUN, "--lr=1000", status=1)
         self.assertIn("diverged", drawn)
         self.assertGreater(drawn.rfind("[?25h"), drawn.rfind("[?25l"))
 

@@ -8,8 +8,9 @@
 // communicator of its own, which all layers of a model share. Every rank must run the same layers
 // forward and backward in the same order.
 //
-//   std::shared_ptr<asup::Communicator> statistics = asup::make_communicator(job);
-//   asup::SyncBatchNorm norm(asup::SyncBatchNormOptions(64, statistics).eps(1e-3));
+//   std::shared_ptr<asup::Communicator> statistics = asup::make_communicator(job,
+//   asup::Strategy()); asup::SyncBatchNorm norm(asup::SyncBatchNormOptions(64,
+//   statistics).eps(1e-3));
 #pragma once
 
 #include <torch/torch.h>

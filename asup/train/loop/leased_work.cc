@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "asup/base/error.h"
-#include "asup/base/files.h"
 
 namespace asup::train {
 
@@ -58,7 +57,7 @@ WorkSource::SyncPoint LeasedWork::reach(bool) {
 
 void LeasedWork::end_sync_point() {
   run_.control().barrier().or_throw();
-  if (run_.is_first_rank()) write_atomically(run_.folder().server_file(), server_.report() + "\n");
+  if (run_.is_first_rank()) run_.keep_server_report();
   server_.arrive(left_());
 }
 

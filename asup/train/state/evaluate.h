@@ -10,6 +10,7 @@
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
 #include "asup/models/model.h"
+#include "asup/report/png.h"
 
 namespace asup::train {
 
@@ -39,5 +40,13 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
 // which the model was surest and wrong.
 nlohmann::ordered_json describe_evaluation(const Evaluation& evaluation,
                                            const data::Dataset& dataset);
+
+// The same images on two sheets, "samples" and "mistakes", framed green where the model was right
+// and red where not. A sheet without images is left out.
+struct Sheet {
+  std::string name;
+  report::Picture picture;
+};
+std::vector<Sheet> draw_sheets(const Evaluation& evaluation, const data::Dataset& dataset);
 
 }  // namespace asup::train

@@ -9,8 +9,10 @@
 #include "asup/base/log.h"
 #include "asup/checkpoint/weights_sha256.h"
 #include "asup/distribute/strategy.h"
+#include "asup/report/event_file.h"
 #include "asup/report/metrics_file.h"
 #include "asup/report/report.h"
+#include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/evaluate.h"
@@ -80,6 +82,7 @@ void RunState::begin(bool begun) {
     for (const std::string& checkpoint : context_.damaged) folder_.set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
+  if (context_.resumed && !in_place) report::copy_event_files(before.path(), folder_.path());
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
     last_loss_ = row.value("loss", last_loss_);
   // What is there tells of the run as it was, until this call ends too.
@@ -87,9 +90,19 @@ void RunState::begin(bool begun) {
   std::filesystem::remove(folder_.report_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+  open_files(step_ + 1);
+  tell(&report::Observer::started, context_.facts);
+}
+
+// TensorBoard is told before metrics.jsonl: whatever is in a row there, it has been told.
+void RunState::open_files(std::int64_t first_step) {
+  observers_ = {&display_};
+  if (config_.tensorboard) {
+    tensorboard_ = report::make_tensorboard_writer(folder_.path(), first_step);
+    observers_.push_back(tensorboard_.get());
+  }
   metrics_ = report::make_metrics_writer(folder_.metrics_file());
   observers_.push_back(metrics_.get());
-  tell(&report::Observer::started, context_.facts);
 }
 
 bool RunState::sees_folder() const {
@@ -99,7 +112,8 @@ bool RunState::sees_folder() const {
 }
 
 // Rows that only the lost one knew of are taken back, since they will be told again; rows that it
-// did not write any more are written.
+// did not write any more are written. A test may have been told to TensorBoard alone, and takes the
+// rows of its step along when it is told again.
 void RunState::keep_folder() {
   first_rank_ = true;
   const std::string path = folder_.metrics_file();
@@ -110,12 +124,24 @@ void RunState::keep_folder() {
     const auto step = row.at("step").get<std::int64_t>();
     (row.contains("loss") ? written : tested) = step;
   }
-  metrics_ = report::make_metrics_writer(path);
+  const bool tests_again = test_ && test_->step > tested;
+  const std::int64_t again = tests_again ? std::min(written + 1, test_->step) : written + 1;
+  open_files(again);
   display_.started(context_.facts);
-  observers_ = {&display_, metrics_.get()};
-  for (const report::StepRecord& row : logged_)
-    if (row.step > written) tell(&report::Observer::logged, row);
-  if (test_ && test_->step > tested) tell(&report::Observer::evaluated, *test_);
+  for (const report::StepRecord& row : logged_) {
+    if (row.step > written)
+      tell(&report::Observer::logged, row);
+    else if (row.step >= again && tensorboard_)
+      tensorboard_->logged(row);
+  }
+  if (tests_again) tell(&report::Observer::evaluated, *test_);
+}
+
+std::string RunState::keep_server_report() {
+  const std::string report = context_.server->report();
+  write_atomically(folder_.server_file(), report + "\n");
+  tell(&report::Observer::servers_reported, step_, report);
+  return report;
 }
 
 void RunState::lose(const std::vector<int>& ranks) {
@@ -203,6 +229,9 @@ void RunState::test() {
                      describe_evaluation(evaluation, *context_.test).dump() + "\n");
   }
   tell(&report::Observer::evaluated, *test_);
+  if (!tensorboard_) return;
+  for (const Sheet& sheet : draw_sheets(evaluation, *context_.test))
+    tell(&report::Observer::pictured, step_, sheet.name, sheet.picture);
 }
 
 CheckpointInfo RunState::checkpoint_info() {
@@ -287,10 +316,7 @@ report::Summary RunState::summarise() {
   summary.switched_after = context_.switched_after;
   summary.lost = lost_;
   summary.parts = context_.choices.parts;
-  if (context_.server && first_rank_) {
-    summary.server = context_.server->report();
-    write_atomically(folder_.server_file(), summary.server + "\n");
-  }
+  if (context_.server && first_rank_) summary.server = keep_server_report();
   return summary;
 }
 

@@ -67,6 +67,8 @@ class RunState {
   void tell(void (report::Observer::*event)(Parameters...), const Args&... args) {
     for (report::Observer* observer : observers_) (observer->*event)(args...);
   }
+  // What the servers tell of their pace: kept in the folder, and told. On the rank that keeps it.
+  std::string keep_server_report();
   // A row of metrics.
   void log(report::StepRecord record);
   double last_loss() const { return last_loss_; }  // in the last row
@@ -90,6 +92,7 @@ class RunState {
 
  private:
   bool resumes_in_place() const;
+  void open_files(std::int64_t first_step);
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();
@@ -108,7 +111,7 @@ class RunState {
   const std::optional<std::int64_t> switch_step_;  // constant too
 
   std::vector<report::Observer*> observers_;
-  std::unique_ptr<report::Observer> metrics_;
+  std::unique_ptr<report::Observer> metrics_, tensorboard_;
 
   bool first_rank_;
   std::int64_t step_ = 0;

@@ -1,0 +1,63 @@
+#include "asup/report/tensorboard.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "asup/report/event_file.h"
+
+namespace asup::report {
+namespace {
+
+class TensorBoardWriter : public Observer {
+ public:
+  TensorBoardWriter(const std::string& folder, std::int64_t first_step)
+      : file_(folder, first_step) {}
+
+  void logged(const StepRecord& record) override {
+    std::vector<EventFile::Scalar> scalars{{"train/loss", record.loss},
+                                           {"train/learning_rate", record.lr},
+                                           {"train/samples_per_s", record.samples_per_s()},
+                                           {"train/communication_share", record.comm_share()}};
+    if (record.consensus_distance)
+      scalars.push_back({"train/consensus_distance", *record.consensus_distance});
+    file_.add(record.step, scalars);
+  }
+
+  void evaluated(const EvalRecord& record) override {
+    const std::vector<EventFile::Scalar> scalars{{"test/loss", record.test_loss},
+                                                 {"test/accuracy", record.test_accuracy}};
+    file_.add(record.step, scalars);
+  }
+
+  void pictured(std::int64_t step, const std::string& name, const Picture& picture) override {
+    file_.add(step, "test/" + name, picture);
+  }
+
+  // Servers tell the mean since they began, over samples; the curve is of the samples since it was
+  // last told.
+  void servers_reported(std::int64_t step, const std::string& text) override {
+    const auto report = nlohmann::json::parse(text);
+    const double samples = report.value("samples", 0.0);
+    const double late = samples * report.value("mean_staleness_steps", 0.0);
+    if (samples > samples_) {
+      const EventFile::Scalar mean{"servers/staleness_steps",
+                                   (late - late_) / (samples - samples_)};
+      file_.add(step, std::span(&mean, 1));
+    }
+    samples_ = samples;
+    late_ = late;
+  }
+
+ private:
+  EventFile file_;
+  double samples_ = 0, late_ = 0;  // applied so far, and the steps that they were late in sum
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_tensorboard_writer(const std::string& folder,
+                                                  std::int64_t first_step) {
+  return std::make_unique<TensorBoardWriter>(folder, first_step);
+}
+
+}  // namespace asup::report
