@@ -20,11 +20,8 @@ bool any_rank(RunState& run, bool here) {
 }
 
 // Nothing where it ended early to take newcomers in.
-std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
-                                         report::Observer& display,
-                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
-                                         Begun& begun) {
-  RunState run(job, config, display, hooks);
+std::optional<TrainEnd> train_run(Job& job, const TrainConfig& config, RunState& run,
+                                  const std::function<bool()>& stop_asked, Begun& begun) {
   run.begin(begun == Begun::in_sight);
   if (run.is_first_rank()) begun = Begun::in_sight;
   run.control().barrier().or_throw();
@@ -44,6 +41,19 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
   if (!is_stop) return std::nullopt;
   run.tell(&report::Observer::ended, end.summary);
   return end;
+}
+
+std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
+                                         report::Observer& display,
+                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
+                                         Begun& begun) {
+  RunState run(job, config, display, hooks);
+  try {
+    return train_run(job, config, run, stop_asked, begun);
+  } catch (const std::exception& failure) {
+    run.failed(failure.what());
+    throw;
+  }
 }
 
 // Whether there are no more workers than have something to do. The last to come leave again, and

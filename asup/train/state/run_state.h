@@ -30,6 +30,8 @@ class RunState {
   // It keeps the folder, and tells people what happens: rank 0, or the first of those who are left.
   bool is_first_rank() const { return first_rank_; }
 
+  int rank() const { return rank_; }  // in the job
+
   StepHooks& hooks() { return hooks_; }
 
   std::int64_t step() const { return step_; }  // done
@@ -64,6 +66,8 @@ class RunState {
   void tell(void (report::Observer::*event)(Parameters...), const Args&... args) {
     for (report::Observer* observer : observers_) (observer->*event)(args...);
   }
+  // The run ends here, and its folder says why. Where others go on, they say otherwise.
+  void failed(const std::string& why);
   // A row of metrics.
   void log(report::StepRecord record);
   double last_loss() const { return last_loss_; }  // in the last row
