@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "asup/base/command_line.h"
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/bench/injected_slowness.h"
@@ -188,6 +189,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config) {
   options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
   options.program_joins = true;
   options.inherit_rank_zero = true;
+  options.environment.push_back(command_line_variable());
   return options;
 }
 

@@ -23,6 +23,10 @@ std::string percent(double share, int digits) {
   return fmt::format("{:.{}f} %", share * 100, digits);
 }
 
+std::string loss_text(double loss) {
+  return std::abs(loss) < 1e6 ? fmt::format("{:.4f}", loss) : fmt::format("{:.2e}", loss);
+}
+
 std::string clock_time(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "–:––";
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));

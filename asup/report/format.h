@@ -11,6 +11,7 @@ namespace asup::report {
 
 std::string grouped(std::int64_t number);       // "60,000"
 std::string percent(double share, int digits);  // "4.1 %"
+std::string loss_text(double loss);             // "0.1234"; "5.04e+19" of one that ran away
 std::string clock_time(double seconds);         // "1:05", "2:03:04"
 std::string byte_size(std::uint64_t bytes);     // "12.3 MB", in powers of ten
 

@@ -16,11 +16,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct flock whole_file() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
 class MetricsWriter : public Observer {
  public:
   explicit MetricsWriter(const std::string& path)
       : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
     if (!fd_) fail(errno);
+    struct flock lock = whole_file();
+    // Without a lock, the run is taken for killed while it runs; nothing else.
+    (void)::fcntl(fd_.get(), F_OFD_SETLK, &lock);
   }
 
   void logged(const StepRecord& record) override { write(to_json(record)); }
@@ -45,6 +55,12 @@ class MetricsWriter : public Observer {
 
 std::unique_ptr<Observer> make_metrics_writer(const std::string& path) {
   return std::make_unique<MetricsWriter>(path);
+}
+
+bool is_being_written(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct flock lock = whole_file();
+  return fd && ::fcntl(fd.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 std::vector<Json> read_metrics(const std::string& path) {

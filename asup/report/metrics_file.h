@@ -10,8 +10,12 @@
 
 namespace asup::report {
 
-// Writes rows to the end of the file. Throws Error with the path when one cannot be written.
+// Writes rows to the end of the file, which is locked meanwhile. Throws Error with the path when
+// one cannot be written.
 std::unique_ptr<Observer> make_metrics_writer(const std::string& path);
+
+// Whether somebody holds a writer for the file, on any host where the file system has locks.
+bool is_being_written(const std::string& path);
 
 // The rows of a file; a last line that a crash cut short is left out. Throws BadInput with file and
 // line for one that is no JSON object. A file that does not exist has no rows.

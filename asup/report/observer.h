@@ -25,6 +25,7 @@ class Observer {
   virtual void switched_strategy(std::int64_t /*after_step*/, const std::string& /*to*/) {}
   virtual void checkpointed(const std::string& /*path*/) {}
   virtual void ended(const Summary&) {}
+  virtual void failed(const std::string& /*why*/) {}
 };
 
 }  // namespace asup::report

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "asup/report/format.h"
@@ -68,22 +69,24 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
     line("test accuracy", terminal.styled(kGood, percent(summary.test->test_accuracy, 2)));
     line("test loss", fmt::format("{:.4f}", summary.test->test_loss));
   }
-  line("train loss", fmt::format("{:.4f}", summary.final_loss));
+  if (std::isfinite(summary.final_loss)) line("train loss", loss_text(summary.final_loss));
   line("time",
        fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
-  line("speed", fmt::format("{} samples/s",
-                            grouped(static_cast<std::int64_t>(summary.samples_per_s() + 0.5))));
-  if (summary.facts.workers > 1) {
-    line("communication", fmt::format("{} of the time, {} sent", percent(summary.comm_share(), 1),
-                                      byte_size(summary.bytes_sent)));
+  if (summary.samples > 0)
+    line("speed", fmt::format("{} samples/s",
+                              grouped(static_cast<std::int64_t>(summary.samples_per_s() + 0.5))));
+  if (summary.facts.workers > 1 && summary.samples > 0) {
+    const std::string sent =
+        summary.bytes_sent > 0 ? fmt::format(", {} sent", byte_size(summary.bytes_sent)) : "";
+    line("communication", fmt::format("{} of the time{}", percent(summary.comm_share(), 1), sent));
   }
   if (!summary.facts.then.empty())
     line("way", summary.switched_after ? fmt::format("{}, {} after step {}", summary.facts.sync,
                                                      summary.facts.then, *summary.switched_after)
-                                       : fmt::format("{} to the end: nothing made it change to {}",
+                                       : fmt::format("{}: it did not come to {}",
                                                      summary.facts.sync, summary.facts.then));
   if (!summary.server.empty()) line("servers", describe_servers(summary));
-  line("peak memory", byte_size(summary.peak_memory_bytes));
+  if (summary.peak_memory_bytes > 0) line("peak memory", byte_size(summary.peak_memory_bytes));
   line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
   return out;
 }

@@ -22,6 +22,7 @@ void StepRecord::add(const StepRecord& later) {
   if (later.consensus_distance) consensus_distance = later.consensus_distance;
   sync = later.sync;
   parts = later.parts;
+  waits = later.waits;
 }
 
 json to_json(const StepRecord& record) {
@@ -41,6 +42,7 @@ json to_json(const StepRecord& record) {
   }
   if (!record.sync.empty()) out["sync"] = record.sync;
   if (!record.parts.empty()) out["parts"] = record.parts;
+  if (!record.waits.empty()) out["waits_s"] = record.waits;
   return out;
 }
 
@@ -54,23 +56,8 @@ json to_json(const EvalRecord& record) {
           {"seconds", record.seconds}};
 }
 
-json to_json(const Summary& summary) {
-  const RunFacts& facts = summary.facts;
-  json out = {{"finished", summary.finished},
-              {"step", summary.step},
-              {"final_loss", summary.final_loss},
-              {"seconds", summary.seconds},
-              {"train_seconds", summary.train_seconds},
-              {"samples", summary.samples},
-              {"samples_per_s", summary.samples_per_s()},
-              {"comm_s", summary.comm_s},
-              {"comm_share", summary.comm_share()},
-              {"bytes_sent", summary.bytes_sent},
-              {"peak_memory_bytes", summary.peak_memory_bytes},
-              {"peak_memory_bytes_max", summary.peak_memory_bytes_max},
-              {"weights_sha256", summary.weights_sha256},
-              {"checkpoint", summary.checkpoint},
-              {"model", facts.model},
+json to_json(const RunFacts& facts) {
+  json out = {{"model", facts.model},
               {"data", facts.data},
               {"optimizer", facts.optimizer},
               {"sync", facts.sync},
@@ -86,13 +73,36 @@ json to_json(const Summary& summary) {
               {"test_samples", facts.test_samples},
               {"steps", facts.steps},
               {"steps_per_epoch", facts.steps_per_epoch},
-              {"first_step", facts.first_step}};
+              {"first_step", facts.first_step},
+              {"command", facts.command},
+              {"began", facts.began},
+              {"hosts", facts.hosts},
+              {"versions", facts.versions}};
+  if (!facts.then.empty()) out["then"] = facts.then;
+  return out;
+}
+
+json to_json(const Summary& summary) {
+  json out = {{"finished", summary.finished},
+              {"step", summary.step},
+              {"final_loss", summary.final_loss},
+              {"seconds", summary.seconds},
+              {"train_seconds", summary.train_seconds},
+              {"samples", summary.samples},
+              {"samples_per_s", summary.samples_per_s()},
+              {"comm_s", summary.comm_s},
+              {"comm_share", summary.comm_share()},
+              {"bytes_sent", summary.bytes_sent},
+              {"peak_memory_bytes", summary.peak_memory_bytes},
+              {"peak_memory_bytes_max", summary.peak_memory_bytes_max},
+              {"weights_sha256", summary.weights_sha256},
+              {"checkpoint", summary.checkpoint}};
+  out.update(to_json(summary.facts));
   if (summary.test) {
     out["test_accuracy"] = summary.test->test_accuracy;
     out["test_loss"] = summary.test->test_loss;
   }
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
-  if (!facts.then.empty()) out["then"] = facts.then;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.lost.empty()) out["lost"] = summary.lost;
@@ -106,6 +116,8 @@ namespace {
 double number_in(const json& in) {
   return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
 }
+
+}  // namespace
 
 RunFacts facts_from(const json& in) {
   RunFacts facts;
@@ -127,10 +139,12 @@ RunFacts facts_from(const json& in) {
   in.at("steps").get_to(facts.steps);
   in.at("steps_per_epoch").get_to(facts.steps_per_epoch);
   in.at("first_step").get_to(facts.first_step);
+  facts.command = in.value("command", "");
+  facts.began = in.value("began", "");
+  facts.hosts = in.value("hosts", std::vector<std::string>());
+  facts.versions = in.value("versions", "");
   return facts;
 }
-
-}  // namespace
 
 Summary summary_from(const json& in) {
   Summary summary;

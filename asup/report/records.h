@@ -33,6 +33,11 @@ struct RunFacts {
   std::int64_t steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // above 0 for a resumed run
+  // Where it comes from.
+  std::string command;             // as a person typed it
+  std::string began;               // this call: 2026-01-31T23:59:59+0100
+  std::vector<std::string> hosts;  // of the workers
+  std::string versions;            // "asup 0.1.0, torch 2.13.0, AVX-512 kernels"
 
   std::int64_t epochs() const { return (steps + steps_per_epoch - 1) / steps_per_epoch; }
 };
@@ -53,6 +58,8 @@ struct StepRecord {
   std::optional<double> consensus_distance{};
   std::string sync{};                 // the way of these steps, where the run changes it
   std::vector<std::int64_t> parts{};  // of a whole batch, by worker, where it is balanced
+  // By worker, at sync points: seconds that it stood still since the last one; NaN: it is lost.
+  std::vector<double> waits{};
 
   double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
   double comm_share() const { return step_seconds > 0 ? comm_s / step_seconds : 0; }
@@ -95,11 +102,13 @@ struct Summary {
   double comm_share() const { return train_seconds > 0 ? comm_s / train_seconds : 0; }
 };
 
+nlohmann::ordered_json to_json(const RunFacts& facts);
 nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const EvalRecord& record);
 nlohmann::ordered_json to_json(const Summary& summary);
 
 // Of what to_json() wrote; a key that is missing or of another type throws nlohmann's exceptions.
+RunFacts facts_from(const nlohmann::ordered_json& json);
 Summary summary_from(const nlohmann::ordered_json& json);
 
 }  // namespace asup::report

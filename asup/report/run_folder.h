@@ -2,6 +2,8 @@
 //
 //   config.toml     every setting                 metrics.jsonl    a row a logging interval or test
 //   summary.json    the run in figures            report.html      the run to look at
+//   facts.json      what is known before the first step
+//   failure.txt     why it failed, where it did
 //   choices.json    what was chosen by measurement
 //   evaluation.json the last test in detail       checkpoints/     to resume from
 //   job.txt         the job that has written it, where that may be started again
@@ -24,6 +26,8 @@ class RunFolder {
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
   std::string report_file() const { return path_ + "/report.html"; }
+  std::string facts_file() const { return path_ + "/facts.json"; }
+  std::string failure_file() const { return path_ + "/failure.txt"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }

@@ -16,6 +16,8 @@ TEST(Words, NumbersAsPeopleReadThem) {
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
   EXPECT_EQ(grouped(-123), "-123");
   EXPECT_EQ(percent(0.9123, 2), "91.23 %");
+  EXPECT_EQ(loss_text(0.12344), "0.1234");
+  EXPECT_EQ(loss_text(50397007285225168896.0), "5.04e+19");
   EXPECT_EQ(clock_time(65.4), "1:05");
   EXPECT_EQ(clock_time(59.9), "1:00");
   EXPECT_EQ(clock_time(3723), "1:02:03");

@@ -6,13 +6,15 @@ import json
 import os
 import pty
 import re
+import signal
+import socket
 import struct
 import subprocess
 import termios
 import time
 import unittest
 
-from harness import SMALL, Case
+from harness import SMALL, Case, Run
 
 RUN = ["train", *SMALL, "--epochs=3", "--workers=2", "--out=run"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -139,35 +141,39 @@ class Display(Case):
 
 
 class Page(html.parser.HTMLParser):
-    """Collects the run's figures and everything the page would load."""
+    """Collects the runs' figures and everything the page would load."""
 
     def __init__(self):
         super().__init__()
-        self.loads, self.run, self.inside = [], "", False
+        self.loads, self.data, self.inside = [], "", False
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.loads += [attributes[name] for name in ("src", "href") if name in attributes]
-        self.inside = attributes.get("id") == "run"
+        self.inside = attributes.get("id") == "data"
 
     def handle_endtag(self, tag):
         self.inside = False
 
     def handle_data(self, data):
         if self.inside:
-            self.run += data
+            self.data += data
 
 
 class Report(Case):
-    def read(self):
-        with open(self.path("run/report.html")) as file:
+    def runs_of(self, name):
+        with open(self.path(name)) as file:
             text = file.read()
         page = Page()
         page.feed(text)
         self.assertEqual(page.loads, [])  # it needs nothing from outside
-        addresses = set(re.findall(r"https?://[^\s\"'<]+", text.replace(page.run, "")))
+        addresses = set(re.findall(r"https?://[^\s\"'<]+", text.replace(page.data, "")))
         self.assertEqual(addresses, {"http://www.w3.org/2000/svg"})
-        return json.loads(page.run)
+        return json.loads(page.data)["runs"]
+
+    def read(self):
+        run, = self.runs_of("run/report.html")
+        return run
 
     def test_is_made_with_the_run_and_again(self):
         self.call(*RUN, "--synthetic-shape=3x8x8", "--data=synthetic")
@@ -191,10 +197,88 @@ class Report(Case):
         self.call("report", "run")
         self.assertIn("</script><script>alert(1)", self.read()["config"])
 
-    def test_a_run_without_an_end_is_refused(self):
+    def test_says_where_the_run_comes_from(self):
+        self.call(*RUN, "--width=16")
+        summary = self.read()["summary"]
+        self.assertRegex(summary["command"], r"^asup train --model=mlp .*--workers=2 --out=run --width=16$")
+        self.assertRegex(summary["began"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$")
+        self.assertEqual(summary["hosts"], [socket.gethostname()])
+        self.assertRegex(summary["versions"], r"^asup \d+\.\d+\.\d+, torch \d+\.\d+.*, \S+ kernels$")
+
+    def test_has_the_time_of_each_worker(self):
+        self.call(*RUN)
+        workers = self.read()["workers"]
+        self.assertEqual(len(workers), 2)
+        trained = Run(self.path("run")).summary["train_seconds"]
+        for worker in workers:
+            self.assertGreater(worker["computing_s"], 0)
+            self.assertGreaterEqual(worker["waiting_s"], 0)
+            self.assertAlmostEqual(worker["computing_s"] + worker["waiting_s"], trained, places=6)
+
+    def test_a_diverged_run_has_its_curve(self):
+        said = self.call(*RUN, "--lr=1000", "--log-every=1000", status=1).stderr
+        self.assertIn("the loss became", said)
+        run = self.read()  # made when it failed
+        self.assertEqual(run["status"], "failed")
+        self.assertIn("the loss became", run["failure"])
+        self.assertGreater(len(run["steps"]), 0)  # until then
+        for absent in "weights_sha256", "peak_memory_bytes", "bytes_sent", "test_accuracy":
+            self.assertNotIn(absent, run["summary"])
+        out = self.call("report", "run").stdout
+        self.assertRegex(out, r"(?m)^failed after step \d+ of 51: the loss became")
+        self.assertNotRegex(out, r"(?m)^ .*nan")
+        self.assertEqual(self.read(), run)
+
+    def test_a_run_that_is_taken_up_again_has_not_failed(self):
+        process = self.start("train", *SMALL, "--epochs=100000", "--workers=2",
+                             f"--out={self.path('run')}", "--checkpoint-every=5")
+        self.wait_for_step(Run(self.path("run")), 20, process)
+        os.kill(self.members()["rank 1"], signal.SIGKILL)
+        self.assertEqual(process.wait(), 1)
+        self.assertIn("rank 1", self.read()["failure"])
+        step = int(Run(self.path("run")).checkpoints[-1].split("-")[-1]) + 5
+        self.call("train", "--resume=run", f"--stop-at={step}")
+        self.assertEqual(self.read()["status"], "stopped")
+        self.assertFalse(os.path.exists(self.path("run/failure.txt")))
+
+    def test_a_run_without_an_end(self):
+        process = self.start("train", *SMALL, "--epochs=100000", "--workers=1", "--out=run")
+        self.wait_for_step(Run(self.path("run")), 20, process)
+        self.assertRegex(self.call("report", "run").stdout, r"(?m)^running at step \d+ of")
+        run = self.read()
+        self.assertEqual(run["status"], "running")
+        self.assertGreaterEqual(len(run["steps"]), 20)
+        process.kill()
+        process.wait()
+        out = self.call("report", "run").stdout
+        self.assertRegex(out, r"(?m)^killed after step \d+ of")
+        self.assertRegex(out, r"test accuracy +[\d.]+ %")
+        self.assertEqual(self.read()["status"], "killed")
+
+    def test_a_run_of_which_nothing_is_known_is_refused(self):
         self.call(*RUN)
         os.remove(self.path("run/summary.json"))
-        self.assertIn("has not ended", self.refused("report", "run"))
+        os.remove(self.path("run/facts.json"))
+        self.assertIn("nothing is known of this run", self.refused("report", "run"))
+
+    def test_compares_runs(self):
+        self.call(*RUN)
+        self.call(*RUN[:-1], "--lr=0.01", "--out=slow")
+        out = self.call("report", "run", "slow").stdout
+        self.assertRegex(out, r"(?m)^run +done +51 +[\d.]+ % +[\d.]+ ")
+        self.assertRegex(out, r"(?m)^slow +done +51 ")
+        self.assertIn("comparison.html", out)
+        runs = self.runs_of("comparison.html")
+        self.assertEqual([run["folder"] for run in runs], ["run", "slow"])
+        self.assertEqual([len(run["steps"]) for run in runs], [51, 51])
+
+        self.call("report", "run", "slow", "--out=other.html")
+        self.assertEqual(self.runs_of("other.html"), runs)
+        with open(self.path("thesis.html"), "w") as file:
+            file.write("years of work")
+        self.assertIn("is no page of asup", self.refused("report", "run", "slow", "--out=thesis.html"))
+        self.assertIn("is not a run folder", self.refused("report", "run", "none"))
+        self.assertIn("--out", self.refused("report", "run", "--out=other.html"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "asup/train/loop/step_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -42,6 +43,7 @@ void StepLog::add(const StepWork& work, const StepOutcome& outcome) {
 void StepLog::took(const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
   metrics_.took(outcome.step, waited, now);
+  waited_ += waited;
   if (traits_.lockstep || !std::isfinite(outcome.loss)) return;
   // Until the sums are there, this worker's own loss and wait are shown.
   const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
@@ -72,8 +74,11 @@ void StepLog::sum_up(double waited, const std::function<void()>& all_have) {
   if (step > metrics_.first()) {
     prepare_sums();
     metrics_.took(step - 1, waited, run_.seconds());
+    waited_ += waited;
+    waits_ = gather_waits();
     metrics_.start(step, run_.seconds(), false, Metrics::When::at_collect);
     take_in(*metrics_.collect(all_have));
+    waited_ = 0;
   }
   flush();
   lost_some_ = false;
@@ -108,10 +113,12 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
     row.began = std::exchange(began, end.ended);
     row.ended = end.ended;
     report::StepRecord record = record_of(row, end.step);
+    require_finite(record);
     if (i + 1 == last) {
       record.merges =
           static_cast<std::int64_t>(stats_.merges - std::exchange(merges_, stats_.merges));
       record.consensus_distance = stats_.consensus_distance;
+      record.waits = std::exchange(waits_, {});
     }
     put(row_, record);
     put(whole, record);
@@ -144,11 +151,28 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
   // The mean over workers, whose clocks do not begin and end a row at the same moment.
   record.comm_s = std::min(row.waited, record.step_seconds);
   record.parts = told_parts_;
-  check(std::isfinite(record.loss),
-        "the loss became {} in step {}: training has diverged. A lower learning rate (lr is {:g}) "
-        "or a warm-up may help.",
-        record.loss, record.step, record.lr);
   return record;
+}
+
+// The steps until there are told, whose losses show how it came to this.
+void StepLog::require_finite(const report::StepRecord& record) {
+  if (std::isfinite(record.loss)) return;
+  flush();
+  throw Error(
+      fmt::format("the loss became {} in step {}: training has diverged. A lower learning "
+                  "rate (lr is {:g}) or a warm-up may help.",
+                  record.loss, record.step, record.lr));
+}
+
+// Those of workers that are lost are no numbers.
+std::vector<double> StepLog::gather_waits() const {
+  std::array<double, 2> own{static_cast<double>(run_.rank()), waited_};
+  std::vector<double> all(own.size() * static_cast<std::size_t>(run_.control().size()));
+  run_.control().all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
+  std::vector<double> waits(static_cast<std::size_t>(run_.config().workers), std::nan(""));
+  for (std::size_t i = 0; i < all.size(); i += own.size())
+    waits.at(static_cast<std::size_t>(all[i])) = all[i + 1];
+  return waits;
 }
 
 void StepLog::flush() {

@@ -42,6 +42,8 @@ class StepLog {
   void prepare_sums();
   report::StepRecord blank_record(std::int64_t step) const;
   report::StepRecord record_of(const Metrics::Row& row, std::int64_t step);
+  void require_finite(const report::StepRecord& record);
+  std::vector<double> gather_waits() const;
   bool is_known(const Metrics::Row& row) const;
   void flush();
   void show(std::int64_t step, double loss, double comm_s, double now);
@@ -56,6 +58,8 @@ class StepLog {
   std::vector<std::int64_t> parts_;       // of a batch, in the last step
   std::vector<std::int64_t> told_parts_;  // of the steps that were summed last
   report::StepRecord row_;                // since the last row of metrics
+  double waited_ = 0;                     // seconds, by this worker since the last sync point
+  std::vector<double> waits_;             // by all, at the sync point that is held
   bool lost_some_ = false;                // since the last sums: what only they knew is lost
   std::int64_t told_ = 0;                 // steps in rows so far
   std::int64_t shown_ = 0;                // steps

@@ -39,13 +39,9 @@ Begun begun_in_earlier_life(const JobLife& life, const std::string& folder) {
 }
 
 // Nothing where it ended early to take newcomers in.
-std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
-                                         report::Observer& display,
-                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
-                                         const JobLife& life, Begun& begun) {
-  RunState run(job, config, display, hooks);
-  if (job.generation() == 1)
-    if (auto end = end_before(run)) return end;
+std::optional<TrainEnd> train_run(Job& job, const TrainConfig& config, RunState& run,
+                                  const std::function<bool()>& stop_asked, const JobLife& life,
+                                  Begun& begun) {
   run.begin(begun == Begun::in_sight);
   if (run.is_first_rank()) {
     if (!life.job.empty()) write_atomically(run.folder().job_file(), life.job);
@@ -68,6 +64,21 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
   if (!is_stop) return std::nullopt;
   run.tell(&report::Observer::ended, end.summary);
   return end;
+}
+
+std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
+                                         report::Observer& display,
+                                         const std::function<bool()>& stop_asked, StepHooks& hooks,
+                                         const JobLife& life, Begun& begun) {
+  RunState run(job, config, display, hooks);
+  if (job.generation() == 1)
+    if (auto end = end_before(run)) return end;
+  try {
+    return train_run(job, config, run, stop_asked, life, begun);
+  } catch (const std::exception& failure) {
+    run.failed(failure.what());
+    throw;
+  }
 }
 
 // Whether there are no more workers than have something to do. The last to come leave again, and

@@ -88,8 +88,10 @@ void RunState::begin(bool begun) {
   // What is there tells of the run as it was, until this call ends too.
   std::filesystem::remove(folder_.summary_file());
   std::filesystem::remove(folder_.report_file());
+  std::filesystem::remove(folder_.failure_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+  write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
   open_files(step_ + 1);
   tell(&report::Observer::started, context_.facts);
 }
@@ -146,6 +148,17 @@ std::string RunState::keep_server_report() {
 
 void RunState::lose(const std::vector<int>& ranks) {
   lost_.insert(lost_.end(), ranks.begin(), ranks.end());
+}
+
+void RunState::failed(const std::string& why) {
+  if (!metrics_) return;  // others keep the folder, or it is not begun
+  try {
+    write_atomically(folder_.failure_file(), why + "\n");
+    report::write_report(folder_.path());
+  } catch (const std::exception& error) {  // the failure itself is what counts
+    asup::log().warn("{}", error.what());
+  }
+  tell(&report::Observer::failed, why);
 }
 
 std::int64_t RunState::epoch() const {

@@ -30,6 +30,8 @@ class RunState {
   // It keeps the folder, and tells people what happens: rank 0, or the first of those who are left.
   bool is_first_rank() const { return first_rank_; }
 
+  int rank() const { return rank_; }  // in the job
+
   StepHooks& hooks() { return hooks_; }
 
   std::int64_t step() const { return step_; }  // done
@@ -69,6 +71,8 @@ class RunState {
   }
   // What the servers tell of their pace: kept in the folder, and told. On the rank that keeps it.
   std::string keep_server_report();
+  // The run ends here, and its folder says why. Where others go on, they say otherwise.
+  void failed(const std::string& why);
   // A row of metrics.
   void log(report::StepRecord record);
   double last_loss() const { return last_loss_; }  // in the last row

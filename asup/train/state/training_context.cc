@@ -1,19 +1,24 @@
 #include "asup/train/state/training_context.h"
 
+#include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <numeric>
 #include <set>
 
+#include "asup/base/command_line.h"
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/base/thread.h"
+#include "asup/base/version.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/random.h"
 #include "asup/distribute/distribute.h"
+#include "asup/kernels/instruction_set.h"
 #include "asup/net/transport/mesh.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
@@ -37,10 +42,10 @@ std::int64_t usual_threads(const Job& job) {
   return std::max<std::int64_t>(1, usable_cores() / here);
 }
 
-std::string hosts_of(const Job& job) {
+std::set<std::string> hosts_of(const Job& job) {
   std::set<std::string> names;
   for (const auto& member : job.roster().workers()) names.insert(member.hostname);
-  return fmt::format("{}", fmt::join(names, " "));
+  return names;
 }
 
 std::string links_in_words(Job& job) {
@@ -152,6 +157,12 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;
   facts.first_step = context.resumed ? context.resumed->step : 0;
+  facts.command = command_line();
+  facts.began = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
+  const std::set<std::string> hosts = hosts_of(job);
+  facts.hosts.assign(hosts.begin(), hosts.end());
+  facts.versions = fmt::format("asup {}, torch {}, {} kernels", kVersion, TORCH_VERSION,
+                               kernels::instruction_set());
   return facts;
 }
 
@@ -298,9 +309,10 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   begin(context, job, checkpoint.get());
 
   const auto shape = fmt::format("{}", fmt::join(context.train->input_shape(), "x"));
-  const PathChoice path = choose_path(
-      context, config,
-      convolution_key(config, hosts_of(job), TORCH_VERSION, shape, context.choices.threads));
+  const PathChoice path =
+      choose_path(context, config,
+                  convolution_key(config, fmt::format("{}", fmt::join(hosts_of(job), " ")),
+                                  TORCH_VERSION, shape, context.choices.threads));
   context.choices.convolution_path = path.name;
   context.path = models::convolution_path_from(path.name);
   context.facts = facts_of(context, job, whole);

@@ -1,0 +1,105 @@
+#include "asup/report/read_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/report/metrics_file.h"
+#include "asup/report/run_folder.h"
+#include "tests/support/temporary_folder.h"
+
+namespace asup::report {
+namespace {
+
+using asup::testing::message_of;
+using asup::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+// The folder of a run that has begun.
+class ReadRun : public ::testing::Test {
+ protected:
+  ReadRun() {
+    folder.create();
+    write_atomically(folder.config_file(), "format = 2\n");
+    RunFacts facts;
+    facts.model = "cnn";
+    facts.steps = 40;
+    facts.hosts = {"here", "there"};
+    write_atomically(folder.facts_file(), to_json(facts).dump());
+  }
+
+  static StepRecord row(std::int64_t step, double loss) {
+    StepRecord row;
+    row.step = step;
+    row.loss = loss;
+    row.samples = 8;
+    row.step_seconds = 2;
+    row.comm_s = 0.5;
+    row.seconds = static_cast<double>(step);
+    return row;
+  }
+
+  const TemporaryFolder place;
+  const RunFolder folder{place.file("run")};
+};
+
+TEST_F(ReadRun, BeforeTheFirstRowFiguresAreUnknown) {
+  const FoundRun run = read_run(folder.path());
+  EXPECT_EQ(run.status, RunStatus::killed);
+  EXPECT_EQ(run.summary.step, 0);
+  EXPECT_TRUE(std::isnan(run.summary.final_loss));
+  EXPECT_FALSE(run.summary.test);
+  EXPECT_EQ(run.summary.facts.hosts, (std::vector<std::string>{"here", "there"}));
+  EXPECT_EQ(describe_end(run), "killed after step 0 of 40");
+}
+
+TEST_F(ReadRun, RowsAreSummedUp) {
+  const auto writer = make_metrics_writer(folder.metrics_file());
+  writer->logged(row(1, 3.0));
+  writer->logged(row(2, 2.5));
+  EvalRecord test;
+  test.step = 2;
+  test.test_accuracy = 0.75;
+  test.test_loss = 0.5;
+  test.seconds = 9;
+  writer->evaluated(test);
+  const FoundRun run = read_run(folder.path());
+  EXPECT_EQ(run.status, RunStatus::running);  // its writer lives
+  EXPECT_EQ(run.summary.step, 2);
+  EXPECT_EQ(run.summary.final_loss, 2.5);
+  EXPECT_EQ(run.summary.samples, 16);
+  EXPECT_EQ(run.summary.train_seconds, 4);
+  EXPECT_EQ(run.summary.comm_s, 1);
+  EXPECT_EQ(run.summary.seconds, 9);
+  EXPECT_EQ(run.summary.test->test_accuracy, 0.75);
+}
+
+TEST_F(ReadRun, AFailureIsToldUntilTheRunHasAnEnd) {
+  const auto writer = make_metrics_writer(folder.metrics_file());  // it is about to exit
+  write_atomically(folder.failure_file(), "the disk is full\n");
+  EXPECT_EQ(describe_end(read_run(folder.path())), "failed after step 0 of 40: the disk is full");
+
+  Summary summary;
+  summary.facts.steps = 40;
+  summary.step = 10;
+  write_atomically(folder.summary_file(), to_json(summary).dump());
+  EXPECT_EQ(describe_end(read_run(folder.path())), "stopped after step 10 of 40");
+  summary.finished = true;
+  write_atomically(folder.summary_file(), to_json(summary).dump());
+  EXPECT_EQ(read_run(folder.path()).status, RunStatus::done);
+  EXPECT_EQ(describe_end(read_run(folder.path())), "");
+}
+
+TEST_F(ReadRun, WhatWasChangedIsNamed) {
+  write_atomically(folder.facts_file(), "{\"model\": \"cnn\"}");
+  EXPECT_THAT(message_of<BadInput>([&] { read_run(folder.path()); }),
+              HasSubstr("are of another version of asup, or were changed"));
+  write_atomically(folder.facts_file(), "nonsense");
+  EXPECT_THAT(message_of<BadInput>([&] { read_run(folder.path()); }), HasSubstr("facts.json"));
+}
+
+}  // namespace
+}  // namespace asup::report
