@@ -82,7 +82,8 @@ void RunState::begin(bool begun) {
     for (const std::string& checkpoint : context_.damaged) folder_.set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
-  if (context_.resumed && !in_place) report::copy_event_files(before.path(), folder_.path());
+  if (context_.resumed && !resumes_in_place())
+    report::copy_event_files(before.path(), folder_.path());
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
     last_loss_ = row.value("loss", last_loss_);
   // What is there tells of the run as it was, until this call ends too.
