@@ -45,6 +45,10 @@ struct Trained {
 void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
           const Trained& trained);
 
+// Throws BadInput unless the checkpoint has the module's parameters, each of its shape and type,
+// and no others.
+void check_is_of(const Index& index, const torch::nn::Module& module);
+
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
 // left nothing gets the buffers that were the first's, and where models or optimizers were each

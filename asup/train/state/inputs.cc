@@ -1,6 +1,7 @@
 #include "asup/train/state/inputs.h"
 
 #include "asup/base/error.h"
+#include "asup/checkpoint/trained.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
@@ -76,6 +77,7 @@ void check_inputs(const TrainConfig& config) {
       config.warmup, length.steps);
   if (config.resume.empty()) return;
   check_can_resume(check_newest_checkpoint(config.resume), config, length.steps);
+  checkpoint::check_is_of(checkpoint::Folder(newest_checkpoint(config.resume)).index(), *model);
 }
 
 std::string list_inputs() {
