@@ -112,6 +112,20 @@ void check_is_of(const Index& index, const torch::nn::Module& module) {
           other);
 }
 
+TensorsByName read_model(Folder& checkpoint) {
+  TensorsByName model;
+  std::map<std::string, std::vector<torch::Tensor>> own;
+  const std::vector<int> ranks = ranks_in(checkpoint.index());
+  for (const auto& [name, tensor] : checkpoint.index().tensors) {
+    if (name.starts_with(kModel)) model.emplace(name.substr(kModel.size()), checkpoint.read(name));
+    for (const int rank : ranks)
+      if (const std::string place = place_of(rank) + kOwn; name.starts_with(place))
+        own[name.substr(place.size())].push_back(checkpoint.read(name));
+  }
+  for (const auto& [name, tensors] : own) model[name] = mean(tensors, tensors.size());
+  return model;
+}
+
 void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
           const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);

@@ -45,6 +45,10 @@ struct Trained {
 void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
           const Trained& trained);
 
+// The model to use, parameters and buffers: what ranks have of their own as the mean over them, of
+// counts the largest. Not collective. Throws BadInput where the checkpoint cannot be read.
+TensorsByName read_model(Folder& checkpoint);
+
 // Throws BadInput unless the checkpoint has the module's parameters, each of its shape and type,
 // and no others.
 void check_is_of(const Index& index, const torch::nn::Module& module);

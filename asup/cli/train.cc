@@ -48,10 +48,12 @@ examples:
   asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine
   asup train --config job.toml --lr 0.02              flags go over the file's keys
   asup train --resume runs/mine                       continue where it stopped
+  asup train --init runs/mine --data mine --lr 0.01   fine-tune it on other data
 
 Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
-metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
-the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
+metrics.jsonl, summary.json, report.html, model.safetensors and checkpoints. Exit status: 0 done,
+1 the job failed and the last line says why, 2 bad input, 130 Ctrl-C (the run can then be
+resumed).)";
 
 constexpr int kBadInput = 2;  // an exit status
 
@@ -103,6 +105,9 @@ Given read_settings(const TrainFlags& flags) {
   const std::string folder = config::text_of(resume->value);
   require(!folder.empty(),
           "--resume: names no folder; give the folder of the run to continue, or leave it out");
+  require(!said.has("init"),
+          "--resume goes on with the run's own weights, and --init begins with others: give one of "
+          "them");
   Given given;
   read_run(given, folder);
   if (!flags.config_file.empty()) given.read_toml(flags.config_file);
@@ -264,10 +269,9 @@ int run_train(const TrainFlags& flags) {
   if (flags.worker) return train_for_launcher(config, identity);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers + config.servers == 1 && config.hosts.empty())
-    return train_here(config, identity);
-  train::check_inputs(config);
-  return launch_workers(config);
+  const bool alone = config.workers + config.servers == 1 && config.hosts.empty();
+  if (!alone || !config.init.empty()) train::check_inputs(config);
+  return alone ? train_here(config, identity) : launch_workers(config);
 }
 
 }  // namespace

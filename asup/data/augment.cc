@@ -34,6 +34,7 @@ class Augmented : public Dataset {
   std::vector<std::int64_t> input_shape() const override { return dataset_->input_shape(); }
   int classes() const override { return dataset_->classes(); }
   std::string name() const override { return dataset_->name(); }
+  Normalisation normalisation() const override { return dataset_->normalisation(); }
 
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {

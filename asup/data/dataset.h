@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "asup/data/images.h"
 
 namespace asup::data {
 
@@ -26,6 +29,8 @@ class Dataset {
   virtual std::vector<std::int64_t> input_shape() const = 0;  // C, H, W
   virtual int classes() const = 0;
   virtual std::string name() const = 0;
+  // What pixels were taken by: (pixel / 255 - mean) / deviation, by channel. Empty: by nothing.
+  virtual Normalisation normalisation() const { return {}; }
 
   // The samples in the order asked for. `epoch` matters only where samples vary from epoch to epoch
   // (augmentation): the same index and epoch give the same bits on whichever rank asks. No indices
@@ -60,8 +65,9 @@ struct AugmentOptions {
 struct DatasetOptions {
   std::uint64_t seed = 0;  // of synthetic images and of augmentation
   SyntheticOptions synthetic{};
-  AugmentOptions augment{};            // of the train split alone
-  int classes = 10;                    // of an MNIST-format folder, whose files do not say
+  AugmentOptions augment{};  // of the train split alone
+  int classes = 10;          // of an MNIST-format folder, whose files do not say
+  std::optional<Normalisation> normalisation{};  // of image files; none: that of their training set
   std::string fashion_mnist_folder{};  // empty: $ASUP_FASHION_MNIST, else where Debian puts it
 };
 

@@ -50,6 +50,7 @@ class LiveProgress : public Observer {
     also(describe_work(facts));
     also(describe_size(facts));
     also(facts.conv_note);
+    also(facts.init_note);
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
     head += "\n" +
             terminal_.styled(kFaint, "  epoch     loss  test accuracy  samples/s   comm     time");

@@ -17,6 +17,7 @@ class PlainProgress : public Observer {
     facts_ = facts;
     line("asup train: {} · {} · {}", headline(facts), describe_work(facts), describe_size(facts));
     if (!facts.conv_note.empty()) line("{}", facts.conv_note);
+    if (!facts.init_note.empty()) line("{}", facts.init_note);
     if (facts.first_step > 0) line("resumed after step {}", facts.first_step);
     said_ = Clock::now();
   }

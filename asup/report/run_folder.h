@@ -2,7 +2,7 @@
 //
 //   config.toml     every setting                 metrics.jsonl    a row a logging interval or test
 //   summary.json    the run in figures            report.html      the run to look at
-//   choices.json    what was chosen by measurement
+//   choices.json    what measurement chose        model.safetensors  the weights, to use
 //   evaluation.json the last test in detail       checkpoints/     to resume from
 //   server.json     what the servers tell of the pace, as of the last sync point
 #pragma once
@@ -23,6 +23,7 @@ class RunFolder {
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
   std::string report_file() const { return path_ + "/report.html"; }
+  std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }

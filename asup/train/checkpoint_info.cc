@@ -48,6 +48,7 @@ Json to_json(const CheckpointInfo& info) {
               {"comm_s", info.totals.comm_s},
               {"samples", info.totals.samples},
               {"bytes_sent", info.totals.bytes_sent}}}};
+  if (!info.model.empty()) json["model"] = info.model;
   if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;
   if (info.switched_after) json["switched_after"] = *info.switched_after;
   if (has_phases(info.config)) json["stall"] = info.stall.to_json();
@@ -63,6 +64,7 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
   info.totals = totals_from(json.at("totals"));
   if (json.contains("switched_after"))
     info.switched_after = json.at("switched_after").get<std::int64_t>();
+  if (json.contains("model")) json.at("model").get_to(info.model);
   if (json.contains("stall")) info.stall = Stall::from_json(json.at("stall"));
   if (json.contains("samples_by_worker"))
     json.at("samples_by_worker").get_to(info.samples_by_worker);

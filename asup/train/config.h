@@ -33,6 +33,7 @@ struct TrainConfig {
   std::int64_t width = 0;
   std::int64_t depth = 0;
   std::string stem = "auto";
+  std::string init;
   std::string data = "fashion-mnist";
   std::int64_t classes = 10;
   std::int64_t augment_shift = 0;

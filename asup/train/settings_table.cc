@@ -60,6 +60,7 @@ const std::vector<Setting>& table() {
       {"width", field<&C::width>(), "mlp: units of a hidden layer, cnn: channels of the first layer; 0: the model's usual", {0, 65536}, {}, Scope::fixed, kModel},
       {"depth", field<&C::depth>(), "mlp: hidden layers; 0: the model's usual", {0, 1000}, {}, Scope::fixed, kModel},
       {"stem", field<&C::stem>(), "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed, kModel},
+      {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel},
       {"data", field<&C::data>(), "name of a data set, or a folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed, kModel},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kModel},
       {"augment-shift", field<&C::augment_shift>(), "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed, kModel},

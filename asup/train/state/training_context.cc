@@ -115,7 +115,7 @@ std::int64_t count_parameters(const models::Model& model) {
 }
 
 report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {
-  report::RunFacts facts;
+  report::RunFacts facts = context.facts;
   facts.folder = config.out;
   facts.model = config.model;
   facts.data = config.data;
@@ -170,6 +170,12 @@ void make_trained_parts(TrainingContext& context, Job& job) {
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
   context.model = make_model(config, *context.train);
+  // The others get rank 0's weights when the replica is made.
+  if (!config.init.empty() && !context.resumed)
+    checkpoint::together(*context.control, [&] {
+      if (job.rank() == 0)
+        context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
+    });
   context.optimizer = make_optimizer(config, *context.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
