@@ -21,6 +21,7 @@
 #include "asup/cli/train_help.h"
 #include "asup/cli/usage.h"
 #include "asup/config/given.h"
+#include "asup/data/load_plugin.h"
 #include "asup/distribute/ways.h"
 #include "asup/launch/job_place.h"
 #include "asup/launch/launch.h"
@@ -120,6 +121,13 @@ void fill_in_folder(TrainConfig& config) {
   if (!config.out.empty()) return;
   config.out =
       config.resume.empty() ? report::default_run_folder(config.model, config.data) : config.resume;
+}
+
+// Workers, and who resumes the run, may be in another folder.
+void find_libraries(TrainConfig& config) {
+  for (std::string* name : {&config.model, &config.data})
+    if (data::is_plugin(*name))
+      *name = std::filesystem::absolute(*name).lexically_normal().string();
 }
 
 net::Environment environment_for(const TrainConfig& config) {
@@ -259,6 +267,7 @@ int run_train(const TrainFlags& flags) {
   }
   const Given given = read_settings(flags);
   TrainConfig config = train::config_from(given);
+  find_libraries(config);
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job

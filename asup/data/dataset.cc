@@ -10,7 +10,9 @@
 #include "asup/data/augment.h"
 #include "asup/data/cifar.h"
 #include "asup/data/image_dataset.h"
+#include "asup/data/load_plugin.h"
 #include "asup/data/mnist.h"
+#include "asup/data/plugin_dataset.h"
 #include "asup/data/synthetic.h"
 
 namespace asup::data {
@@ -82,6 +84,7 @@ std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split 
 std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
                                     const DatasetOptions& options) {
   if (name == "fashion-mnist") return open_fashion_mnist(split, options);
+  if (is_plugin(name)) return open_plugin_dataset(name, split, options);
   if (name == "synthetic") return make_synthetic(options.synthetic, options.seed, split);
   std::error_code error;
   if (std::filesystem::exists(name, error)) return open_folder(name, split, options);

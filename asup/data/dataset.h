@@ -79,9 +79,9 @@ struct DatasetInfo {
 // What open_dataset() understands besides paths.
 std::span<const DatasetInfo> datasets();
 
-// A name of datasets(), or else the path of a folder in MNIST format (train-images-idx3-ubyte[.gz],
-// …) or CIFAR-10 binary format (data_batch_1.bin, …). Throws BadInput that says what is wrong with
-// the name or the file, and what to do.
+// A name of datasets(), a library of the user's own (plugin.h), or else the path of a folder in
+// MNIST format (train-images-idx3-ubyte[.gz], …) or CIFAR-10 binary format (data_batch_1.bin, …).
+// Throws BadInput that says what is wrong with the name or the file, and what to do.
 std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,
                                       const DatasetOptions& options = {});
 

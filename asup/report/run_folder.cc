@@ -37,7 +37,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// The last part of a data set's path, without what a folder's name should not have.
+// The last part of a path, without what a folder's name should not have.
 std::string tame(const std::string& name) {
   std::string out = fs::path(without_slash(name)).filename().string();
   for (char& c : out) {
@@ -113,7 +113,7 @@ void RunFolder::keep_checkpoints(std::int64_t count) const {
 
 std::string default_run_folder(const std::string& model, const std::string& data) {
   const std::time_t now = std::time(nullptr);
-  return fmt::format("runs/{}-{}-{:%Y%m%d-%H%M%S}", model, tame(data), fmt::localtime(now));
+  return fmt::format("runs/{}-{}-{:%Y%m%d-%H%M%S}", tame(model), tame(data), fmt::localtime(now));
 }
 
 }  // namespace asup::report

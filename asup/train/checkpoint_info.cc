@@ -2,6 +2,7 @@
 
 #include "asup/base/error.h"
 #include "asup/checkpoint/reader.h"
+#include "asup/data/load_plugin.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/settings.h"
 
@@ -33,6 +34,11 @@ Totals totals_from(const Json& json) {
   json.at("samples").get_to(totals.samples);
   json.at("bytes_sent").get_to(totals.bytes_sent);
   return totals;
+}
+
+// A library of the user's own may lie elsewhere now; whether it fits, its tensors say.
+bool may_have_moved(const std::string& was, const std::string& now) {
+  return data::is_plugin(was) && data::is_plugin(now);
 }
 
 }  // namespace
@@ -104,7 +110,8 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
   for (const SettingValue& now : values_of(config)) {
     if (now.setting->scope != config::Scope::fixed) continue;
     for (const SettingValue& was : before)
-      require(was.setting->name != now.setting->name || was.text == now.text,
+      require(was.setting->name != now.setting->name || was.text == now.text ||
+                  may_have_moved(was.text, now.text),
               "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
               now.setting->name, was.text, now.text);
   }

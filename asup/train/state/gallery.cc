@@ -67,8 +67,9 @@ Json gallery_of(const std::vector<Example>& examples, const data::Dataset& datas
 Json describe_evaluation(const Evaluation& evaluation, const data::Dataset& dataset) {
   Json out{{"classes", report::class_names(dataset.name(), evaluation.classes)},
            {"confusion", evaluation.confusion}};
-  const std::int64_t channels = dataset.input_shape().at(0);
-  if (channels != 1 && channels != 3) return out;  // nothing that a picture shows
+  const auto shape = dataset.input_shape();
+  if (shape.size() != 3 || (shape[0] != 1 && shape[0] != 3))
+    return out;  // nothing that a picture shows
   out["first"] = gallery_of(first_examples(evaluation.own), dataset);
   out["mistakes"] = gallery_of(surest_mistakes(evaluation.own), dataset);
   return out;

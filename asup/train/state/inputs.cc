@@ -131,7 +131,10 @@ std::string list_inputs() {
   for (const auto& dataset : data::datasets()) {
     out += fmt::format("  {:<16}{}\n", dataset.name, dataset.description);
   }
-  return out + "  FOLDER          in MNIST format, or CIFAR-10's binary one\n";
+  return out +
+         "  FOLDER          in MNIST format, or CIFAR-10's binary one\n"
+         "models and data sets of your own (docs/your_own_model.md):\n"
+         "  LIBRARY.so      for --model, --data or both\n";
 }
 
 }  // namespace asup::train

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "asup/checkpoint/together.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
+#include "asup/data/load_plugin.h"
 #include "asup/data/random.h"
 #include "asup/distribute/distribute.h"
 #include "asup/net/transport/mesh.h"
@@ -114,11 +116,16 @@ std::int64_t count_parameters(const models::Model& model) {
   return count;
 }
 
+// Of a library of the user's own, for people.
+std::string short_name(const std::string& name) {
+  return data::is_plugin(name) ? std::filesystem::path(name).filename().string() : name;
+}
+
 report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {
   report::RunFacts facts = context.facts;
   facts.folder = config.out;
-  facts.model = config.model;
-  facts.data = config.data;
+  facts.model = short_name(config.model);
+  facts.data = short_name(config.data);
   facts.optimizer = config.optimizer;
   facts.sync = config.strategy.name();
   if (has_phases(config)) facts.then = config.then->name();
