@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kMetadata = "__metadata__";
+
 constexpr std::size_t kLength = 8;                // bytes of the header's length
 constexpr std::uint64_t kMostHeader = 100 << 20;  // what other readers take, too
 
@@ -52,6 +54,16 @@ std::optional<std::uint64_t> bytes_of(torch::ScalarType type,
   return bytes;
 }
 
+// What is not text is not of the format, and left out.
+Metadata metadata_in(std::string_view header) {
+  Metadata metadata;
+  const Json json = Json::parse(header);
+  if (!json.contains(kMetadata)) return metadata;
+  for (const auto& [key, value] : json.at(kMetadata).items())
+    if (value.is_string()) metadata.emplace(key, value.get<std::string>());
+  return metadata;
+}
+
 }  // namespace
 
 std::string dtype_name(torch::ScalarType type) {
@@ -75,8 +87,10 @@ std::span<const std::byte> PlainElements::bytes() const {
   return {static_cast<const std::byte*>(plain_.const_data_ptr()), plain_.nbytes()};
 }
 
-SafetensorsImage::SafetensorsImage(std::span<const sync::NamedTensor> tensors) {
+SafetensorsImage::SafetensorsImage(std::span<const sync::NamedTensor> tensors,
+                                   const Metadata& metadata) {
   Json header = Json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
   std::uint64_t at = 0;
   for (const auto& [name, tensor] : tensors) {
     header[name] = {{"dtype", dtype_name(tensor.scalar_type())},
@@ -109,7 +123,7 @@ SafetensorsFile::Entries SafetensorsFile::parse(std::string_view header,
   Entries entries;
   const Json json = Json::parse(header);
   for (const auto& [name, value] : json.items()) {
-    if (name == "__metadata__") continue;
+    if (name == kMetadata) continue;
     Entry entry;
     entry.type = type_of_dtype(value.at("dtype").get<std::string>());
     value.at("shape").get_to(entry.shape);
@@ -125,6 +139,12 @@ SafetensorsFile::Entries SafetensorsFile::parse(std::string_view header,
   return entries;
 } catch (const nlohmann::json::exception& error) {
   throw BadInput("is corrupt: its header makes no sense");
+}
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) try
@@ -144,6 +164,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) try
   require(file_.good(), "cannot be read");
   data_ = kLength + header_bytes;
   entries_ = parse(header, size - data_);
+  metadata_ = metadata_in(header);
 } catch (const BadInput& error) {
   throw BadInput(fmt::format("{}: {}", path, error.what()));
 }

@@ -1,7 +1,8 @@
 // The safetensors format: tensors by name in a file that many tools read.
 //
 //   8 bytes   length of the header, little-endian
-//   header    JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+//   header    JSON: {"__metadata__": {"KEY": "text", …},
+//                    "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
 //   data      the elements of each tensor, row by row
 //
 // Functions on values; an object is used from one thread.
@@ -20,6 +21,8 @@
 
 namespace asup::checkpoint {
 
+using Metadata = std::map<std::string, std::string>;
+
 // "F32". Throws Error for a type that the format does not have, BadInput for such a name.
 std::string dtype_name(torch::ScalarType type);
 torch::ScalarType type_of_dtype(const std::string& name);
@@ -37,7 +40,8 @@ class PlainElements {
 // A file in memory: its pieces, one after the other. The tensors stay as they are meanwhile.
 class SafetensorsImage {
  public:
-  explicit SafetensorsImage(std::span<const sync::NamedTensor> tensors);
+  explicit SafetensorsImage(std::span<const sync::NamedTensor> tensors,
+                            const Metadata& metadata = {});
 
   std::vector<std::span<const std::byte>> pieces() const;
   std::string text() const;
@@ -52,7 +56,9 @@ class SafetensorsFile {
   // Reads the header. Throws BadInput, with the path, for a file that is not of this format.
   explicit SafetensorsFile(const std::string& path);
 
+  const Metadata& metadata() const { return metadata_; }
   bool has(const std::string& name) const { return entries_.contains(name); }
+  std::vector<std::string> names() const;
   // Throws BadInput where there is no such tensor, or it cannot be read.
   torch::Tensor read(const std::string& name);
   // Of a file in memory.
@@ -71,6 +77,7 @@ class SafetensorsFile {
   const std::string path_;
   std::ifstream file_;
   std::uint64_t data_ = 0;  // where it begins
+  Metadata metadata_;
   Entries entries_;
 };
 

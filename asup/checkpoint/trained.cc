@@ -1,6 +1,7 @@
 #include "asup/checkpoint/trained.h"
 
 #include <algorithm>
+#include <set>
 
 #include "asup/base/error.h"
 #include "asup/checkpoint/writer.h"
@@ -62,19 +63,6 @@ void take_known(const std::string& place, const TensorsByName& saved,
       copy_into(tensor, found->second);
 }
 
-// The same where all of it must be there. Nothing has changed where it throws.
-void take_all(const std::string& place, const TensorsByName& saved,
-              const std::vector<NamedTensor>& tensors) {
-  for (const auto& [name, tensor] : tensors) {
-    const auto found = saved.find(place + name);
-    require(found != saved.end(), "the checkpoint is of another model: it has no {}", name);
-    require(are_alike(found->second, tensor),
-            "the checkpoint is of another model: it has {} {}, where the model has {} {}", name,
-            sync::describe(found->second), name, sync::describe(tensor));
-  }
-  take_known(place, saved, tensors);
-}
-
 // Of tensors that some ranks may lack, which had zeros then; of counts the largest.
 torch::Tensor mean(const std::vector<torch::Tensor>& tensors, std::size_t ranks) {
   if (!tensors.front().is_floating_point()) return torch::stack(tensors).amax(0);
@@ -92,7 +80,51 @@ std::vector<int> ranks_in(const Index& index) {
   return ranks;
 }
 
+std::string describe(const Index::Tensor& tensor) {
+  return sync::describe(torch::empty(tensor.shape, torch::dtype(tensor.type).device(torch::kMeta)));
+}
+
+// Of the checkpoint's parameters one that is none of these; "" where there is none.
+std::string other_parameter(const Index& index, const std::vector<NamedTensor>& parameters) {
+  std::set<std::string> known;
+  for (const auto& parameter : parameters) known.insert(kModel + parameter.name);
+  for (const auto& [name, tensor] : index.tensors)
+    if (name.starts_with(kModel) && !known.contains(name)) return name.substr(kModel.size());
+  return "";
+}
+
 }  // namespace
+
+void check_is_of(const Index& index, const torch::nn::Module& module) {
+  const auto parameters = sync::parameters_of(module);
+  const std::string other = other_parameter(index, parameters);
+  for (const auto& [name, tensor] : parameters) {
+    const auto found = index.tensors.find(kModel + name);
+    require(found != index.tensors.end(),
+            "the checkpoint is of another model, or of this one as another version of asup has it: "
+            "it has no {}{}. Continue it with what wrote it, or begin a new run",
+            name, other.empty() ? "" : ", but " + other);
+    require(found->second.shape == tensor.sizes() && found->second.type == tensor.scalar_type(),
+            "the checkpoint is of another model: it has {} {}, where the model has {}", name,
+            describe(found->second), sync::describe(tensor));
+  }
+  require(other.empty(), "the checkpoint is of another model: it has {}, which the model has not",
+          other);
+}
+
+TensorsByName read_model(Folder& checkpoint) {
+  TensorsByName model;
+  std::map<std::string, std::vector<torch::Tensor>> own;
+  const std::vector<int> ranks = ranks_in(checkpoint.index());
+  for (const auto& [name, tensor] : checkpoint.index().tensors) {
+    if (name.starts_with(kModel)) model.emplace(name.substr(kModel.size()), checkpoint.read(name));
+    for (const int rank : ranks)
+      if (const std::string place = place_of(rank) + kOwn; name.starts_with(place))
+        own[name.substr(place.size())].push_back(checkpoint.read(name));
+  }
+  for (const auto& [name, tensors] : own) model[name] = mean(tensors, tensors.size());
+  return model;
+}
 
 RankTensors tensors_of(const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);
@@ -134,6 +166,7 @@ Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same
 
 void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   const auto parameters = sync::parameters_of(module);
+  together(communicator_, [&] { check_is_of(reader_.index(), module); });
   const auto states = sync::state_names(optimizer, parameters);
   std::vector<std::string> names;
   add_names(names, kModel, parameters);
@@ -144,7 +177,7 @@ void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimiz
   const TensorsByName saved = reader_.read(communicator_, names);
 
   sync::together(communicator_, [&] {
-    take_all(kModel, saved, parameters);
+    take_known(kModel, saved, parameters);
     TensorsByName state = under(kOptimizer, saved);
     for (const std::string& name : states) {
       std::vector<torch::Tensor> of_ranks;

@@ -49,6 +49,14 @@ RankTensors tensors_of(const Trained& trained);
 void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
           const Trained& trained);
 
+// The model to use, parameters and buffers: what ranks have of their own as the mean over them, of
+// counts the largest. Not collective. Throws BadInput where the checkpoint cannot be read.
+TensorsByName read_model(Folder& checkpoint);
+
+// Throws BadInput unless the checkpoint has the module's parameters, each of its shape and type,
+// and no others.
+void check_is_of(const Index& index, const torch::nn::Module& module);
+
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
 // left nothing gets the buffers that were the first's, and where models or optimizers were each

@@ -1,6 +1,5 @@
 #include "asup/checkpoint/weights_sha256.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "asup/checkpoint/safetensors.h"
@@ -10,10 +9,13 @@
 namespace asup::checkpoint {
 
 std::string weights_sha256(const torch::nn::Module& module) {
-  auto tensors = sync::parameters_of(module);
-  for (auto& buffer : sync::buffers_of(module)) tensors.push_back(std::move(buffer));
-  std::sort(tensors.begin(), tensors.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& [name, tensor] : sync::parameters_of(module)) tensors.emplace(name, tensor);
+  for (const auto& [name, tensor] : sync::buffers_of(module)) tensors.emplace(name, tensor);
+  return weights_sha256(tensors);
+}
+
+std::string weights_sha256(const std::map<std::string, torch::Tensor>& tensors) {
   auto index = nlohmann::ordered_json::array();
   for (const auto& [name, tensor] : tensors)
     index.push_back({{"name", name},
@@ -21,7 +23,7 @@ std::string weights_sha256(const torch::nn::Module& module) {
                      {"shape", tensor.sizes().vec()}});
   Sha256 hash;
   hash.add(index.dump());
-  for (const auto& named : tensors) hash.add(PlainElements(named.tensor).bytes());
+  for (const auto& [name, tensor] : tensors) hash.add(PlainElements(tensor).bytes());
   return hash.hex();
 }
 

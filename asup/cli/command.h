@@ -34,6 +34,8 @@ Command add_train_command(CLI::App& app);
 // Its check(): settings, unless files say more of them.
 void check_train_settings(const CLI::App& train);
 Command add_report_command(CLI::App& app);
+Command add_export_command(CLI::App& app);
+Command add_eval_command(CLI::App& app);
 Command add_run_command(CLI::App& app, const ProgramArguments& program);
 Command add_agent_command(CLI::App& app);
 Command add_server_command(CLI::App& app);

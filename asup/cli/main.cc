@@ -79,6 +79,8 @@ int run(std::vector<std::string> arguments, bool dry = false, const std::string&
       train,
       add_run_command(app, program),
       add_report_command(app),
+      add_eval_command(app),
+      add_export_command(app),
       add_agent_command(app),
       add_server_command(app),
       add_bench_command(app, arguments),

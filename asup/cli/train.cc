@@ -23,6 +23,7 @@
 #include "asup/cli/train_help.h"
 #include "asup/cli/usage.h"
 #include "asup/config/given.h"
+#include "asup/data/load_plugin.h"
 #include "asup/distribute/variables.h"
 #include "asup/distribute/ways.h"
 #include "asup/launch/job_place.h"
@@ -50,12 +51,14 @@ const std::vector<Example> kExamples{
     {"asup train", "a small network on Fashion-MNIST, two workers"},
     {"asup train --model resnet18 --workers 4 --epochs 10 --schedule cosine --out runs/mine"},
     {"asup train --config job.toml --lr 0.02", "flags go over the file's keys"},
-    {"asup train --resume runs/mine", "continue where it stopped"}};
+    {"asup train --resume runs/mine", "continue where it stopped"},
+    {"asup train --init runs/mine --data mine --lr 0.01", "fine-tune it on other data"}};
 
 constexpr const char* kFooter = R"(
 Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
-metrics.jsonl, summary.json, report.html and checkpoints. Exit status: 0 done, 1 the job failed and
-the last line says why, 2 bad input, 130 Ctrl-C (the run can then be resumed).)";
+metrics.jsonl, summary.json, report.html, model.safetensors and checkpoints. Exit status: 0 done,
+1 the job failed and the last line says why, 2 bad input, 130 Ctrl-C (the run can then be
+resumed).)";
 
 constexpr int kBadInput = 2;  // an exit status
 
@@ -108,6 +111,9 @@ Given read_settings(const TrainFlags& flags) {
   const std::string folder = config::text_of(resume->value);
   require(!folder.empty(),
           "--resume: names no folder; give the folder of the run to continue, or leave it out");
+  require(!said.has("init"),
+          "--resume goes on with the run's own weights, and --init begins with others: give one of "
+          "them");
   Given given;
   read_run(given, folder);
   if (!flags.config_file.empty()) given.read_toml(flags.config_file);
@@ -120,6 +126,13 @@ void fill_in_folder(TrainConfig& config, const std::string& job) {
   if (!config.out.empty()) return;
   config.out = config.resume.empty() ? report::default_run_folder(config.model, config.data, job)
                                      : config.resume;
+}
+
+// Workers, and who resumes the run, may be in another folder.
+void find_libraries(TrainConfig& config) {
+  for (std::string* name : {&config.model, &config.data})
+    if (data::is_plugin(*name))
+      *name = std::filesystem::absolute(*name).lexically_normal().string();
 }
 
 net::Environment environment_for(const TrainConfig& config) {
@@ -260,6 +273,7 @@ int run_train(const TrainFlags& flags) {
   refuse_variables_of_programs();
   const Given given = read_settings(flags);
   TrainConfig config = train::config_from(given);
+  find_libraries(config);
   const auto identity = net::identity_from(environment_for(config));
   const bool inside = identity.launcher != "none";
   if (identity.joins) return train_here(config, identity);  // by the settings of the job
@@ -274,10 +288,10 @@ int run_train(const TrainFlags& flags) {
           identity.launcher, config.restarts);
   if (inside) return train_here(config, identity);
   check_folder(config);
-  if (config.workers + config.servers.value() == 1 && config.hosts.empty() && config.restarts == 0)
-    return train_here(config, identity);
-  train::check_inputs(config);
-  return launch_workers(config);
+  const bool alone =
+      config.workers + config.servers.value() == 1 && config.hosts.empty() && config.restarts == 0;
+  if (!alone || !config.init.empty()) train::check_inputs(config);
+  return alone ? train_here(config, identity) : launch_workers(config);
 }
 
 }  // namespace

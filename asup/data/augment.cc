@@ -34,6 +34,7 @@ class Augmented : public Dataset {
   std::vector<std::int64_t> input_shape() const override { return dataset_->input_shape(); }
   int classes() const override { return dataset_->classes(); }
   std::string name() const override { return dataset_->name(); }
+  Normalisation normalisation() const override { return dataset_->normalisation(); }
 
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {
@@ -71,6 +72,10 @@ class Augmented : public Dataset {
 std::unique_ptr<Dataset> make_augmented(std::unique_ptr<Dataset> dataset,
                                         const AugmentOptions& options, std::uint64_t seed) {
   const auto shape = dataset->input_shape();
+  require(shape.size() == 3,
+          "samples of {} have {} dimensions: no images, which can be shifted or "
+          "mirrored. Leave augment-shift and augment-flip out",
+          dataset->name(), shape.size());
   require(options.shift >= 0 && options.shift < std::min(shape[1], shape[2]),
           "images of {} x {} pixels cannot be shifted by up to {}", shape[1], shape[2],
           options.shift);

@@ -10,7 +10,9 @@
 #include "asup/data/augment.h"
 #include "asup/data/cifar.h"
 #include "asup/data/image_dataset.h"
+#include "asup/data/load_plugin.h"
 #include "asup/data/mnist.h"
+#include "asup/data/plugin_dataset.h"
 #include "asup/data/synthetic.h"
 
 namespace asup::data {
@@ -29,6 +31,16 @@ Normalisation cifar10_normalisation() {
   return {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
 }
 
+// Throws BadInput for one of other images.
+std::unique_ptr<Dataset> normalised(const std::string& name, Images images,
+                                    const Normalisation& normalisation) {
+  const auto channels = static_cast<std::size_t>(images.channels);
+  require(normalisation.mean.size() == channels && normalisation.deviation.size() == channels,
+          "{} has images of {} channels, which cannot be normalised as images of {}", name,
+          images.channels, normalisation.mean.size());
+  return make_image_dataset(name, std::move(images), normalisation);
+}
+
 std::unique_ptr<Dataset> open_fashion_mnist(Split split, const DatasetOptions& options) {
   std::filesystem::path folder = options.fashion_mnist_folder;
   if (folder.empty()) {
@@ -39,34 +51,40 @@ std::unique_ptr<Dataset> open_fashion_mnist(Split split, const DatasetOptions& o
           "Fashion-MNIST is not in {}: install it with `apt-get install dataset-fashion-mnist`, or "
           "set ASUP_FASHION_MNIST to the folder with its four .gz files",
           folder.string());
-  return make_image_dataset("fashion-mnist", read_mnist(folder, split, 10),
-                            fashion_mnist_normalisation());
+  return normalised("fashion-mnist", read_mnist(folder, split, 10),
+                    options.normalisation.value_or(fashion_mnist_normalisation()));
 }
 
 // Nobody knows these images' mean beforehand: the training images say.
-std::unique_ptr<Dataset> open_mnist(const std::filesystem::path& folder, Split split, int classes) {
+std::unique_ptr<Dataset> open_mnist(const std::filesystem::path& folder, Split split,
+                                    const DatasetOptions& options) {
+  const int classes = options.classes;
   Images images = read_mnist(folder, split, classes);
+  if (options.normalisation)
+    return normalised(folder.string(), std::move(images), *options.normalisation);
   const auto normalisation = measure_normalisation(
       split == Split::train ? images : read_mnist(folder, Split::train, classes));
-  return make_image_dataset(folder.string(), std::move(images), normalisation);
+  return normalised(folder.string(), std::move(images), normalisation);
 }
 
 std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split split,
                                      const DatasetOptions& options) {
   require(std::filesystem::is_directory(folder),
           "{} is a file; give the folder that holds the unpacked dataset", folder.string());
-  if (is_mnist_folder(folder)) return open_mnist(folder, split, options.classes);
+  if (is_mnist_folder(folder)) return open_mnist(folder, split, options);
   const auto cifar = find_cifar10(folder);
   require(!cifar.empty(),
           "{} holds no dataset that is understood: neither train-images-idx3-ubyte[.gz] (MNIST "
           "format) nor data_batch_1.bin (CIFAR-10, binary version)",
           folder.string());
-  return make_image_dataset(folder.string(), read_cifar10(cifar, split), cifar10_normalisation());
+  return normalised(folder.string(), read_cifar10(cifar, split),
+                    options.normalisation.value_or(cifar10_normalisation()));
 }
 
 std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
                                     const DatasetOptions& options) {
   if (name == "fashion-mnist") return open_fashion_mnist(split, options);
+  if (is_plugin(name)) return open_plugin_dataset(name, split, options);
   if (name == "synthetic") return make_synthetic(options.synthetic, options.seed, split);
   std::error_code error;
   if (std::filesystem::exists(name, error)) return open_folder(name, split, options);

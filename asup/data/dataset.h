@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "asup/data/images.h"
 
 namespace asup::data {
 
@@ -26,6 +29,8 @@ class Dataset {
   virtual std::vector<std::int64_t> input_shape() const = 0;  // C, H, W
   virtual int classes() const = 0;
   virtual std::string name() const = 0;
+  // What pixels were taken by: (pixel / 255 - mean) / deviation, by channel. Empty: by nothing.
+  virtual Normalisation normalisation() const { return {}; }
 
   // The samples in the order asked for. `epoch` matters only where samples vary from epoch to epoch
   // (augmentation): the same index and epoch give the same bits on whichever rank asks. No indices
@@ -60,8 +65,9 @@ struct AugmentOptions {
 struct DatasetOptions {
   std::uint64_t seed = 0;  // of synthetic images and of augmentation
   SyntheticOptions synthetic{};
-  AugmentOptions augment{};            // of the train split alone
-  int classes = 10;                    // of an MNIST-format folder, whose files do not say
+  AugmentOptions augment{};  // of the train split alone
+  int classes = 10;          // of an MNIST-format folder, whose files do not say
+  std::optional<Normalisation> normalisation{};  // of image files; none: that of their training set
   std::string fashion_mnist_folder{};  // empty: $ASUP_FASHION_MNIST, else where Debian puts it
 };
 
@@ -73,9 +79,9 @@ struct DatasetInfo {
 // What open_dataset() understands besides paths.
 std::span<const DatasetInfo> datasets();
 
-// A name of datasets(), or else the path of a folder in MNIST format (train-images-idx3-ubyte[.gz],
-// …) or CIFAR-10 binary format (data_batch_1.bin, …). Throws BadInput that says what is wrong with
-// the name or the file, and what to do.
+// A name of datasets(), a library of the user's own (plugin.h), or else the path of a folder in
+// MNIST format (train-images-idx3-ubyte[.gz], …) or CIFAR-10 binary format (data_batch_1.bin, …).
+// Throws BadInput that says what is wrong with the name or the file, and what to do.
 std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,
                                       const DatasetOptions& options = {});
 

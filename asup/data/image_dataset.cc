@@ -10,7 +10,7 @@ namespace {
 class ImageDataset : public Dataset {
  public:
   ImageDataset(std::string name, Images images, const Normalisation& normalisation)
-      : name_(std::move(name)), images_(std::move(images)) {
+      : name_(std::move(name)), images_(std::move(images)), normalisation_(normalisation) {
     for (std::size_t c = 0; c < normalisation.mean.size(); ++c) {
       auto& table = tables_.emplace_back();
       for (std::size_t value = 0; value < table.size(); ++value)
@@ -26,6 +26,7 @@ class ImageDataset : public Dataset {
   }
   int classes() const override { return images_.classes; }
   std::string name() const override { return name_; }
+  Normalisation normalisation() const override { return normalisation_; }
 
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t) const override {
@@ -52,6 +53,7 @@ class ImageDataset : public Dataset {
 
   const std::string name_;
   const Images images_;
+  const Normalisation normalisation_;
   std::vector<std::array<float, 256>> tables_;  // by channel
 };
 

@@ -21,6 +21,8 @@ struct Images {
 // Of the training images' channels, on the scale 0 … 1.
 struct Normalisation {
   std::vector<double> mean, deviation;
+
+  bool operator==(const Normalisation&) const = default;
 };
 
 Normalisation measure_normalisation(const Images& images);

@@ -6,8 +6,10 @@
 
 #include "asup/base/error.h"
 #include "asup/base/suggest.h"
+#include "asup/data/load_plugin.h"
 #include "asup/models/cnn.h"
 #include "asup/models/mlp.h"
+#include "asup/models/plugin_model.h"
 #include "asup/models/resnet.h"
 
 namespace asup::models {
@@ -43,14 +45,11 @@ std::size_t find(const std::string& name) {
   return static_cast<std::size_t>(found - known.begin());
 }
 
-void require_sense(const std::string& name, const ModelOptions& options) {
+void require_sense(const ModelOptions& options) {
   const auto& shape = options.input_shape;
   require(!shape.empty() &&
               std::all_of(shape.begin(), shape.end(), [](std::int64_t n) { return n >= 1; }),
           "a model's input needs a shape of positive sizes, not [{}]", fmt::join(shape, ", "));
-  require(name == "mlp" || shape.size() == 3,
-          "{} takes images of channels x height x width, not an input of shape [{}]", name,
-          fmt::join(shape, ", "));
   require(options.classes >= 1, "a model needs at least 1 class, not {}", options.classes);
   require(options.width >= 0 && options.depth >= 0,
           "a model's width ({}) and depth ({}) cannot be negative", options.width, options.depth);
@@ -61,8 +60,15 @@ void require_sense(const std::string& name, const ModelOptions& options) {
 std::span<const ModelInfo> models() { return kModels; }
 
 std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options) {
+  if (data::is_plugin(name)) {
+    require_sense(options);
+    return make_plugin_model(name, options);
+  }
   const std::size_t index = find(name);
-  require_sense(name, options);
+  require_sense(options);
+  require(name == "mlp" || options.input_shape.size() == 3,
+          "{} takes images of channels x height x width, not an input of shape [{}]", name,
+          fmt::join(options.input_shape, ", "));
   return kMakers[index](options);
 }
 

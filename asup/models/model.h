@@ -45,8 +45,8 @@ struct ModelInfo {
 
 std::span<const ModelInfo> models();
 
-// Throws BadInput for a name that models() does not list (and suggests the nearest), or options
-// that the model cannot be built with.
+// A name of models(), or a library of the user's own (plugin.h). Throws BadInput for another name
+// (and suggests the nearest), or options that the model cannot be built with.
 std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options);
 
 }  // namespace asup::models

@@ -23,7 +23,7 @@ Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::
 class Block : public torch::nn::Module {
  public:
   torch::Tensor forward(torch::Tensor input) {
-    const torch::Tensor shortcut = shortcut_ ? shortcut_->forward(input) : input;
+    const torch::Tensor shortcut = downsample_ ? downsample_->forward(input) : input;
     return residual(input).add_(shortcut).relu_();
   }
 
@@ -33,14 +33,14 @@ class Block : public torch::nn::Module {
   // Where the block changes the shape, the way around it does too.
   void make_shortcut(std::int64_t in, std::int64_t out, std::int64_t stride) {
     if (in == out && stride == 1) return;
-    shortcut_ =
-        register_module("shortcut", Sequential(convolution(in, out, 1, stride), BatchNorm2d(out)));
+    downsample_ = register_module("downsample",
+                                  Sequential(convolution(in, out, 1, stride), BatchNorm2d(out)));
   }
 
  private:
   virtual torch::Tensor residual(torch::Tensor x) = 0;
 
-  Sequential shortcut_{nullptr};
+  Sequential downsample_{nullptr};
 };
 
 class BasicBlock : public Block {
@@ -49,24 +49,24 @@ class BasicBlock : public Block {
 
   BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
       : conv1_(register_module("conv1", convolution(in, width, 3, stride))),
-        norm1_(register_module("norm1", BatchNorm2d(width))),
+        bn1_(register_module("bn1", BatchNorm2d(width))),
         conv2_(register_module("conv2", convolution(width, width, 3, 1))),
-        norm2_(register_module("norm2", BatchNorm2d(width))) {
+        bn2_(register_module("bn2", BatchNorm2d(width))) {
     make_shortcut(in, width, stride);
   }
 
-  void zero_last() override { torch::nn::init::zeros_(norm2_->weight); }
+  void zero_last() override { torch::nn::init::zeros_(bn2_->weight); }
 
  private:
   torch::Tensor residual(torch::Tensor x) override {
-    x = norm1_->forward(conv1_->forward(x)).relu_();
-    return norm2_->forward(conv2_->forward(x));
+    x = bn1_->forward(conv1_->forward(x)).relu_();
+    return bn2_->forward(conv2_->forward(x));
   }
 
   Conv2d conv1_;
-  BatchNorm2d norm1_;
+  BatchNorm2d bn1_;
   Conv2d conv2_;
-  BatchNorm2d norm2_;
+  BatchNorm2d bn2_;
 };
 
 class Bottleneck : public Block {
@@ -75,29 +75,29 @@ class Bottleneck : public Block {
 
   Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
       : conv1_(register_module("conv1", convolution(in, width, 1, 1))),
-        norm1_(register_module("norm1", BatchNorm2d(width))),
+        bn1_(register_module("bn1", BatchNorm2d(width))),
         conv2_(register_module("conv2", convolution(width, width, 3, stride))),
-        norm2_(register_module("norm2", BatchNorm2d(width))),
+        bn2_(register_module("bn2", BatchNorm2d(width))),
         conv3_(register_module("conv3", convolution(width, width * kExpansion, 1, 1))),
-        norm3_(register_module("norm3", BatchNorm2d(width * kExpansion))) {
+        bn3_(register_module("bn3", BatchNorm2d(width * kExpansion))) {
     make_shortcut(in, width * kExpansion, stride);
   }
 
-  void zero_last() override { torch::nn::init::zeros_(norm3_->weight); }
+  void zero_last() override { torch::nn::init::zeros_(bn3_->weight); }
 
  private:
   torch::Tensor residual(torch::Tensor x) override {
-    x = norm1_->forward(conv1_->forward(x)).relu_();
-    x = norm2_->forward(conv2_->forward(x)).relu_();
-    return norm3_->forward(conv3_->forward(x));
+    x = bn1_->forward(conv1_->forward(x)).relu_();
+    x = bn2_->forward(conv2_->forward(x)).relu_();
+    return bn3_->forward(conv3_->forward(x));
   }
 
   Conv2d conv1_;
-  BatchNorm2d norm1_;
+  BatchNorm2d bn1_;
   Conv2d conv2_;
-  BatchNorm2d norm2_;
+  BatchNorm2d bn2_;
   Conv2d conv3_;
-  BatchNorm2d norm3_;
+  BatchNorm2d bn3_;
 };
 
 bool small_stem(const ModelOptions& options) {
@@ -112,34 +112,36 @@ class ResNet : public Model {
       : small_(small_stem(options)),
         conv1_(register_module("conv1", small_ ? convolution(options.input_shape[0], 64, 3, 1)
                                                : convolution(options.input_shape[0], 64, 7, 2))),
-        norm1_(register_module("norm1", BatchNorm2d(64))) {
+        bn1_(register_module("bn1", BatchNorm2d(64))) {
     std::int64_t in = 64, width = 64;
-    for (std::size_t stage = 0; stage < blocks.size(); ++stage, width *= 2)
-      for (int i = 0; i < blocks[stage]; ++i) {
-        const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-        blocks_.push_back(register_module(fmt::format("stage{}_block{}", stage + 1, i + 1),
-                                          std::make_shared<BlockType>(in, width, stride)));
+    for (std::size_t i = 0; i < layers_.size(); ++i, width *= 2) {
+      layers_[i] = register_module(fmt::format("layer{}", i + 1), Sequential());
+      for (int block = 0; block < blocks[i]; ++block) {
+        const std::int64_t stride = i > 0 && block == 0 ? 2 : 1;
+        layers_[i]->push_back(std::make_shared<BlockType>(in, width, stride));
         in = width * BlockType::kExpansion;
       }
-    output_ = register_module("output", torch::nn::Linear(in, options.classes));
+    }
+    fc_ = register_module("fc", torch::nn::Linear(in, options.classes));
     initialise_residual(*this);
     if (options.zero_init_residual)
-      for (const auto& block : blocks_) block->zero_last();
+      for (const auto& layer : layers_)
+        for (const auto& block : layer->children()) block->template as<BlockType>()->zero_last();
   }
 
   torch::Tensor forward(torch::Tensor input) override {
-    torch::Tensor x = norm1_->forward(conv1_->forward(input)).relu_();
+    torch::Tensor x = bn1_->forward(conv1_->forward(input)).relu_();
     if (!small_) x = torch::max_pool2d(x, 3, 2, 1);
-    for (const auto& block : blocks_) x = block->forward(x);
-    return output_->forward(x.mean({2, 3}));
+    for (auto& layer : layers_) x = layer->forward(x);
+    return fc_->forward(x.mean({2, 3}));
   }
 
  private:
   const bool small_;
   Conv2d conv1_;
-  BatchNorm2d norm1_;
-  std::vector<std::shared_ptr<BlockType>> blocks_;
-  torch::nn::Linear output_{nullptr};
+  BatchNorm2d bn1_;
+  std::array<Sequential, 4> layers_{nullptr, nullptr, nullptr, nullptr};
+  torch::nn::Linear fc_{nullptr};
 };
 
 }  // namespace

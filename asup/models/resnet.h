@@ -1,6 +1,7 @@
 // Residual networks: He et al., "Deep residual learning for image recognition", 2016
 // (https://arxiv.org/abs/1512.03385). The bottleneck's stride is at its 3x3 convolution, as in
-// torchvision, whose parameter counts these have.
+// torchvision, whose names and shapes of parameters these have (with the ImageNet stem): weights go
+// from one to the other.
 #pragma once
 
 #include "asup/models/model.h"

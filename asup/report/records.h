@@ -23,6 +23,7 @@ struct RunFacts {
   std::string links;             // how the ranks reach each other, in words
   std::string convolution_path;  // its name; conv_note says how it was chosen
   std::string conv_note;
+  std::string init_note;  // which weights it begins with, where that was said
   std::int64_t workers = 1;
   std::int64_t servers = 0;
   std::int64_t threads = 1;  // of a worker

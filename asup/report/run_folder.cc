@@ -45,7 +45,7 @@ std::string first_free(const std::string& stem) {
   }
 }
 
-// The last part of a data set's path, without what a folder's name should not have.
+// The last part of a path, without what a folder's name should not have.
 std::string tame(const std::string& name) {
   std::string out = fs::path(without_slash(name)).filename().string();
   for (char& c : out) {
@@ -127,7 +127,7 @@ std::string default_run_folder(const std::string& model, const std::string& data
                                const std::string& job) {
   const std::string unique =
       job.empty() ? fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr))) : tame(job);
-  return fmt::format("runs/{}-{}-{}", model, tame(data), unique);
+  return fmt::format("runs/{}-{}-{}", tame(model), tame(data), unique);
 }
 
 }  // namespace asup::report

@@ -4,7 +4,7 @@
 //   summary.json    the run in figures            report.html      the run to look at
 //   facts.json      what is known before the first step
 //   failure.txt     why it failed, where it did
-//   choices.json    what was chosen by measurement
+//   choices.json    what measurement chose        model.safetensors  the weights, to use
 //   evaluation.json the last test in detail       checkpoints/     to resume from
 //   job.txt         the job that has written it, where that may be started again
 //   server.json     what the servers tell of the pace, as of the last sync point
@@ -28,6 +28,7 @@ class RunFolder {
   std::string report_file() const { return path_ + "/report.html"; }
   std::string facts_file() const { return path_ + "/facts.json"; }
   std::string failure_file() const { return path_ + "/failure.txt"; }
+  std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string server_file() const { return path_ + "/server.json"; }

@@ -2,6 +2,7 @@
 
 #include "asup/base/error.h"
 #include "asup/checkpoint/reader.h"
+#include "asup/data/load_plugin.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/settings.h"
 
@@ -35,6 +36,11 @@ Totals totals_from(const Json& json) {
   return totals;
 }
 
+// A library of the user's own may lie elsewhere now; whether it fits, its tensors say.
+bool may_have_moved(const std::string& was, const std::string& now) {
+  return data::is_plugin(was) && data::is_plugin(now);
+}
+
 }  // namespace
 
 Json to_json(const CheckpointInfo& info) {
@@ -48,6 +54,7 @@ Json to_json(const CheckpointInfo& info) {
               {"comm_s", info.totals.comm_s},
               {"samples", info.totals.samples},
               {"bytes_sent", info.totals.bytes_sent}}}};
+  if (!info.model.empty()) json["model"] = info.model;
   if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;
   if (info.switched_after) json["switched_after"] = *info.switched_after;
   if (has_phases(info.config)) json["stall"] = info.stall.to_json();
@@ -63,6 +70,7 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
   info.totals = totals_from(json.at("totals"));
   if (json.contains("switched_after"))
     info.switched_after = json.at("switched_after").get<std::int64_t>();
+  if (json.contains("model")) json.at("model").get_to(info.model);
   if (json.contains("stall")) info.stall = Stall::from_json(json.at("stall"));
   if (json.contains("samples_by_worker"))
     json.at("samples_by_worker").get_to(info.samples_by_worker);
@@ -98,7 +106,8 @@ void check_can_resume(const CheckpointInfo& info, const TrainConfig& config, std
   for (const SettingValue& now : values_of(config)) {
     if (now.setting->scope != config::Scope::fixed) continue;
     for (const SettingValue& was : before)
-      require(was.setting->name != now.setting->name || was.text == now.text,
+      require(was.setting->name != now.setting->name || was.text == now.text ||
+                  may_have_moved(was.text, now.text),
               "resume: the run has {} = {}, which cannot become {}. Leave it as it was.",
               now.setting->name, was.text, now.text);
   }

@@ -2,6 +2,7 @@
 // Values only.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct CheckpointInfo {
   TrainConfig config;
   TunedChoices choices;
   Totals totals;
+  std::map<std::string, std::string> model{};     // what it is of: describe_model()
   std::vector<std::int64_t> samples_by_worker{};  // where each went at its own pace
   // Of a run that changes its way: the step after which it did, and what it knows of the loss.
   std::optional<std::int64_t> switched_after{};

@@ -33,6 +33,7 @@ struct TrainConfig {
   std::optional<std::int64_t> width{};  // no value, here and below: auto
   std::optional<std::int64_t> depth{};
   std::string stem = "auto";
+  std::string init;
   std::string data = "fashion-mnist";
   std::int64_t classes = 10;
   std::int64_t augment_shift = 0;

@@ -63,6 +63,7 @@ const std::vector<Setting>& table() {
       {"width", field_or<&C::width, kAuto>(), "mlp: units of a hidden layer, cnn: channels of the first layer; auto: the model's usual", {1, 65536}, {}, Scope::fixed, kModel},
       {"depth", field_or<&C::depth, kAuto>(), "mlp: hidden layers; auto: the model's usual", {1, 1000}, {}, Scope::fixed, kModel},
       {"stem", field<&C::stem>(), "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed, kModel},
+      {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel, kCommon},
       {"data", field<&C::data>(), "name of a data set, or a folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
       {"augment-shift", field<&C::augment_shift>(), "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed, kData},

@@ -23,6 +23,7 @@ namespace {
 using asup::testing::message_of;
 using asup::testing::run_ranks;
 using asup::testing::TemporaryFolder;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -119,6 +120,31 @@ TEST_F(CheckpointTest, BringsBackWeightsStatisticsMomentaAndRandomNumbers) {
     EXPECT_TRUE(torch::equal(torch::randn({4}), random));
     train_a_little(other, others);
     EXPECT_EQ(weights_sha256(other), expected);
+  });
+}
+
+// As of an earlier version, whose names were others.
+TEST_F(CheckpointTest, OfAnotherModelIsRefusedByName) {
+  struct Renamed : torch::nn::Module {
+    Renamed() { register_module("fc", torch::nn::Linear(3, 4)); }
+  };
+  struct Smaller : torch::nn::Module {
+    Smaller() { register_module("linear", torch::nn::Linear(3, 4)); }
+  };
+  run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    save(*communicator, path_, kRun, as_trained(net, optimizer, job));
+    const Index index = Folder(path_).index();
+    check_is_of(index, net);
+    EXPECT_THAT(message_of<BadInput>([&] { check_is_of(index, Renamed()); }),
+                AllOf(HasSubstr("another version of asup"),
+                      HasSubstr("it has no fc.weight, but linear.bias")));
+    EXPECT_THAT(message_of<BadInput>([&] { check_is_of(index, Net(5)); }),
+                HasSubstr("it has linear.weight 4×3 f32, where the model has 5×3 f32"));
+    EXPECT_THAT(message_of<BadInput>([&] { check_is_of(index, Smaller()); }),
+                HasSubstr("it has norm.bias, which the model has not"));
   });
 }
 
@@ -310,9 +336,8 @@ TEST_F(CheckpointTest, AnotherModelIsNamed) {
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     save(*communicator, path_, kRun, as_trained(net, optimizer, job));
     Trained restored = as_trained(wider, optimizer, job);
-    EXPECT_THAT(
-        message_of<JobFailed>([&] { restore(*communicator, path_, restored); }),
-        HasSubstr("it has linear.weight 4×3 f32, where the model has linear.weight 5×3 f32"));
+    EXPECT_THAT(message_of<JobFailed>([&] { restore(*communicator, path_, restored); }),
+                HasSubstr("it has linear.weight 4×3 f32, where the model has 5×3 f32"));
   });
 }
 

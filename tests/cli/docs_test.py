@@ -28,7 +28,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bench/README.md",
 FOREIGN = {"--mpi"}  # srun's
 
 BENCHES = ["collective", "server", "memory", "stragglers", "time-to-accuracy"]
-OTHER_COMMANDS = [[], ["run"], ["report", "DIR"], ["plan"], ["tune"], *(["bench", name] for name in BENCHES)]
+OTHER_COMMANDS = [[], ["run"], ["report", "DIR"], ["eval", "DIR"],
+                  ["export", "DIR"], ["plan"], ["tune"], *(["bench", name] for name in BENCHES)]
 
 ENDS_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "2>", "2>&1", "<"}
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]*[a-z]")

@@ -10,7 +10,11 @@ namespace asup::models {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 std::int64_t parameters_of(const std::string& name, const ModelOptions& options) {
   std::int64_t count = 0;
@@ -35,6 +39,28 @@ TEST(Models, ResNetsHaveThePapersParameters) {
   EXPECT_EQ(parameters_of("resnet50", imagenet), 25'557'032);
 }
 
+// As torchvision's, in its order, so that weights go from one to the other.
+TEST(Models, ResNetsNameTheirTensorsAsTorchvisionDoes) {
+  const auto names_of = [](const std::string& model) {
+    std::vector<std::string> names;
+    for (const auto& parameter : make_model(model, {.input_shape = {3, 8, 8}})->named_parameters())
+      names.push_back(parameter.key());
+    return names;
+  };
+  const auto basic = names_of("resnet18"), bottleneck = names_of("resnet50");
+  EXPECT_THAT(std::vector(basic.begin(), basic.begin() + 5),
+              ElementsAre("conv1.weight", "bn1.weight", "bn1.bias", "layer1.0.conv1.weight",
+                          "layer1.0.bn1.weight"));
+  EXPECT_THAT(basic, IsSupersetOf({"layer1.1.bn2.bias", "layer2.0.downsample.0.weight",
+                                   "layer2.0.downsample.1.bias", "layer4.1.conv2.weight"}));
+  EXPECT_THAT(basic, Not(Contains("layer1.0.downsample.0.weight")));
+  EXPECT_THAT(std::vector(basic.end() - 2, basic.end()), ElementsAre("fc.weight", "fc.bias"));
+  EXPECT_THAT(bottleneck, IsSupersetOf({"layer1.0.downsample.0.weight", "layer1.0.conv3.weight",
+                                        "layer3.5.bn3.weight", "layer4.2.conv3.weight"}));
+  const auto resnet = make_model("resnet18", {.input_shape = {3, 8, 8}});
+  EXPECT_TRUE(resnet->named_buffers().contains("layer2.0.downsample.1.running_mean"));
+}
+
 TEST(Models, StemFollowsTheImageUnlessForced) {
   const auto stem_kernel = [](std::int64_t side, Stem stem) {
     const auto model =
@@ -54,7 +80,7 @@ TEST(Models, ResidualsMayBeginAtZero) {
     int count = 0;
     const auto model = make_model(name, {.input_shape = {3, 32, 32}, .zero_init_residual = zero});
     for (const auto& parameter : model->named_parameters())
-      count += parameter.key().find("norm") != std::string::npos &&
+      count += parameter.key().find("bn") != std::string::npos &&
                parameter.key().ends_with("weight") && parameter.value().eq(0).all().item<bool>();
     return count;
   };
@@ -67,8 +93,7 @@ TEST(Models, ResidualsMayBeginAtZero) {
 TEST(Models, BeginWithKaimingWeights) {
   torch::manual_seed(1);
   const auto resnet = make_model("resnet18", {.input_shape = {3, 32, 32}});
-  const auto& weight =
-      resnet->named_parameters()["stage4_block1.conv1.weight"];  // 512 x 256 x 3 x 3
+  const auto& weight = resnet->named_parameters()["layer4.0.conv1.weight"];  // 512 x 256 x 3 x 3
   EXPECT_NEAR(weight.std().item<double>(), std::sqrt(2.0 / (512 * 9)), 1e-4);
   const auto mlp = make_model("mlp", {.width = 512});
   EXPECT_NEAR(mlp->named_parameters()["hidden.1.weight"].std().item<double>(), std::sqrt(2.0 / 512),

@@ -50,8 +50,8 @@ report::Picture to_picture(const torch::Tensor& bytes) {
 }
 
 bool can_be_seen(const data::Dataset& dataset) {
-  const std::int64_t channels = dataset.input_shape().at(0);
-  return channels == 1 || channels == 3;
+  const auto shape = dataset.input_shape();
+  return shape.size() == 3 && (shape[0] == 1 || shape[0] == 3);
 }
 
 data::Batch load(const std::vector<Example>& examples, const data::Dataset& dataset) {

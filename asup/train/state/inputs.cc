@@ -1,12 +1,18 @@
 #include "asup/train/state/inputs.h"
 
+#include <fmt/ranges.h>
+
+#include <set>
+
 #include "asup/base/error.h"
 #include "asup/checkpoint/reader.h"
+#include "asup/checkpoint/trained.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/check_inputs.h"
 #include "asup/train/state/make_optimizer.h"
+#include "asup/train/weights.h"
 
 namespace asup::train {
 namespace {
@@ -30,6 +36,31 @@ models::Stem stem_of(const std::string& name) {
   return name == "small" ? models::Stem::small : models::Stem::automatic;
 }
 
+models::ModelOptions model_options(const TrainConfig& config, const data::Dataset& dataset) {
+  models::ModelOptions options;
+  options.input_shape = dataset.input_shape();
+  options.classes = dataset.classes();
+  options.width = config.width.value_or(options.width);
+  options.depth = config.depth.value_or(options.depth);
+  options.stem = stem_of(config.stem);
+  return options;
+}
+
+// Names of the tensors whose shape depends on the number of classes.
+std::set<std::string> head_of(const models::Model& model, const TrainConfig& config,
+                              const data::Dataset& dataset) {
+  models::ModelOptions options = model_options(config, dataset);
+  ++options.classes;
+  const auto others = models::make_model(config.model, options)->named_parameters();
+  std::set<std::string> head;
+  for (const auto& parameter : model.named_parameters()) {
+    const torch::Tensor* other = others.find(parameter.key());
+    if (other != nullptr && other->sizes() != parameter.value().sizes())
+      head.insert(parameter.key());
+  }
+  return head;
+}
+
 data::Remainder remainder_of(const std::string& name) {
   if (name == "drop") return data::Remainder::drop;
   return name == "pad" ? data::Remainder::pad : data::Remainder::keep;
@@ -37,21 +68,32 @@ data::Remainder remainder_of(const std::string& name) {
 
 }  // namespace
 
-std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split split) {
-  auto dataset = data::open_dataset(config.data, split, data_options(config));
+std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split split,
+                                         const std::optional<data::Normalisation>& normalisation) {
+  data::DatasetOptions options = data_options(config);
+  options.normalisation = normalisation;
+  auto dataset = data::open_dataset(config.data, split, options);
   require(dataset->size() > 0, "data: {} has no {} samples", config.data,
           split == data::Split::train ? "training" : "test");
   return dataset;
 }
 
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset) {
-  models::ModelOptions options;
-  options.input_shape = dataset.input_shape();
-  options.classes = dataset.classes();
-  options.width = config.width.value_or(options.width);
-  options.depth = config.depth.value_or(options.depth);
-  options.stem = stem_of(config.stem);
-  return models::make_model(config.model, options);
+  return models::make_model(config.model, model_options(config, dataset));
+}
+
+std::string begin_with_weights(models::Model& model, const TrainConfig& config,
+                               const data::Dataset& dataset) {
+  const Weights weights = read_weights(config.init);
+  const auto classes = weights.metadata.find("classes");
+  const bool same_head =
+      classes != weights.metadata.end() && classes->second == fmt::format("{}", dataset.classes());
+  const auto head = same_head ? std::set<std::string>() : head_of(model, config, dataset);
+  const auto fresh = load_weights(model, weights, config, head);
+  const std::string from = fmt::format("begins with the weights of {}", weights.path);
+  if (fresh.empty()) return from;
+  return fmt::format("{}; for {} classes, {} begin fresh", from, dataset.classes(),
+                     fmt::join(fresh, " and "));
 }
 
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
@@ -75,9 +117,12 @@ void check_inputs(const TrainConfig& config) {
       "warmup = {} is longer than the run, which has {} steps: the learning rate would never be "
       "lr. Lower warmup, or raise steps or epochs.",
       config.warmup, length.steps);
+  if (!config.init.empty() && config.resume.empty()) begin_with_weights(*model, config, *dataset);
   if (config.resume.empty()) return;
   const std::string newest = newest_whole_checkpoint(config.resume).path;
-  check_can_resume(info_from(checkpoint::Folder(newest).index().run, newest), config, length.steps);
+  const checkpoint::Folder folder(newest);
+  check_can_resume(info_from(folder.index().run, newest), config, length.steps);
+  checkpoint::check_is_of(folder.index(), *model);
 }
 
 std::string list_inputs() {
@@ -89,7 +134,10 @@ std::string list_inputs() {
   for (const auto& dataset : data::datasets()) {
     out += fmt::format("  {:<16}{}\n", dataset.name, dataset.description);
   }
-  return out + "  FOLDER          in MNIST format, or CIFAR-10's binary one\n";
+  return out +
+         "  FOLDER          in MNIST format, or CIFAR-10's binary one\n"
+         "models and data sets of your own (docs/your_own_model.md):\n"
+         "  LIBRARY.so      for --model, --data or both\n";
 }
 
 }  // namespace asup::train

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "asup/data/dataset.h"
 #include "asup/data/sharding.h"
@@ -11,9 +13,17 @@
 namespace asup::train {
 
 // All throw BadInput that says what is wrong with the name or the file.
-std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split split);
+// `normalisation`: of image files, where it is not to be that of their own training set.
+std::unique_ptr<data::Dataset> open_data(
+    const TrainConfig& config, data::Split split,
+    const std::optional<data::Normalisation>& normalisation = {});
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset);
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
                                                    const data::Dataset& dataset, int rank);
+
+// Puts the weights that config.init names into the model. Its head, the tensors whose shape depends
+// on the number of classes, begins fresh where it is of another size. Returns a line about it.
+std::string begin_with_weights(models::Model& model, const TrainConfig& config,
+                               const data::Dataset& dataset);
 
 }  // namespace asup::train

@@ -90,6 +90,7 @@ void RunState::begin(bool begun) {
   std::filesystem::remove(folder_.summary_file());
   std::filesystem::remove(folder_.report_file());
   std::filesystem::remove(folder_.failure_file());
+  std::filesystem::remove(folder_.model_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
@@ -255,6 +256,7 @@ CheckpointInfo RunState::checkpoint_info() {
   info.config = config_;
   context_.choices.observed = context_.replica->observed();
   info.choices = context_.choices;
+  info.model = describe_model();
   info.switched_after = context_.switched_after;
   info.stall = stall_;
   info.totals = totals_;
@@ -299,12 +301,28 @@ TrainEnd RunState::conclude() {
   if (wanted[0] > 0) test();
   if (wanted[1] > 0) save();
   TrainEnd result{summarise(), step_ < context_.length.steps, first_rank_};
+  const Weights weights = mean_weights();
   if (first_rank_) {
+    result.summary.weights_sha256 = checkpoint::weights_sha256(weights.tensors);
     write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+    write_weights(folder_.model_file(), weights);
     write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
     report::write_report(folder_.path());
   }
   return result;
+}
+
+// The weights to use, with statistics that all ranks share; where the folder is kept.
+Weights RunState::mean_weights() {
+  Weights weights;
+  context_.replica->with_mean_model([&] {
+    if (first_rank_) weights = copy_weights(*context_.model, describe_model());
+  });
+  return weights;
+}
+
+Metadata RunState::describe_model() const {
+  return train::describe_model(config_, *context_.train, context_.choices.convolution_path, step_);
 }
 
 report::Summary RunState::summarise() {
@@ -322,9 +340,6 @@ report::Summary RunState::summarise() {
   summary.bytes_sent = info.totals.bytes_sent;
   summary.peak_memory_bytes = sum_over_ranks(peak_memory());
   summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
-  // The weights to use, with statistics that all ranks share.
-  context_.replica->with_mean_model(
-      [&] { summary.weights_sha256 = checkpoint::weights_sha256(*context_.model); });
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = context_.replica->stats().consensus_distance;
   summary.switched_after = context_.switched_after;

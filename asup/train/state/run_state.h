@@ -15,6 +15,7 @@
 #include "asup/train/state/train_end.h"
 #include "asup/train/state/training_context.h"
 #include "asup/train/step_hooks.h"
+#include "asup/train/weights.h"
 
 namespace asup::train {
 
@@ -100,6 +101,8 @@ class RunState {
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();
+  Weights mean_weights();
+  Metadata describe_model() const;
   std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
   CheckpointInfo checkpoint_info();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "asup/base/version.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/cache.h"
+#include "asup/data/load_plugin.h"
 #include "asup/data/random.h"
 #include "asup/distribute/distribute.h"
 #include "asup/kernels/instruction_set.h"
@@ -134,11 +136,16 @@ std::int64_t count_parameters(const models::Model& model) {
   return count;
 }
 
+// Of a library of the user's own, for people.
+std::string short_name(const std::string& name) {
+  return data::is_plugin(name) ? std::filesystem::path(name).filename().string() : name;
+}
+
 report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {
-  report::RunFacts facts;
+  report::RunFacts facts = context.facts;
   facts.folder = config.out;
-  facts.model = config.model;
-  facts.data = config.data;
+  facts.model = short_name(config.model);
+  facts.data = short_name(config.data);
   facts.optimizer = config.optimizer;
   facts.sync = config.strategy.name();
   if (has_phases(config)) facts.then = config.then->name();
@@ -195,6 +202,12 @@ void make_trained_parts(TrainingContext& context, Job& job) {
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
   context.model = make_model(config, *context.train);
+  // The others get rank 0's weights when the replica is made.
+  if (!config.init.empty() && !context.resumed)
+    sync::together(*context.control, [&] {
+      if (job.rank() == 0)
+        context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
+    });
   context.optimizer = make_optimizer(config, *context.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());

@@ -1,0 +1,94 @@
+// asup eval: how good a trained model is on test data.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "asup/base/error.h"
+#include "asup/base/files.h"
+#include "asup/cli/command.h"
+#include "asup/cli/usage.h"
+#include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/net/job.h"
+#include "asup/report/format.h"
+#include "asup/train/state/evaluate_weights.h"
+
+namespace asup::cli {
+namespace {
+
+using train::TrainConfig;
+
+constexpr const char* kFooter = R"(
+examples:
+  asup eval runs/mine                                  on the test set of the data it was trained on
+  asup eval runs/mine --data other --json marks.json   on the test set in another folder
+  asup eval resnet.safetensors --model resnet50 --data DIR
+  asup run -n 4 -- asup eval runs/mine                 by four processes
+
+Of a run that has not come to its end, the newest whole checkpoint is taken. Pixels are normalised
+as those that the model was trained on.)";
+
+struct EvalFlags {
+  std::string from, data, model, json;
+  std::int64_t classes = 0;
+};
+
+// What the weights were trained by, and what was said over it.
+TrainConfig config_for(const EvalFlags& flags, const train::Weights& weights) {
+  const auto known = train::config_of(weights);
+  require(known || (!flags.model.empty() && !flags.data.empty()),
+          "{}: does not say what it is of: give --model and --data", weights.path);
+  TrainConfig config = known.value_or(TrainConfig());
+  if (!flags.model.empty()) config.model = flags.model;
+  if (!flags.data.empty()) config.data = flags.data;
+  if (flags.classes > 0) config.classes = flags.classes;
+  return config;
+}
+
+nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train::Weights& weights,
+                               const TrainConfig& config) {
+  return {{"weights", weights.path},
+          {"model", config.model},
+          {"data", config.data},
+          {"test_loss", evaluation.loss},
+          {"test_accuracy", evaluation.accuracy},
+          {"test_samples", evaluation.samples}};
+}
+
+int evaluate_model(const EvalFlags& flags) {
+  const train::Weights weights = train::read_weights(flags.from);
+  const TrainConfig config = config_for(flags, weights);
+  Job job = Job::join();
+  const auto communicator = make_communicator(job);
+  const train::Evaluation evaluation = train::evaluate_weights(*communicator, weights, config);
+  if (job.rank() != 0) return 0;
+  fmt::print("{}: {} on {}\n  test accuracy  {}\n  test loss      {:.4f}\n  samples        {}\n",
+             weights.path, config.model, config.data, report::percent(evaluation.accuracy, 2),
+             evaluation.loss, report::grouped(evaluation.samples));
+  if (!flags.json.empty())
+    write_atomically(flags.json, to_json(evaluation, weights, config).dump(1) + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command add_eval_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Test a trained model");
+  set_usage(*command, "Usage: asup eval RUN|FILE [--data D] [flags]");
+  command->footer(kFooter);
+  auto flags = std::make_shared<EvalFlags>();
+  command->add_option("from", flags->from, "Run folder, or a file of safetensors")->required();
+  command->add_option("--data", flags->data, "Name or folder; default: what it was trained on")
+      ->type_name("D");
+  command
+      ->add_option("--classes", flags->classes,
+                   "Of a folder in MNIST format, whose files do not say (default: as in training)")
+      ->type_name("N")
+      ->check(between<std::int64_t>(1, 65536));
+  command->add_option("--model", flags->model, "Where the file does not say it")->type_name("M");
+  command->add_option("--json", flags->json, "Write the figures to this file, too")
+      ->type_name("FILE");
+  return {command, [flags] { return evaluate_model(*flags); }};
+}
+
+}  // namespace asup::cli

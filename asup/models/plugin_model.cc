@@ -1,0 +1,40 @@
+#include "asup/models/plugin_model.h"
+
+#include <fmt/ranges.h>
+
+#include "asup/base/error.h"
+#include "asup/data/load_plugin.h"
+
+namespace asup::models {
+namespace {
+
+using Make = void (*)(const ModelOptions*, std::shared_ptr<Model>*);
+
+// Two samples through it: better now than in every worker.
+void check_scores(Model& model, const ModelOptions& options) {
+  torch::NoGradGuard no_grad;
+  std::vector<std::int64_t> shape = options.input_shape;
+  shape.insert(shape.begin(), 2);
+  model.eval();
+  const torch::Tensor scores = model.forward(torch::zeros(shape));
+  model.train();
+  require(scores.dim() == 2 && scores.size(0) == 2 && scores.size(1) == options.classes,
+          "its model makes [{}] of an input of [{}], where [2, {}] is wanted: a score for each "
+          "class",
+          fmt::join(scores.sizes(), ", "), fmt::join(shape, ", "), options.classes);
+}
+
+}  // namespace
+
+std::shared_ptr<Model> make_plugin_model(const std::string& path, const ModelOptions& options) {
+  const auto make = reinterpret_cast<Make>(data::find_in_plugin(path, "model"));
+  std::shared_ptr<Model> model;
+  data::run_plugin(path, [&] {
+    make(&options, &model);
+    require(model != nullptr, "made no model");
+    check_scores(*model, options);
+  });
+  return model;
+}
+
+}  // namespace asup::models

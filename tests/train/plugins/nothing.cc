@@ -1,0 +1,2 @@
+// A shared library that has nothing to do with asup.
+extern "C" int answer() { return 42; }
