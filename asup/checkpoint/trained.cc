@@ -166,7 +166,7 @@ Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same
 
 void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   const auto parameters = sync::parameters_of(module);
-  together(communicator_, [&] { check_is_of(reader_.index(), module); });
+  sync::together(communicator_, [&] { check_is_of(reader_.index(), module); });
   const auto states = sync::state_names(optimizer, parameters);
   std::vector<std::string> names;
   add_names(names, kModel, parameters);

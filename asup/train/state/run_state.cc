@@ -11,6 +11,7 @@
 #include "asup/distribute/strategy.h"
 #include "asup/report/event_file.h"
 #include "asup/report/metrics_file.h"
+#include "asup/report/read_run.h"
 #include "asup/report/report.h"
 #include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
@@ -67,11 +68,12 @@ bool RunState::resumes_in_place() const {
 // One that was killed between its last checkpoint and its summary has yet to end.
 std::optional<report::Summary> RunState::finished_before() const try {
   if (!first_rank_ || !resumes_in_place()) return std::nullopt;
-  report::Summary summary = report::read_summary(folder_.path());
+  if (!std::filesystem::exists(folder_.summary_file())) return std::nullopt;
+  report::Summary summary = report::read_run(folder_.path()).summary;
   const bool finished = summary.finished && summary.step >= context_.length.steps;
   return finished ? std::optional(std::move(summary)) : std::nullopt;
 } catch (const BadInput&) {
-  return std::nullopt;  // no summary
+  return std::nullopt;  // its summary cannot be read
 }
 
 // Rank 0's disk; the others have nothing to write.
