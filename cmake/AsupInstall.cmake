@@ -14,6 +14,8 @@ if(ASUP_WITH_TORCH)
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/AsupTorch.cmake"
                 "${PROJECT_SOURCE_DIR}/cmake/AsupPlugin.cmake" DESTINATION "${package}")
   if(TARGET asup_cli)
+    # CMake keeps no link path into the source tree, where .venv is.
+    set_target_properties(asup_cli PROPERTIES INSTALL_RPATH "${ASUP_TORCH_ROOT}/lib")
     install(TARGETS asup_cli)
   endif()
 endif()
