@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+namespace asup::config {
+struct Setting;
+}
+
 namespace asup::cli {
 
 struct Command {
@@ -29,6 +33,8 @@ struct ProgramArguments {
 Command add_train_command(CLI::App& app);
 // Its check(): settings, unless files say more of them.
 void check_train_settings(const CLI::App& train);
+// What a setting's flag, which is on the command line, says.
+std::string text_given(const CLI::Option& option, const config::Setting& setting);
 Command add_report_command(CLI::App& app);
 Command add_run_command(CLI::App& app, const ProgramArguments& program);
 Command add_agent_command(CLI::App& app);

@@ -46,6 +46,8 @@ struct Setting {
   std::string_view group{};  // heading in the help and in config.toml
 
   bool is_flag() const { return field.form.empty(); }
+  // A form in brackets, "[PORT]": without a value, the flag says "on".
+  bool may_stand_alone() const { return field.form.starts_with('['); }
   std::string form() const;  // for the help
 };
 

@@ -112,6 +112,7 @@ const std::vector<Setting>& table() {
       {"log-every", field<&C::log_every>(), "steps between two rows of metrics.jsonl", kCount, {}, Scope::run, kFolder},
       {"eval-every", field<&C::eval_every>(), "test after so many steps, every `epoch`, or `never` before the end", {}, {}, Scope::run, kFolder},
       {"progress", field<&C::progress>(), "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}, Scope::run, kFolder},
+      {"live", field<&C::live>(), "serve a page to watch the run in a browser, on this host alone; or at ADDRESS:PORT", {}, {}, Scope::call, kFolder},
       // clang-format on
   };
   return rows;

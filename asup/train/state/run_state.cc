@@ -75,7 +75,7 @@ void RunState::begin(bool begun) {
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
   metrics_ = report::make_metrics_writer(folder_.metrics_file());
-  observers_.push_back(metrics_.get());
+  observers_ = {metrics_.get(), &display_};  // files first: displays may read them
   tell(&report::Observer::started, context_.facts);
 }
 
@@ -99,7 +99,7 @@ void RunState::keep_folder() {
   }
   metrics_ = report::make_metrics_writer(path);
   display_.started(context_.facts);
-  observers_ = {&display_, metrics_.get()};
+  observers_ = {metrics_.get(), &display_};
   for (const report::StepRecord& row : logged_)
     if (row.step > written) tell(&report::Observer::logged, row);
   if (test_ && test_->step > tested) tell(&report::Observer::evaluated, *test_);
