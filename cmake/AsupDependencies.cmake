@@ -24,6 +24,22 @@ if(ASUP_WITH_MPI STREQUAL "AUTO" OR ASUP_WITH_MPI)
   endif()
 endif()
 
+# ASUP_HAVE_HTTPLIB: whether the program can serve a page to watch a run. Debian's package has a
+# compiled library, with flags that must be the same for who includes it.
+set(ASUP_HAVE_HTTPLIB OFF)
+if(ASUP_WITH_TORCH)
+  find_package(PkgConfig QUIET)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(ASUP_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
+  endif()
+  if(ASUP_HTTPLIB_FOUND)
+    set(ASUP_HAVE_HTTPLIB ON)
+    message(STATUS "cpp-httplib ${ASUP_HTTPLIB_VERSION}: asup train --live serves a page")
+  else()
+    message(STATUS "No cpp-httplib found, so no asup train --live: install libcpp-httplib-dev to have it")
+  endif()
+endif()
+
 # Header-only, used inside .cc files alone, and found by their header: Debian's package of toml++
 # would bring a library that every user of libasup.a then had to link.
 # asup_header_only(<target> <header> <cache variable>)

@@ -6,6 +6,12 @@
 
 namespace asup::cli {
 
+std::string text_given(const CLI::Option& option, const config::Setting& setting) {
+  const CLI::results_t& results = option.results();
+  const bool alone = results.empty() || results.back().empty() || results.back() == "{}";
+  return alone && setting.may_stand_alone() ? "on" : results.back();
+}
+
 void check_train_settings(const CLI::App& command) {
   // A file says more, perhaps which strategy it is, and files are not looked at.
   if (command.count("--config") > 0 || command.count("--resume") > 0) return;
@@ -13,7 +19,8 @@ void check_train_settings(const CLI::App& command) {
   given.begin_source();
   for (const std::string& name : train::setting_names()) {
     const CLI::Option* option = command.get_option("--" + name);
-    if (option->count() > 0) given.say(name, option->results().back(), "--" + name);
+    if (option->count() > 0)
+      given.say(name, text_given(*option, *train::find_setting(name)), "--" + name);
   }
   train::resolve(train::config_from(given));
 }

@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "asup/cli/help.h"
+namespace asup::config {
+struct Setting;
+}
 
 namespace asup::cli {
 
@@ -33,6 +36,8 @@ struct ProgramArguments {
 Command add_train_command(CLI::App& app);
 // Its check(): settings, unless files say more of them.
 void check_train_settings(const CLI::App& train);
+// What a setting's flag, which is on the command line, says.
+std::string text_given(const CLI::Option& option, const config::Setting& setting);
 Command add_report_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
 Command add_eval_command(CLI::App& app);

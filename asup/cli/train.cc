@@ -17,6 +17,7 @@
 #include "asup/base/log.h"
 #include "asup/bench/injected_slowness.h"
 #include "asup/cli/command.h"
+#include "asup/cli/live/live_page.h"
 #include "asup/cli/restarts.h"
 #include "asup/cli/serve.h"
 #include "asup/cli/stop_signals.h"
@@ -31,6 +32,7 @@
 #include "asup/net/job.h"
 #include "asup/net/membership/join_options.h"
 #include "asup/report/format.h"
+#include "asup/report/observers.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/phases.h"
@@ -76,18 +78,18 @@ CLI::Option* add_setting(CLI::App& app, const config::Setting& setting,
   if (setting.is_flag())
     return app.add_flag(fmt::format("{0},!--no-{1}", name, setting.name), help);
   // The values are taken from the results, so that files and flags are checked by the same code.
-  return app
-      .add_option(
-          name, [](const CLI::results_t&) { return true; }, help)
-      ->type_name(setting.form())
-      ->default_str(usual);
+  CLI::Option* option = app.add_option(
+      name, [](const CLI::results_t&) { return true; }, help);
+  option->type_name(setting.form());
+  // The parser would take a default for what a flag that stands alone says.
+  return setting.may_stand_alone() ? option->expected(0, 1) : option->default_str(usual);
 }
 
 void say_flags(Given& given, const TrainFlags& flags) {
   given.begin_source();
   for (const auto& [setting, option] : flags.settings)
     if (option->count() > 0)
-      given.say(setting->name, option->results().back(), fmt::format("--{}", setting->name));
+      given.say(setting->name, text_given(*option, *setting), fmt::format("--{}", setting->name));
 }
 
 // The settings of a run that is there, to be continued.
@@ -169,9 +171,11 @@ int train_here(TrainConfig config, const net::JoinOptions& identity) {
   const Terminal terminal(STDOUT_FILENO);
   auto slowness =
       bench::InjectedSlowness::from(net::process_environment(), job.rank(), config.seed);
-  const auto display = report::make_progress(config.progress, terminal);
+  report::Observers display;
+  if (config.live.on) display.add(make_live_page(config.live, terminal));
+  display.add(report::make_progress(config.progress, terminal));
   const auto end = train::train(
-      job, config, *display, [] { return StopSignals::received() != 0; }, slowness,
+      job, config, display, [] { return StopSignals::received() != 0; }, slowness,
       life_in(net::process_environment()));
   if (end.keeps_folder && config.progress != "none") tell_how_it_ended(end, terminal);
   const int signal = StopSignals::received();
@@ -286,6 +290,9 @@ int run_train(const TrainFlags& flags) {
   require(!inside || flags.worker || config.restarts == 0,
           "restarts: {} has started this job, and starts it again: asup run --restarts {} does",
           identity.launcher, config.restarts);
+  // On other hosts it shows where rank 0 is. Our own launcher has looked before.
+  if (config.live.on && !flags.worker && identity.rank == 0 && config.hosts.empty())
+    check_live_page(config.live);
   if (inside) return train_here(config, identity);
   check_folder(config);
   const bool alone =

@@ -47,6 +47,8 @@ struct Setting {
   bool common = false;       // in the short help
 
   bool is_flag() const { return field.form.empty(); }
+  // A form in brackets, "[PORT]": without a value, the flag says "on".
+  bool may_stand_alone() const { return field.form.starts_with('['); }
   std::string form() const;  // for the help
 };
 

@@ -27,6 +27,20 @@ struct Every {
   bool operator==(const Every&) const = default;
 };
 
+// Where a page to watch the run is served.
+struct LivePage {
+  bool on = false;
+  std::string host = "127.0.0.1";  // an address of this host
+  std::uint16_t port = 0;          // 0: any that is free
+
+  static constexpr std::string_view kForm = "[PORT]";  // in brackets: it may be left out
+  static constexpr std::string_view kWanted =
+      "a port (1 … 65535), an address and a port like 0.0.0.0:8080, 'on' or 'off'";
+  static std::optional<LivePage> from_text(std::string_view text);
+  std::string to_text() const;
+  bool operator==(const LivePage&) const = default;
+};
+
 struct TrainConfig {
   // What is trained, on what.
   std::string model = "cnn";
@@ -92,6 +106,7 @@ struct TrainConfig {
   Every eval_every{Every::Kind::epoch};
   std::string progress = "auto";
   bool tensorboard = true;
+  LivePage live{};
 };
 
 }  // namespace asup::train

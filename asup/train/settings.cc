@@ -113,6 +113,29 @@ std::string Every::to_text() const {
   return kind == Kind::epoch ? "epoch" : "never";
 }
 
+std::optional<LivePage> LivePage::from_text(std::string_view text) {
+  if (text == "off") return LivePage{};
+  LivePage page{true};
+  if (text == "on") return page;
+  const std::size_t colon = text.rfind(':');
+  const auto port = number_in<std::int64_t>(text.substr(colon == text.npos ? 0 : colon + 1));
+  if (!port || *port < 1 || *port > 65535 || colon == 0) return std::nullopt;
+  page.port = static_cast<std::uint16_t>(*port);
+  if (colon == text.npos) return page;
+  page.host = text.substr(0, colon);
+  if (page.host.starts_with('[') && page.host.ends_with(']'))  // of an IPv6 address
+    page.host = page.host.substr(1, page.host.size() - 2);
+  return page;
+}
+
+std::string LivePage::to_text() const {
+  if (!on) return "off";
+  if (port == 0) return "on";
+  if (host == LivePage{}.host) return fmt::format("{}", port);
+  const bool ipv6 = host.find(':') != host.npos;
+  return ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
 const Setting* find_setting(std::string_view name) {
   if (const Setting* own = config::find(settings(), name)) return own;
   for (const WaySetting& each : settings_of_ways())

@@ -120,6 +120,7 @@ const std::vector<Setting>& table() {
       {"eval-every", field<&C::eval_every>(), "steps between two tests; never: at the end alone", {}, {}, Scope::run, kFolder, kCommon},
       {"progress", field<&C::progress>(), "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}, Scope::run, kFolder},
       {"tensorboard", field<&C::tensorboard>(), "curves and pictures of the run for TensorBoard, in the run folder", {}, {}, Scope::run, kFolder},
+      {"live", field<&C::live>(), "serve a page to watch the run in a browser, on this host alone; or at ADDRESS:PORT", {}, {}, Scope::call, kFolder, kCommon},
       // clang-format on
   };
   return rows;

@@ -32,6 +32,18 @@ TEST(Settings, EveryRowHasItsOwnNameAndHelp) {
     EXPECT_FALSE(names.contains(name)) << name << " is of the run and of a way";
 }
 
+TEST(Settings, ALivePageIsAPortOrAnAddressAndAPort) {
+  for (const char* text : {"off", "on", "8080", "0.0.0.0:8080", "[::1]:65535"}) {
+    const auto page = LivePage::from_text(text);
+    ASSERT_TRUE(page) << text;
+    EXPECT_EQ(page->to_text(), text);
+    EXPECT_EQ(page->on, std::string_view(text) != "off");
+  }
+  EXPECT_EQ(LivePage::from_text("[::1]:80")->host, "::1");
+  for (const char* text : {"", "0", "65536", "-1", ":80", "host:", "8080x", "true"})
+    EXPECT_FALSE(LivePage::from_text(text)) << text;
+}
+
 TEST(Settings, UsualValuesAreAllowed) {
   for (const auto& setting : settings()) {
     TrainConfig config;

@@ -1,14 +1,20 @@
 // What the page shows: a run, several, or one that is watched while it goes.
 function watch() {
   const page = new RunPage(true);
+  at("main").hidden = true;  // until there is a run to show
   const events = new EventSource("events");
   let due = 0;
   const showSoon = () => { due = due || setTimeout(() => { due = 0; page.brief(); }, 250); };
-  events.addEventListener("run", (event) => page.show(JSON.parse(event.data)));
+  events.addEventListener("run", (event) => {
+    at("main").hidden = false;
+    page.live = true;
+    page.show(JSON.parse(event.data));
+  });
   events.addEventListener("row", (event) => {
     if (page.run && addRow(page.run, JSON.parse(event.data))) showSoon();
   });
   events.addEventListener("end", () => events.close());
+  events.addEventListener("error", () => page.lose());
 }
 
 // False for a row that the run has already.

@@ -92,6 +92,12 @@ class RunPage {
       ...this.about()].filter(Boolean));
   }
 
+  // The server does not answer: what is shown may be old.
+  lose() {
+    this.live = false;
+    if (this.run) this.showHead();
+  }
+
   // What every row changes.
   brief() {
     this.showHead();
@@ -144,7 +150,7 @@ class RunPage {
       failed: `Failed after step ${grouped(sum.step)}: ${failure}`,
       stopped: `Stopped after step ${grouped(sum.step)} of ${grouped(sum.steps)}.${goOn}`,
       killed: "This run has no end: it was killed, or it runs where its lock is not seen." + goOn,
-      running: this.live ? "" : "This run was still going when the report was made.",
+      running: this.live ? "" : "This run was still going at this step; what came after is not shown.",
     }[status];
     return words ? element("div", {class: `notice ${status}`}, words) : null;
   }

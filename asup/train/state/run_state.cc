@@ -102,13 +102,14 @@ void RunState::begin(bool begun) {
 
 // TensorBoard is told before metrics.jsonl: whatever is in a row there, it has been told.
 void RunState::open_files(std::int64_t first_step) {
-  observers_ = {&display_};
+  observers_.clear();
   if (config_.tensorboard) {
     tensorboard_ = report::make_tensorboard_writer(folder_.path(), first_step);
     observers_.push_back(tensorboard_.get());
   }
   metrics_ = report::make_metrics_writer(folder_.metrics_file());
   observers_.push_back(metrics_.get());
+  observers_.push_back(&display_);  // files first: displays may read them
 }
 
 bool RunState::sees_folder() const {
