@@ -19,9 +19,9 @@ packages=(
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev     # libraries
   libssl-dev zlib1g-dev libopenmpi-dev libcpp-httplib-dev pkg-config
   libgtest-dev libgmock-dev libbenchmark-dev                                       # tests
-  iproute2 openssh-client openssh-server openmpi-bin dataset-fashion-mnist chromium
+  iproute2 openssh-client openssh-server openmpi-bin dataset-fashion-mnist
 )
-niceties=(ccache mold clang-format-14) # taken where the system offers them
+niceties=(ccache mold clang-format-14 chromium) # taken where the system offers them
 
 phase() { echo "==> $1"; SECONDS=0; }
 done_in() { echo "    done in $SECONDS s"; }

@@ -194,6 +194,13 @@ class Pages(unittest.TestCase):
                  if flag not in known]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
+    def test_the_loop_on_the_page_is_the_example(self):
+        example = (ROOT / "examples/your_own_loop.cpp").read_text()
+        blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "docs/your_own_loop.md").read_text(), re.DOTALL)
+        self.assertGreater(len(blocks), 5)
+        for block in blocks:
+            self.assertIn(block, example)
+
     def test_what_is_wrong_is_found(self):
         page = ("Say `asup train --wrokers N`, `asup rnu`, `asup report`, and not `--no-such-flag`.\n"
                 "```sh\n"

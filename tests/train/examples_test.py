@@ -10,7 +10,7 @@ import unittest
 
 from harness import PROGRAM, Case
 
-SINGLE, DISTRIBUTED = os.environ["ASUP_EXAMPLES"].split(":")
+SINGLE, DISTRIBUTED, LOOP = os.environ["ASUP_EXAMPLES"].split(":")
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
 
 
@@ -69,6 +69,36 @@ class Examples(Case):
                               text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--on-loss continue: by sync = allreduce workers cannot go on", done.stderr)
+
+    def accuracies(self, out):
+        return dict(re.findall(r"epoch (\d+): loss [\d.]+, test accuracy ([\d.]+)", out))
+
+    def loop(self, folder, data, *flags):
+        done = self.call("run", "-n", "2", *flags, "--", LOOP, self.path(folder), "4", "32", data)
+        return self.accuracies(done.stdout), done.stdout
+
+    # 40 steps an epoch, and a checkpoint after 50 and 100.
+    def test_a_loop_of_ones_own_goes_on_where_it_was_killed(self):
+        data = self.some_data(128 * 40)
+        whole, _ = self.loop("whole", data)
+        self.assertGreater(float(whole["4"]), 0.7)
+        process = self.start("run", "-n", "2", "--", LOOP, self.path("run"), "4", "32", data)
+        self.wait_for_file(self.path("run/step-00000050"), process)
+        process.kill()
+        process.communicate()
+        resumed, out = self.loop("run", data)
+        self.assertRegex(out, "goes on after step (50|100)")
+        self.assertEqual(resumed["4"], whole["4"])
+        three = self.call("run", "-n", "3", "--", LOOP, self.path("run"), "5", "32", data)
+        self.assertEqual(list(self.accuracies(three.stdout)), ["5"])
+
+    def test_a_loop_of_ones_own_learns_by_every_way(self):
+        data = self.some_data(128 * 40)
+        for flags in (["--env", "ASUP_SYNC=diloco"],
+                      ["--servers", "1", "--env", "ASUP_SYNC=server", "--env", "ASUP_PACE=asp"]):
+            with self.subTest(flags=flags):
+                found, _ = self.loop("-".join(flags), data, *flags)
+                self.assertGreater(float(found["4"]), 0.6)
 
     # One is lost in the second epoch: step() regroups, and the program knows nothing of it.
     def test_those_who_are_left_finish(self):

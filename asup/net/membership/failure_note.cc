@@ -34,10 +34,15 @@ std::optional<int> note_fd() {
   return fd;
 }
 
-// What torchrun shows of a process that failed; the process itself writes it.
+// What torchrun shows of a process that failed; the process itself writes it. For torchrun, the
+// root cause is who ends first: others give it time to see who that was, and to end them.
 void tell_torchrun(const FailureNote& note) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == '\0' || note.kind == FailureNote::Kind::others) return;
+  if (path == nullptr || *path == '\0') return;
+  if (note.kind == FailureNote::Kind::others) {
+    sleep(1);
+    return;
+  }
   const nlohmann::json json{{"message", note.text}, {"timestamp", std::to_string(std::time({}))}};
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (const Fd file(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)); file)
