@@ -90,7 +90,7 @@ class Export(Case):
         return load_file(paths[1])["output"]
 
     def check(self, name):
-        run = self.train(name, f"--model={name}", "--width=0", "--stem=imagenet", "--workers=2",
+        run = self.train(name, f"--model={name}", "--width=auto", "--stem=imagenet", "--workers=2",
                          "--synthetic-shape=3x48x48", "--synthetic-samples=32",
                          "--synthetic-test-samples=4", "--synthetic-classes=7", "--batch=8",
                          "--steps=3", "--lr=0.01")

@@ -151,7 +151,7 @@ class Join(Case):
         newcomer = self.start("run", f"--join={run.folder}", "-n1", "--env=ASUP_INJECTED_SLOWNESS=nonsense",
                               "--", PROGRAM, "train")
         _, err = newcomer.communicate(timeout=60)
-        self.assertEqual(newcomer.returncode, 1)
+        self.assertEqual(newcomer.returncode, 2)
         self.assertIn("ASUP_INJECTED_SLOWNESS", err)
         self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
         self.finish(process)
@@ -236,7 +236,7 @@ class Join(Case):
                 run, process = self.begin(name, *flags)
                 newcomer = self.join(run.folder)
                 _, err = newcomer.communicate(timeout=60)
-                self.assertEqual(newcomer.returncode, 1)
+                self.assertEqual(newcomer.returncode, 2)
                 self.assertIn("the job takes no newcomers in: it keeps no checkpoints", err)
                 self.finish(process)
                 self.assertEqual(run.summary["workers"], 2)

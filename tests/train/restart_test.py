@@ -79,7 +79,7 @@ class Restart(Case):
 
     def test_bad_input_and_signals_are_final(self):
         err = self.call("run", "-n", "2", "--restarts", "3", "--", PROGRAM, "train",
-                        "--data=nowhere", status=1).stderr
+                        "--data=nowhere", status=2).stderr
         self.assertNotIn("again", err)
         self.assertNotIn("again", self.call("train", *SMALL, "--data=nowhere", "--restarts=3",
                                             status=2).stderr)
@@ -90,7 +90,7 @@ class Restart(Case):
 
     def test_who_starts_the_job_starts_it_again(self):
         self.assertIn("asup run --restarts 2", self.call(
-            "run", "-n", "2", "--", PROGRAM, "train", *SMALL, "--restarts=2", status=1).stderr)
+            "run", "-n", "2", "--", PROGRAM, "train", *SMALL, "--restarts=2", status=2).stderr)
         self.assertIn("--restarts", self.refused("run", "--join", "nobody", "--restarts", "2", "--",
                                                  "true"))
 

@@ -24,7 +24,7 @@ def write_mnist(folder, side, classes, brightness=120):
             file.write(struct.pack(">2I", 0x801, count) + bytes(i % classes for i in range(count)))
 
 
-NORMED = ["--model=resnet18", "--width=0", "--synthetic-shape=3x8x8", "--synthetic-samples=64",
+NORMED = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x8x8", "--synthetic-samples=64",
           "--synthetic-test-samples=40", "--batch=8", "--workers=2", "--steps=4", "--lr=0.001"]
 
 
@@ -222,7 +222,7 @@ class Init(Case):
         self.assertRegex(self.refused(*init, "--width=8"),
                          "does not fit model mlp: its hidden.0.bias is 16 f32, and the model's 8 "
                          "f32. They are of width = 16: use these settings")
-        self.assertRegex(self.refused(*init, "--workers=1", "--width=0", "--model=cnn"),
+        self.assertRegex(self.refused(*init, "--workers=1", "--width=auto", "--model=cnn"),
                          "does not fit model cnn: it has no conv1.bias, but hidden.0.bias. They "
                          "are of model = mlp, width = 16")
         self.assertIn("They take inputs of 1x8x8", self.refused(*init, "--synthetic-shape=1x9x9"))
