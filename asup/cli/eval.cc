@@ -18,13 +18,13 @@ namespace {
 
 using train::TrainConfig;
 
-constexpr const char* kFooter = R"(
-examples:
-  asup eval runs/mine                                  on the test set of the data it was trained on
-  asup eval runs/mine --data other --json marks.json   on the test set in another folder
-  asup eval resnet.safetensors --model resnet50 --data DIR
-  asup run -n 4 -- asup eval runs/mine                 by four processes
+const std::vector<Example> kExamples{
+    {"asup eval runs/mine", "on the test set of the data it was trained on"},
+    {"asup eval runs/mine --data other --json marks.json", "on the test set in another folder"},
+    {"asup eval resnet.safetensors --model resnet50 --data DIR"},
+    {"asup run -n 4 -- asup eval runs/mine", "by four processes"}};
 
+constexpr const char* kFooter = R"(
 Of a run that has not come to its end, the newest whole checkpoint is taken. Pixels are normalised
 as those that the model was trained on.)";
 
@@ -88,7 +88,7 @@ Command add_eval_command(CLI::App& app) {
   command->add_option("--model", flags->model, "Where the file does not say it")->type_name("M");
   command->add_option("--json", flags->json, "Write the figures to this file, too")
       ->type_name("FILE");
-  return {command, [flags] { return evaluate_model(*flags); }};
+  return {command, [flags] { return evaluate_model(*flags); }, {}, kExamples};
 }
 
 }  // namespace asup::cli

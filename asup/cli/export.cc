@@ -14,15 +14,15 @@
 namespace asup::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-examples:
-  asup export runs/mine --format torch                   runs/mine/model.pt, for torch.load()
-  asup export runs/mine --format torch --out resnet.pt
-  asup export runs/killed --format safetensors --out resnet.safetensors
+const std::vector<Example> kExamples{
+    {"asup export runs/mine --format torch", "runs/mine/model.pt, for torch.load()"},
+    {"asup export runs/mine --format torch --out resnet.pt"},
+    {"asup export runs/killed --format safetensors --out resnet.safetensors"}};
 
+constexpr const char* kFooter = R"(
 A run leaves model.safetensors at its end; of one that has not come so far, the newest whole
-checkpoint is taken. In Python: model.load_state_dict(torch.load("resnet.pt", weights_only=True)), or
-safetensors.torch.load_file("resnet.safetensors"). ResNets have torchvision's names.)";
+checkpoint is taken. In Python: model.load_state_dict(torch.load("resnet.pt", weights_only=True)),
+or safetensors.torch.load_file("resnet.safetensors"). ResNets have torchvision's names.)";
 
 constexpr const char *kSafetensors = "safetensors", *kTorch = "torch";
 
@@ -67,7 +67,7 @@ Command add_export_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--out", flags->out, "Where to; default: model.pt or the like beside it")
       ->type_name("FILE");
-  return {command, [flags] { return export_weights(*flags); }};
+  return {command, [flags] { return export_weights(*flags); }, {}, kExamples};
 }
 
 }  // namespace asup::cli

@@ -131,10 +131,7 @@ class Display(Case):
         self.assertIn("diverged", drawn)
         self.assertGreater(drawn.rfind("[?25h"), drawn.rfind("[?25l"))
 
-    def test_help_lists_every_group(self):
-        out = self.call("train", "--help").stdout
-        for words in ("Model and data:", "Optimizer:", "Workers:", "--weight-decay", "examples:"):
-            self.assertIn(words, out)
+    def test_list_has_models_and_data_sets(self):
         out = self.call("train", "--list").stdout
         self.assertIn("resnet18", out)
         self.assertIn("fashion-mnist", out)
