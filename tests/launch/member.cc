@@ -93,7 +93,11 @@ void wait_for_the_end_of(Job& job, int rank) {
 }
 
 int run_fail(int victim, const std::string& how) {
-  if (how == "own-handler") std::set_terminate([] { _exit(9); });
+  if (how == "own-handler")
+    std::set_terminate([] {
+      std::fputs("the program's own handler\n", stderr);
+      _exit(9);
+    });
   Job job = Job::join();
   if (job.rank() != victim) wait_for_the_end_of(job, victim);
   std::printf("printed before");  // without a line's end, so that it is not written by itself
