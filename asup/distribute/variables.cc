@@ -71,9 +71,8 @@ void refuse_unknown_variables(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     require(
         !name.starts_with("ASUP_") || std::find(known.begin(), known.end(), name) != known.end(),
-        "{}: asup knows no such variable{}. Names that begin with ASUP_ are asup's own: unset "
-        "it, or rename it.",
-        name, did_you_mean(name, known));
+        "{}: is no variable of asup, whose names begin with ASUP_: unset it, or rename it{}", name,
+        did_you_mean(name, known));
 }
 
 }  // namespace asup

@@ -83,19 +83,13 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
       fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
 }
 
-FoundCheckpoint newest_whole_checkpoint(const std::string& run_folder) {
+checkpoint::Found newest_whole_checkpoint(const std::string& run_folder) {
   const report::RunFolder folder(run_folder);
   folder.check_is_run();
-  const auto all = folder.list_checkpoints();
-  require(!all.empty(), "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
-  FoundCheckpoint found;
-  for (auto path = all.rbegin(); path != all.rend(); ++path) try {
-      checkpoint::Folder(*path).verify();
-      found.path = *path;
-      return found;
-    } catch (const BadInput& error) {
-      found.newer.push_back({*path, error.what()});
-    }
+  checkpoint::Found found = checkpoint::Series(folder.checkpoints()).newest_whole();
+  require(!found.path.empty() || !found.newer.empty(),
+          "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
+  if (!found.path.empty()) return found;
   std::string whys;
   for (const auto& damaged : found.newer) whys += (whys.empty() ? "" : "; ") + damaged.why;
   throw BadInput(fmt::format("{}: has no whole checkpoint to resume from: {}", run_folder, whys));

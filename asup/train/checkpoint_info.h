@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/checkpoint/series.h"
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/stall.h"
@@ -46,18 +47,9 @@ nlohmann::ordered_json to_json(const CheckpointInfo& info);
 // Throws BadInput for JSON of another form, naming `path`.
 CheckpointInfo info_from(const nlohmann::ordered_json& json, const std::string& path);
 
-struct FoundCheckpoint {
-  struct Damaged {
-    std::string path;
-    std::string why;  // it cannot be used; names the file
-  };
-  std::string path;
-  std::vector<Damaged> newer;  // that had to be skipped
-};
-
 // The newest checkpoint of a run folder that is whole: every bit of it is as it was written. Throws
 // BadInput where there is none, and says what is wrong with each that is there.
-FoundCheckpoint newest_whole_checkpoint(const std::string& run_folder);
+checkpoint::Found newest_whole_checkpoint(const std::string& run_folder);
 
 // Throws BadInput unless a run with this configuration, of so many steps, can go on from the
 // checkpoint: every setting of Scope::fixed is as it was. With another number of workers it goes

@@ -34,22 +34,16 @@ Weights read_weights_file(const std::string& path) {
   return weights;
 }
 
-Weights weights_of_checkpoint(const std::string& path) {
-  checkpoint::Folder folder(path);
-  folder.verify();
-  return {path, checkpoint::read_model(folder), info_from(folder.index().run, path).model};
-}
-
 Weights weights_of_run(const report::RunFolder& folder) {
   if (std::filesystem::exists(folder.model_file())) return read_weights_file(folder.model_file());
-  const auto checkpoints = folder.list_checkpoints();
-  std::string why;
-  for (auto path = checkpoints.rbegin(); path != checkpoints.rend(); ++path) try {
-      return weights_of_checkpoint(*path);
-    } catch (const BadInput& error) {
-      log().warn("{}", error.what());
-      why = fmt::format(" ({})", error.what());
-    }
+  const checkpoint::Found found = checkpoint::Series(folder.checkpoints()).newest_whole();
+  for (const auto& damaged : found.newer) log().warn("{}", damaged.why);
+  if (!found.path.empty()) {
+    checkpoint::Folder newest(found.path);
+    return {found.path, checkpoint::read_model(newest),
+            info_from(newest.index().run, found.path).model};
+  }
+  const std::string why = found.newer.empty() ? "" : fmt::format(" ({})", found.newer.back().why);
   throw BadInput(
       fmt::format("{}: has no weights to read yet: neither model.safetensors, which a run leaves "
                   "at its end, nor a whole checkpoint{}",
