@@ -120,16 +120,16 @@ JoinOptions from_torchrun(const Variables& variables) {
           "RANK and WORLD_SIZE are set, as torchrun does, but not MASTER_ADDR and MASTER_PORT: set "
           "them to rank 0's host and a free port there");
   const std::string host = variables.text("MASTER_ADDR");
-  // torchrun's own store listens on MASTER_PORT.
-  const long port = variables.number("MASTER_PORT", 1, 65534) + 1;
+  const long port = variables.number("MASTER_PORT", 1, 65534);
   options.one_host = is_loopback_name(host) ||
                      (variables.has("LOCAL_WORLD_SIZE") &&
                       variables.number("LOCAL_WORLD_SIZE", 1, kMostRanks) == options.size);
   const std::string job =
       fmt::format("{} {} {}", port, variables.text_or("TORCHELASTIC_RUN_ID", ""),
                   variables.text_or("TORCHELASTIC_RESTART_COUNT", "0"));
-  const Endpoint derived{options.one_host ? "127.0.0.1" : host, static_cast<std::uint16_t>(port)};
-  settle(variables, job, derived.to_string(), options);
+  // torchrun's own store listens on MASTER_PORT.
+  const Endpoint derived{host, static_cast<std::uint16_t>(port + 1)};
+  settle(variables, job, options.one_host ? kAnyLoopbackPort : derived.to_string(), options);
   return options;
 }
 

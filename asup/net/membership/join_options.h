@@ -5,7 +5,8 @@
 //              counts the workers, ASUP_SERVERS the servers
 //   asup run --join  ASUP_JOIN=1 ASUP_COORDINATOR and the key: a worker of a job that runs already;
 //              the coordinator gives it a place
-//   torchrun   RANK WORLD_SIZE MASTER_ADDR MASTER_PORT        (asup listens on MASTER_PORT + 1)
+//   torchrun   RANK WORLD_SIZE MASTER_ADDR MASTER_PORT (on several hosts asup listens on the port
+//              after it, on one on any)
 //   Open MPI   OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE PMIX_NAMESPACE
 //   Slurm      SLURM_PROCID SLURM_NTASKS SLURM_NODELIST SLURM_JOB_ID (or those of the step)
 //
