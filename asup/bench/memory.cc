@@ -19,7 +19,7 @@
 #include "asup/net/job.h"
 #include "asup/ps/serve.h"
 #include "asup/sync/server/parameter_server.h"
-#include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/rules_of.h"
 
 namespace asup::bench {
 namespace {
@@ -158,7 +158,7 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
   const std::vector<double> before = measure();
   auto model = make_model(bench.bytes);
   const auto optimizer = make_optimizer(one.optimizer, *model);
-  const auto slots = static_cast<double>(kernels::state_slots(sync::rule_of(*optimizer)));
+  const auto slots = static_cast<double>(kernels::state_slots(sync::rules_of(*optimizer).front()));
   double model_bytes = 0;
   for (const auto& parameter : model->parameters())
     model_bytes += static_cast<double>(parameter.numel() * sizeof(float));

@@ -54,8 +54,7 @@ class Pusher {
     ps::Figures figures;
     figures.version = release_.version;
     figures.samples = 1;
-    figures.lr = lr_;  // a push counts as a part of a step
-    client_.commit(figures);
+    client_.commit(figures, {&lr_, 1});  // a push counts as a part of a step
     release_ = client_.wait();
   }
 

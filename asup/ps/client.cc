@@ -131,13 +131,17 @@ void Client::push(Range range, const float* gradient) {
                       gradient + (part.begin - range.begin));
 }
 
-void Client::commit(Figures figures) {
+void Client::commit(const Figures& figures, std::span<const double> lr) {
+  check(lr.size() == setup_.rules.size(), "learning rates of {} groups, and the setup has {}",
+        lr.size(), setup_.rules.size());
+  const auto bytes = std::as_bytes(lr);
   const net::MeshLock lock(group_.mesh.loop());
   ++push_;
   awaited_ = elements_;
   release_.reset();
   for (int server = 0; server < group_.servers; ++server)
-    messenger_->send(group_.member_of_server(server), head_of(Commit{push_, figures}));
+    messenger_->send_kept(group_.member_of_server(server), head_of(Commit{push_, figures}),
+                          {bytes.begin(), bytes.end()});
 }
 
 Release Client::wait_for_release() {

@@ -6,7 +6,7 @@
 //   for (client.arrive();;) {
 //     Release release = client.wait();          // the parameters are those of release.version
 //     … backward; as gradients complete: client.push(range, gradient); …
-//     client.commit(figures);
+//     client.commit(figures, lr);
 //   }
 //
 // push() may be called from any thread, one at a time; all else is for the thread that trains.
@@ -61,8 +61,8 @@ class Client : private net::Messenger::Handler {
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
   // are this worker's ranges, each element once.
   void push(Range range, const float* gradient);
-  // The gradient is complete; asks for parameters and work.
-  void commit(Figures figures);
+  // The gradient is complete; asks for parameters and work. `lr`: of each group of the setup.
+  void commit(const Figures& figures, std::span<const double> lr);
   // The answer to arrive() or commit(): what to do next, with these parameters.
   Release wait();
   // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.

@@ -41,22 +41,21 @@ void Client::send_state(const RuleState& state) {
     messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, shard}),
                           {bytes.begin(), bytes.end()});
   }
-  for_all_pieces(kernels::state_slots(setup_.rule), shards_,
-                 [&](std::size_t slot, const std::vector<Range>& pieces) {
-                   for (int server = 0; server < group_.servers; ++server) {
-                     const Range piece = pieces[static_cast<std::size_t>(server)];
-                     if (piece.empty()) continue;
-                     std::vector<std::byte> payload(piece.size() * sizeof(float));
-                     state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
-                     bytes_moved_ += payload.size();
-                     messenger_->send_kept(
-                         group_.member_of_server(server),
-                         head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
-                         std::move(payload));
-                   }
-                   drive([&] { return !messenger_->has_unsent(); },
-                         "room at the servers for an optimizer's state");
-                 });
+  for_all_pieces(
+      state_slots(setup_), shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
+        for (int server = 0; server < group_.servers; ++server) {
+          const Range piece = pieces[static_cast<std::size_t>(server)];
+          if (piece.empty()) continue;
+          std::vector<std::byte> payload(piece.size() * sizeof(float));
+          state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
+          bytes_moved_ += payload.size();
+          messenger_->send_kept(group_.member_of_server(server),
+                                head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
+                                std::move(payload));
+        }
+        drive([&] { return !messenger_->has_unsent(); },
+              "room at the servers for an optimizer's state");
+      });
 }
 
 void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState& write) {
@@ -64,7 +63,7 @@ void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState&
   for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
   until_one_version([&] {
     begin(fetch_updates());
-    for_all_pieces(kernels::state_slots(setup_.rule), wanted,
+    for_all_pieces(state_slots(setup_), wanted,
                    [&](std::size_t slot, const std::vector<Range>& pieces) {
                      fetch_pieces(static_cast<std::uint32_t>(slot), pieces, write);
                    });

@@ -29,7 +29,7 @@ std::optional<Kind> kind_of(net::ConstBytes head) {
 CommandHead head_of_command(const Command& command) {
   CommandHead head;
   head.version = command.version;
-  head.lr = command.lr;
+  head.gain = command.gain;
   head.parts = static_cast<std::uint32_t>(command.parts.size());
   head.dropped = static_cast<std::uint32_t>(command.dropped.size());
   head.released = static_cast<std::uint32_t>(command.released.size());
@@ -51,7 +51,7 @@ std::optional<Command> read_command(const CommandHead& head, net::ConstBytes pay
   if (payload.size() != bytes) return std::nullopt;
   Command command;
   command.version = head.version;
-  command.lr = head.lr;
+  command.gain = head.gain;
   take(payload, command.parts, head.parts);
   take(payload, command.dropped, head.dropped);
   take(payload, command.released, head.released);

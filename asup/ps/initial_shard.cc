@@ -49,14 +49,13 @@ std::string InitialShard::complaint_about(int worker, const State& state,
   const std::size_t slot = slots_.size() - (begins ? 0 : 1);
   const std::uint64_t at = begins ? shard_.begin : at_;
   const Range range = state.range;
-  const bool expected = slot < kernels::state_slots(setup_.rule) && state.slot == slot &&
-                        range.begin == at && !range.empty() && range.end <= shard_.end;
+  const bool expected = slot < state_slots(setup_) && state.slot == slot && range.begin == at &&
+                        !range.empty() && range.end <= shard_.end;
   if (!expected || range.size() > kMostStateElements || bytes != range.size() * sizeof(float))
     return fmt::format(
         "it sends elements {} to {} of slot {} of its optimizer's state in {} bytes; what is "
         "missing here begins at element {} of slot {} of {}, and the shard ends at {}",
-        range.begin, range.end, state.slot, bytes, at, slot, kernels::state_slots(setup_.rule),
-        shard_.end);
+        range.begin, range.end, state.slot, bytes, at, slot, state_slots(setup_), shard_.end);
   return {};
 }
 
@@ -107,8 +106,7 @@ std::string InitialShard::add(int worker, const State& state, net::ConstBytes pa
 }
 
 bool InitialShard::complete() const {
-  const bool has_state =
-      updates_came_ && slots_.size() == kernels::state_slots(setup_.rule) && at_ == shard_.end;
+  const bool has_state = updates_came_ && slots_.size() == state_slots(setup_) && at_ == shard_.end;
   return parameters_came_ && (!setup_.with_state || has_state);
 }
 

@@ -91,12 +91,12 @@ struct Figures {
   std::uint64_t samples = 0;
   std::uint64_t lease = 0;       // its number
   std::uint64_t not_finite = 0;  // elements
-  double lr = 0;
-  double loss = 0;  // sum over the samples
+  double loss = 0;               // sum over the samples
   double compute_seconds = 0;
   double wait_seconds = 0;  // before it, for parameters
   double scale = 1;         // of the gradient: servers multiply it with this
 };
+// Payload: the learning rate of each group of the setup, f64.
 struct Commit {
   static constexpr Kind kKind = Kind::commit;
   std::uint64_t push = 0;
@@ -125,7 +125,7 @@ struct Staged {
 struct CommandHead {
   static constexpr Kind kKind = Kind::command;
   std::uint64_t version = 0;
-  double lr = 0;
+  double gain = 0;
   std::uint32_t parts = 0;
   std::uint32_t dropped = 0;
   std::uint32_t released = 0;

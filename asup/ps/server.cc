@@ -111,7 +111,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto hello = read<Hello>(head)) return on_hello(member, *hello, payload);
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
-    if (const auto commit = read<Commit>(head)) return on_commit(member, *commit);
+    if (const auto commit = read<Commit>(head)) return on_commit(member, *commit, payload);
     if (const auto updates = read<StateUpdates>(head))
       return add_to_initial(member, *updates, payload);
     if (const auto state = read<State>(head)) return add_to_initial(member, *state, payload);
@@ -188,7 +188,7 @@ void Server::make_shard_when_all_came() {
   std::vector<std::uint64_t> cuts;
   for (const auto& session : sessions_)
     for (const Range& range : session->ranges()) cuts.insert(cuts.end(), {range.begin, range.end});
-  shard_ = std::make_unique<Shard>(shard_range(), setup_->rule, setup_->layout, std::move(cuts));
+  shard_ = std::make_unique<Shard>(shard_range(), *setup_, std::move(cuts));
   welcome_when_ready();
 }
 
@@ -232,9 +232,14 @@ void Server::on_piece(int worker, const Piece& piece, net::ConstBytes payload) {
     refuse(worker, complaint);
 }
 
-void Server::on_commit(int worker, const Commit& commit) {
+void Server::on_commit(int worker, const Commit& commit, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;
-  std::string complaint = session(worker).commit(commit);
+  if (payload.size() != setup_->rules.size() * sizeof(double))
+    return refuse(worker, fmt::format("its push {} has {} bytes of learning rates, for {} groups",
+                                      commit.push, payload.size(), setup_->rules.size()));
+  std::vector<double> lr(setup_->rules.size());
+  std::memcpy(lr.data(), payload.data(), payload.size());
+  std::string complaint = session(worker).commit(commit, std::move(lr));
   if (complaint.empty() && is_head()) complaint = coordinator_->committed(worker, commit);
   if (!complaint.empty()) return refuse(worker, complaint);
   if (is_head())

@@ -51,7 +51,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   template <typename Part>
   void add_to_initial(int worker, const Part& part, net::ConstBytes payload);
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
-  void on_commit(int worker, const Commit& commit);
+  void on_commit(int worker, const Commit& commit, net::ConstBytes payload);
   void on_command(const Command& command);
   Range shard_range() const;
   void make_shard_when_all_came();

@@ -40,7 +40,7 @@ void Server::make_job(const Command& command) {
   for (const Command::PushRef& push : command.dropped)
     session(push.worker).forget_push(push.number);
   job_ = {};
-  job_.lr = command.lr;
+  job_.gain = command.gain;
   job_.compensation = setup_->compensation;
   for (const Command::PushRef& part : command.parts) {
     if (!session(part.worker).has_push(part.number)) {
@@ -51,7 +51,7 @@ void Server::make_job(const Command& command) {
     WorkerSession& from = session(part.worker);
     const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
-    job_.sources.push_back({part.weight, from.gradient(part.number),
+    job_.sources.push_back({part.weight, from.lr(part.number), from.gradient(part.number),
                             compensates ? from.seen() : nullptr, from.figures(part.number).scale});
   }
   for (const int worker : command.released) {

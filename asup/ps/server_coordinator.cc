@@ -88,7 +88,6 @@ std::string ServerCoordinator::committed(int worker, const Commit& commit) {
   push.number = commit.push - 1;
   push.version = figures.version;
   push.samples = figures.samples;
-  push.lr = figures.lr;
   push.loss_sum = figures.loss;
   push.seconds_working = figures.compute_seconds;
   push.seconds_waiting = figures.wait_seconds;
@@ -142,7 +141,7 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
   for (const pace::Decision& decision : decisions) {
     if (const auto* update = std::get_if<pace::Update>(&decision)) {
       if (!command.parts.empty() || !command.released.empty()) flush();
-      command.lr = update->lr;
+      command.gain = update->gain;
       command.version = update->version;
       for (const auto& part : update->parts)
         command.parts.push_back({part.worker, 0, part.number + 1, part.weight});

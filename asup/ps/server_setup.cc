@@ -1,5 +1,6 @@
 #include "asup/ps/server_setup.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
@@ -80,12 +81,66 @@ std::string difference(const Layout& there, const Layout& here) {
                      here.elements);
 }
 
+bool needs_whole_tensors(const ServerSetup& setup) {
+  return std::ranges::any_of(setup.rules, kernels::needs_whole_tensors);
+}
+
+void require_sense_of_groups(const ServerSetup& setup) {
+  require(!setup.rules.empty(), "there is no update rule");
+  for (const kernels::Rule& rule : setup.rules) kernels::require_valid(rule);
+  require(setup.groups.empty() || setup.groups.size() == setup.layout.tensors.size(),
+          "the groups of {} parameters are told, and there are {}", setup.groups.size(),
+          setup.layout.tensors.size());
+  for (const std::uint32_t group : setup.groups)
+    require(group < setup.rules.size(), "a parameter is of group {}, and there are {}", group,
+            setup.rules.size());
+}
+
+std::vector<std::string> texts_of(const std::vector<kernels::Rule>& rules) {
+  std::vector<std::string> texts;
+  for (const kernels::Rule& rule : rules) texts.push_back(kernels::describe(rule));
+  return texts;
+}
+
+std::vector<kernels::Rule> rules_of(const json& from) {
+  std::vector<kernels::Rule> rules;
+  for (const json& rule : from) rules.push_back(kernels::parse_rule(rule.get<std::string>()));
+  return rules;
+}
+
+// Of rules or of groups.
+std::string difference_of_groups(const ServerSetup& there, const ServerSetup& here) {
+  if (there.rules.size() != here.rules.size())
+    return fmt::format("the optimizer has {} groups of parameters there and {} here",
+                       there.rules.size(), here.rules.size());
+  for (std::size_t i = 0; i < there.rules.size(); ++i)
+    if (there.rules[i] != here.rules[i])
+      return fmt::format("the optimizer{} is '{}' there and '{}' here",
+                         there.rules.size() > 1 ? fmt::format("'s group {}", i) : "",
+                         kernels::describe(there.rules[i]), kernels::describe(here.rules[i]));
+  for (std::size_t i = 0; i < there.layout.tensors.size(); ++i)
+    if (group_of(there, i) != group_of(here, i))
+      return fmt::format("{} is in the optimizer's group {} there and {} here",
+                         there.layout.tensors[i].name, group_of(there, i), group_of(here, i));
+  return "";
+}
+
 }  // namespace
+
+std::size_t group_of(const ServerSetup& setup, std::size_t tensor) {
+  return setup.groups.empty() ? 0 : setup.groups[tensor];
+}
+
+std::size_t state_slots(const ServerSetup& setup) {
+  std::size_t most = 0;
+  for (const kernels::Rule& rule : setup.rules) most = std::max(most, kernels::state_slots(rule));
+  return most;
+}
 
 void require_sense(const ServerSetup& setup, int workers, int servers) {
   require(!setup.layout.tensors.empty(), "there is no parameter to share");
   require_sound(setup.layout);
-  kernels::require_valid(setup.rule);
+  require_sense_of_groups(setup);
   pace::require_sense(setup.pace, workers);
   if (setup.work) pace::require_sense(*setup.work);
   require(setup.compensation >= 0, "delay compensation of {:g}: lambda cannot be negative",
@@ -95,7 +150,7 @@ void require_sense(const ServerSetup& setup, int workers, int servers) {
 
 std::vector<Range> shards_of(const ServerSetup& setup, int servers) {
   require(servers >= 1, "{} servers: at least one must keep the parameters", servers);
-  const bool whole_tensors = kernels::needs_whole_tensors(setup.rule);
+  const bool whole_tensors = needs_whole_tensors(setup);
   auto shards = cut_into_shards(setup.layout, static_cast<std::size_t>(servers), whole_tensors);
   for (const Range& shard : shards)
     require(!shard.empty(),
@@ -108,7 +163,8 @@ std::vector<Range> shards_of(const ServerSetup& setup, int servers) {
 
 std::string to_text(const ServerSetup& setup) {
   json text = {{"layout", to_json(setup.layout)},
-               {"rule", kernels::describe(setup.rule)},
+               {"rules", texts_of(setup.rules)},
+               {"groups", setup.groups},
                {"pace", to_json(setup.pace)},
                {"compensation", setup.compensation},
                {"with_state", setup.with_state}};
@@ -120,7 +176,8 @@ ServerSetup parse_setup(std::string_view text) try {
   const json from = json::parse(text);
   ServerSetup setup;
   setup.layout = layout_of(from.at("layout"));
-  setup.rule = kernels::parse_rule(from.at("rule").get<std::string>());
+  setup.rules = rules_of(from.at("rules"));
+  setup.groups = from.at("groups").get<std::vector<std::uint32_t>>();
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
   setup.with_state = from.at("with_state");
@@ -132,9 +189,7 @@ ServerSetup parse_setup(std::string_view text) try {
 
 std::string difference(const ServerSetup& there, const ServerSetup& here) {
   if (there.layout != here.layout) return difference(there.layout, here.layout);
-  if (there.rule != here.rule)
-    return fmt::format("the optimizer is '{}' there and '{}' here", kernels::describe(there.rule),
-                       kernels::describe(here.rule));
+  if (auto groups = difference_of_groups(there, here); !groups.empty()) return groups;
   const json a = json::parse(to_text(there)), b = json::parse(to_text(here));
   for (const auto& [key, value] : a.items())
     if (!b.contains(key) || b.at(key) != value)

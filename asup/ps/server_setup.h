@@ -19,15 +19,23 @@ using layout::Range;
 
 struct ServerSetup {
   Layout layout;  // of all shared parameters; gaps are always zero, and trained like all others
-  kernels::Rule rule;
+  // An optimizer's groups of parameters: the rule of each, and each tensor's group.
+  std::vector<kernels::Rule> rules{kernels::Rule{}};
+  std::vector<std::uint32_t> groups{};  // by tensor of the layout; none: all are of the first
   pace::Options pace;
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
-  bool with_state = false;  // the worker that provides the parameters provides the rule's state too
+  bool with_state = false;  // the worker that provides the parameters provides the rules' state too
 };
 
 // Throws BadInput for what cannot work, whatever the members.
 void require_sense(const ServerSetup& setup, int workers, int servers);
+
+// By its place in the layout.
+std::size_t group_of(const ServerSetup& setup, std::size_t tensor);
+
+// Floats of state that servers keep for each parameter: as many as the rule that has most.
+std::size_t state_slots(const ServerSetup& setup);
 
 // What each server keeps: server s keeps shard s, a contiguous range of the flat space. All members
 // agree on it. Throws BadInput where there are more servers than parameters to keep.

@@ -63,24 +63,27 @@ Floats::~Floats() {
   if (data_) munmap(data_, size_ * sizeof(float));
 }
 
-Shard::Shard(Range range, const kernels::Rule& rule, const Layout& layout,
-             std::vector<std::uint64_t> cuts)
-    : range_(range), rule_(rule), parameters_(range.size()) {
-  for (std::size_t slot = 0; slot < kernels::state_slots(rule); ++slot)
-    state_.emplace_back(range.size());
-  if (kernels::needs_whole_tensors(rule))
-    for (const auto& tensor : layout.tensors)
-      if (range.contains(tensor.range)) tensors_.push_back(tensor.range);
+Shard::Shard(Range range, const ServerSetup& setup, std::vector<std::uint64_t> cuts)
+    : range_(range), rules_(setup.rules), parameters_(range.size()) {
+  for (std::size_t slot = 0; slot < state_slots(setup); ++slot) state_.emplace_back(range.size());
+  const std::vector<layout::Part> parts = parts_in(setup.layout, range);
+  for (const layout::Part& part : parts)
+    if (kernels::needs_whole_tensors(rules_[group_of(setup, part.tensor)]))
+      tensors_.push_back(part.range);
   cuts.push_back(range.begin);
   cuts.push_back(range.end);
-  for (const auto& part : parts_in(layout, range)) cuts.push_back(part.range.begin);
+  for (const layout::Part& part : parts) cuts.push_back(part.range.begin);
   // Under LARS a run of elements is never longer than its tensor.
   for (const Range& tensor : tensors_) cuts.insert(cuts.end(), {tensor.begin, tensor.end});
   std::erase_if(cuts, [&](std::uint64_t at) { return at < range.begin || at > range.end; });
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    segments_.push_back({{cuts[i], cuts[i + 1]}, 0});
+  std::size_t next = 0;  // the first part that begins after the segment's begin
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    while (next < parts.size() && parts[next].range.begin <= cuts[i]) ++next;
+    const std::size_t group = next > 0 ? group_of(setup, parts[next - 1].tensor) : 0;
+    segments_.push_back({{cuts[i], cuts[i + 1]}, group});
+  }
 }
 
 std::uint64_t Shard::bytes() const { return range_.size() * sizeof(float) * (1 + state_.size()); }
@@ -147,7 +150,29 @@ struct Shard::Walk {
   std::vector<bool> wanted;               // by each target
 };
 
+namespace {
+
+// Sources count by their weights and by their learning rates, where these differ. One rate is not
+// averaged, so that a synchronous step has it to the last bit.
+Shard::Job::Group group_of_job(const Shard::Job& job, std::size_t group) {
+  const auto& sources = job.sources;
+  const double first = sources.front().lr[group];
+  const bool is_one = std::ranges::all_of(
+      sources, [&](const Shard::Source& source) { return source.lr[group] == first; });
+  double mean = 0;
+  for (const Shard::Source& source : sources) mean += source.weight * source.lr[group];
+  Shard::Job::Group made{(is_one ? first : mean) * job.gain, {}};
+  for (const Shard::Source& source : sources)
+    made.weights.push_back(is_one ? source.weight : source.weight * source.lr[group] / mean);
+  return made;
+}
+
+}  // namespace
+
 void Shard::begin(Job& job) {
+  job.groups.clear();
+  for (std::size_t group = 0; group < rules_.size(); ++group)
+    job.groups.push_back(group_of_job(job, group));
   for (Segment& segment : segments_) {
     const bool trained =
         std::any_of(job.sources.begin(), job.sources.end(), [&](const Source& source) {
@@ -162,18 +187,19 @@ void Shard::begin(Job& job) {
 namespace {
 
 // The gradient of the elements from `at` on, averaged over the sources that have one there.
-kernels::Gradient gradient_at(const Shard::Job& job, Range shard, std::uint64_t at,
-                              const std::vector<const Stretch*>& stretches,
+kernels::Gradient gradient_at(const Shard::Job& job, std::size_t group, Range shard,
+                              std::uint64_t at, const std::vector<const Stretch*>& stretches,
                               std::vector<kernels::GradientSource>& parts) {
-  double weights = 0;
+  const std::vector<double>& weights = job.groups[group].weights;
+  double sum = 0;
   for (std::size_t i = 0; i < stretches.size(); ++i)
-    if (stretches[i]) weights += job.sources[i].weight;
+    if (stretches[i]) sum += weights[i];
   parts.clear();
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     if (!stretches[i]) continue;
     const Shard::Source& source = job.sources[i];
     parts.push_back({stretches[i]->data + (at - stretches[i]->range.begin),
-                     static_cast<float>(source.weight / weights * source.scale),
+                     static_cast<float>(weights[i] / sum * source.scale),
                      source.seen ? source.seen + (at - shard.begin) : nullptr,
                      static_cast<float>(job.compensation * source.scale)});
   }
@@ -194,12 +220,12 @@ void Shard::measure(Job& job, std::size_t part) const {
   for (std::uint64_t at = tensor.begin; at < tensor.end;) {
     const std::uint64_t end = walk.look(at, tensor.end);
     if (walk.trained())
-      sums +=
-          kernels::sums_of_squares(parameters() + (at - range_.begin),
-                                   gradient_at(job, range_, at, walk.gradients, parts), end - at);
+      sums += kernels::sums_of_squares(
+          parameters() + (at - range_.begin),
+          gradient_at(job, walk.segment->group, range_, at, walk.gradients, parts), end - at);
     at = end;
   }
-  job.trust[part] = kernels::lars_ratio(rule_, sums);
+  job.trust[part] = kernels::lars_ratio(rules_[walk.segment->group], sums);
 }
 
 void Shard::run(const Job& job, std::size_t part) {
@@ -217,13 +243,14 @@ void Shard::run(const Job& job, std::size_t part) {
     for (std::size_t i = 0; i < job.targets.size(); ++i)
       if (walk.wanted[i]) copies.push_back(job.targets[i].data + offset);
     if (walk.trained()) {
-      kernels::UpdateStep step{job.lr, walk.segment->updates};
+      const std::size_t group = walk.segment->group;
+      kernels::UpdateStep step{job.groups[group].lr, walk.segment->updates};
       if (const Range* tensor = tensors.at(at))
         step.trust_ratio = job.trust[static_cast<std::size_t>(tensor - tensors_.data())];
       state.clear();
       for (const Floats& slot : state_) state.push_back(slot.data() + offset);
-      kernels::update(rule_, step, parameters() + offset, state.data(),
-                      gradient_at(job, range_, at, walk.gradients, parts), copies, end - at);
+      kernels::update(rules_[group], step, parameters() + offset, state.data(),
+                      gradient_at(job, group, range_, at, walk.gradients, parts), copies, end - at);
     } else {
       for (float* copy : copies)
         kernels::copy(copy, parameters() + offset, (end - at) * sizeof(float));

@@ -1,5 +1,5 @@
-// One server's part of the model: the parameters of a range of the flat space, the rule that moves
-// them, and its state. Knows no links: gradients come from memory, parameters go to memory.
+// One server's part of the model: the parameters of a range of the flat space, the rules that move
+// them, and their state. Knows no links: gradients come from memory, parameters go to memory.
 //
 // Parts of one job may run on several threads at once; everything else is the owner's.
 #pragma once
@@ -10,12 +10,9 @@
 
 #include "asup/kernels/rule.h"
 #include "asup/kernels/update.h"
-#include "asup/layout/layout.h"
+#include "asup/ps/server_setup.h"
 
 namespace asup::ps {
-
-using layout::Layout;
-using layout::Range;
 
 // Memory for elements of a range, wherever it lies.
 struct Stretch {
@@ -51,16 +48,15 @@ class Floats {
 class Shard {
  public:
   // Updates are counted for each tensor, and for each range between two `cuts`, on its own, since
-  // workers may train only some of the parameters. `layout`: of the whole space.
-  Shard(Range range, const kernels::Rule& rule, const Layout& layout,
-        std::vector<std::uint64_t> cuts);
+  // workers may train only some of the parameters.
+  Shard(Range range, const ServerSetup& setup, std::vector<std::uint64_t> cuts);
 
   Range range() const { return range_; }
-  const kernels::Rule& rule() const { return rule_; }
   float* parameters() const { return parameters_.data(); }
   std::span<const Floats> state() const { return state_; }
   struct Segment {
     Range range;
+    std::size_t group = 0;
     std::uint64_t updates = 0;
   };
   const std::vector<Segment>& segments() const { return segments_; }
@@ -76,6 +72,7 @@ class Shard {
   // A gradient that counts by its weight. Sorted stretches that do not overlap, in this shard.
   struct Source {
     double weight = 0;
+    std::span<const double> lr;  // of each group
     std::span<const Stretch> gradient;
     // With delay compensation: the parameters it was computed from, from range().begin on.
     const float* seen = nullptr;
@@ -88,10 +85,16 @@ class Shard {
   };
   // An update (with sources) and the handing out of what it makes; targets may be sources.
   struct Job {
-    double lr = 0;
+    double gain = 1;          // of the learning rates
     double compensation = 0;  // lambda of DC-ASGD
     std::vector<Source> sources;
     std::vector<Target> targets;
+    // What begin() makes of the sources, for each group: the learning rate, and what each counts.
+    struct Group {
+      double lr = 0;
+      std::vector<double> weights;
+    };
+    std::vector<Group> groups;
     std::vector<double> trust;  // of each tensor of the shard, under LARS: measure() fills it
   };
 
@@ -111,8 +114,8 @@ class Shard {
   struct Walk;
 
   const Range range_;
-  const kernels::Rule rule_;
-  std::vector<Range> tensors_;  // those of the shard, where the rule needs them whole
+  const std::vector<kernels::Rule> rules_;  // by group
+  std::vector<Range> tensors_;              // those of the shard, where a rule needs them whole
   Floats parameters_;
   std::vector<Floats> state_;
   std::vector<Segment> segments_;

@@ -114,7 +114,7 @@ std::string WorkerSession::add(const Piece& piece, net::ConstBytes payload) {
   return {};
 }
 
-std::string WorkerSession::commit(const Commit& commit) {
+std::string WorkerSession::commit(const Commit& commit, std::vector<double> lr) {
   if (!open_) return "it has not said what it trains";
   if (!under_way() && elements_ == 0 && commit.push == last_push_ + 1) {
     pushes_.emplace_back().number = commit.push;
@@ -125,6 +125,10 @@ std::string WorkerSession::commit(const Commit& commit) {
     return fmt::format("push {} has {} of {} elements", commit.push, got, elements_);
   if (!std::isfinite(commit.figures.scale))
     return fmt::format("push {} is to be scaled by {}", commit.push, commit.figures.scale);
+  for (const double rate : lr)
+    if (!std::isfinite(rate) || rate < 0)
+      return fmt::format("push {} has a learning rate of {}", commit.push, rate);
+  pushes_.back().lr = std::move(lr);
   pushes_.back().complete = true;
   pushes_.back().figures = commit.figures;
   return {};

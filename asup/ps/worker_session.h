@@ -36,12 +36,13 @@ class WorkerSession {
   net::Bytes room_for(const Piece& piece, std::uint64_t bytes);
   // A piece has come. A complaint where it is not one of this worker's push.
   std::string add(const Piece& piece, net::ConstBytes payload);
-  std::string commit(const Commit& commit);
+  std::string commit(const Commit& commit, std::vector<double> lr);
 
   // Complete pushes that are not yet applied or dropped.
   bool has_push(std::uint64_t number) const { return find(number) != nullptr; }
   // needs: has_push()
   const Figures& figures(std::uint64_t number) const { return find(number)->figures; }
+  std::span<const double> lr(std::uint64_t number) const { return find(number)->lr; }
   std::span<const Stretch> gradient(std::uint64_t number) const { return find(number)->gradient; }
   void forget_push(std::uint64_t number);
   // The worker goes on and will overwrite its gradients: pushes that are still needed move, but for
@@ -66,6 +67,7 @@ class WorkerSession {
     std::uint64_t got = 0;  // elements of it
     bool complete = false;
     Figures figures;
+    std::vector<double> lr;                                // of each group
     std::vector<std::shared_ptr<const net::Region>> held;  // memory that it lies in
     Floats own;                                            // where it was set aside
   };

@@ -8,7 +8,7 @@ namespace {
 Command sample_order() {
   Command command;
   command.version = 7;
-  command.lr = 0.125;
+  command.gain = 0.125;
   command.parts = {{0, 0, 3, 0.25}, {2, 0, 4, 0.75}};
   command.dropped = {{1, 0, 9, 0}};
   command.released = {0, 2};

@@ -20,11 +20,12 @@ constexpr std::uint64_t kElements = 300'000;
 
 class OnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 
+constexpr double kLr[] = {1};
+
 Figures figures_of(const Release& release) {
   Figures figures;
   figures.version = release.version;
   figures.samples = release.end - release.begin;
-  figures.lr = 1;
   return figures;
 }
 
@@ -38,7 +39,7 @@ void work(Client& client, const std::vector<float>& gradient, const BeforeCommit
     client.push({0, kElements / 2}, gradient.data());
     before_commit(push);
     client.push({kElements / 2, kElements}, gradient.data() + kElements / 2);
-    client.commit(figures_of(release));
+    client.commit(figures_of(release), kLr);
   }
 }
 
@@ -105,7 +106,7 @@ TEST_P(OnEveryLink, AWorkerThatTalksNonsenseIsRefusedAndTheOthersGoOn) {
                                    client.arrive();
                                    const Release release = client.wait();
                                    client.push({0, 10}, gradient.data());
-                                   client.commit(figures_of(release));
+                                   client.commit(figures_of(release), kLr);
                                    try {
                                      client.wait();
                                      ADD_FAILURE() << "a push of 10 elements was taken";
@@ -124,8 +125,8 @@ TEST_P(OnEveryLink, AWorkerThatTalksNonsenseIsRefusedAndTheOthersGoOn) {
 // A server dies when the second piece of an optimizer's state has come, or is asked for.
 TEST_P(OnEveryLink, AServerThatDiesWhileAnOptimizersStateTravelsIsNamed) {
   ServerSetup setup = setup_of({3'000'000});
-  setup.rule.kind = kernels::Rule::Kind::momentum;
-  setup.rule.momentum = 0.9;
+  setup.rules[0].kind = kernels::Rule::Kind::momentum;
+  setup.rules[0].momentum = 0.9;
   for (const bool fetches : {false, true}) {
     setup.with_state = !fetches;
     asup::testing::run_processes(

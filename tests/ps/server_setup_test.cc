@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 ServerSetup setup_of(Layout layout, kernels::Rule::Kind rule = kernels::Rule::Kind::sgd) {
   ServerSetup setup;
   setup.layout = std::move(layout);
-  setup.rule.kind = rule;
+  setup.rules[0].kind = rule;
   return setup;
 }
 
@@ -42,6 +42,49 @@ TEST(ServerSetup, ComesBackFromItsTextWithTensorsInTheOrderOfTheSpace) {
   EXPECT_THAT(text, HasSubstr(R"("layout":{"elements":37,"tensors":[["b",0,20],["a",32,37]]})"));
   const Layout read = parse_setup(text).layout;
   EXPECT_EQ(read, (Layout{Dtype::f32, {{0, "b", {0, 20}}, {1, "a", {32, 37}}}, 37}));
+}
+
+ServerSetup with_two_groups() {
+  ServerSetup setup = setup_of(layout::packed({{"a", 5}, {"b", 20}}));
+  setup.rules = {{.kind = kernels::Rule::Kind::adam}, {.weight_decay = 0.5}};
+  setup.groups = {1, 0};
+  return setup;
+}
+
+TEST(ServerSetup, GroupsComeBackFromItsText) {
+  const ServerSetup setup = with_two_groups();
+  EXPECT_EQ(difference(setup, parse_setup(to_text(setup))), "");
+  EXPECT_EQ(group_of(setup, 0), 1u);
+  EXPECT_EQ(state_slots(setup), 2u);
+}
+
+TEST(ServerSetup, GroupsThatDifferAreNamed) {
+  ServerSetup other = with_two_groups();
+  other.groups = {1, 1};
+  EXPECT_EQ(difference(with_two_groups(), other),
+            "b is in the optimizer's group 0 there and 1 here");
+  other = with_two_groups();
+  other.rules[1].weight_decay = 0.25;
+  EXPECT_EQ(difference(with_two_groups(), other),
+            "the optimizer's group 1 is 'sgd weight_decay=0.5' there and 'sgd weight_decay=0.25' "
+            "here");
+  other.rules.pop_back();
+  EXPECT_EQ(difference(with_two_groups(), other),
+            "the optimizer has 2 groups of parameters there and 1 here");
+}
+
+TEST(ServerSetup, GroupsThatMakeNoSenseAreRefused) {
+  ServerSetup setup = with_two_groups();
+  setup.groups = {0, 2};
+  EXPECT_THAT(message_of<BadInput>([&] { require_sense(setup, 1, 1); }),
+              HasSubstr("of group 2, and there are 2"));
+  setup.groups = {0};
+  EXPECT_THAT(message_of<BadInput>([&] { require_sense(setup, 1, 1); }),
+              HasSubstr("the groups of 1 parameters are told, and there are 2"));
+  setup.groups.clear();
+  setup.rules.clear();
+  EXPECT_THAT(message_of<BadInput>([&] { require_sense(setup, 1, 1); }),
+              HasSubstr("no update rule"));
 }
 
 }  // namespace

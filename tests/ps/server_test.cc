@@ -23,11 +23,10 @@ using ::testing::HasSubstr;
 
 constexpr Seconds kTimeout{30};
 
-Figures figures_of(const Release& release, double lr) {
+Figures figures_of(const Release& release) {
   Figures figures;
   figures.version = release.version;
   figures.samples = std::max<std::uint64_t>(release.end - release.begin, 1);
-  figures.lr = lr;
   return figures;
 }
 
@@ -77,7 +76,7 @@ TEST_P(EveryCast, InStepTheyDoWhatOneProcessDoes) {
       const std::uint64_t half = setup.layout.elements / 2;
       client.push({half, setup.layout.elements}, gradient + half);
       client.push({0, half}, gradient);
-      client.commit(figures_of(release, kLr));
+      client.commit(figures_of(release), std::vector<double>{kLr});
       release = client.wait();
       EXPECT_EQ(release.version, static_cast<std::uint64_t>(step + 1));
     }
@@ -96,7 +95,7 @@ TEST_P(EveryCast, PrivateGradientsTravelAsBytes) {
     Release release = client.wait();
     const std::vector<float> gradient(setup.layout.elements, static_cast<float>(rank + 1));
     client.push({0, setup.layout.elements}, gradient.data());
-    client.commit(figures_of(release, 1));
+    client.commit(figures_of(release), std::vector<double>{1});
     client.wait();
     const float mean = static_cast<float>(group.workers + 1) / 2;
     for (const float parameter : client.parameters()) ASSERT_FLOAT_EQ(parameter, -mean);
@@ -129,7 +128,7 @@ TEST(Ranges, AWorkerGetsAndTrainsOnlyItsOwn) {
     const std::vector<float> gradient(250, 1.0f);
     for (int step = 0; step < 4; ++step) {
       client.push(own.front(), gradient.data() + own.front().begin);
-      client.commit(figures_of(release, 0.25));
+      client.commit(figures_of(release), std::vector<double>{0.25});
       release = client.wait();
     }
     // A push alone is half a step.
@@ -178,7 +177,7 @@ TEST_P(EveryPace, AllWorkIsDoneOnceAndSyncPointsHold) {
       for (std::uint64_t i = release.begin; i < release.end; ++i)
         samples.insert(release.step * 8 + i);
       client.push({0, 5000}, gradient.data());
-      client.commit(figures_of(release, 0.5));
+      client.commit(figures_of(release), std::vector<double>{0.5});
     }
     if (GetParam() == pace::Kind::adaptive) return;  // which may drop what came much too late
     EXPECT_NEAR(client.parameters()[4999], -10.0f, 1e-4) << "20 steps of 0.5";
@@ -201,14 +200,14 @@ INSTANTIATE_TEST_SUITE_P(Paces, EveryPace,
 // What workers fetch, each a part, other servers, more or fewer, go on with: the rule's state too.
 TEST(State, AnotherNumberOfServersGoesOnWhereTheseWere) {
   ps::ServerSetup setup = setup_of({3000, 4000, 90'000});
-  setup.rule.kind = kernels::Rule::Kind::adam;
+  setup.rules[0].kind = kernels::Rule::Kind::adam;
   const auto train = [&](Client& client, int rank, int steps, Release release) {
     std::vector<float> gradient(setup.layout.elements);
     for (int step = 0; step < steps; ++step) {
       for (std::uint64_t i = 0; i < gradient.size(); ++i)
         gradient[i] = gradient_of(rank, i, client.parameters()[i]);
       client.push({0, gradient.size()}, gradient.data());
-      client.commit(figures_of(release, 0.01));
+      client.commit(figures_of(release), std::vector<double>{0.01});
       release = client.wait();
     }
     return release;
@@ -284,7 +283,7 @@ TEST(Refusal, APushTwiceOrOfAStrangersRange) {
     const std::vector<float> gradient(100, 1.0f);
     client.push({0, 30}, gradient.data());
     client.push({20, 50}, gradient.data());
-    client.commit(figures_of(release, 1));
+    client.commit(figures_of(release), std::vector<double>{1});
     EXPECT_THAT(failure_of([&] { client.wait(); }),
                 AllOf(HasSubstr("server 0"), HasSubstr("elements 20 to 50 twice")));
   });
@@ -299,7 +298,7 @@ TEST(Refusal, APushThatIsNotWhole) {
     const Release release = client.wait();
     const std::vector<float> gradient(100, 1.0f);
     client.push({0, 99}, gradient.data());
-    client.commit(figures_of(release, 1));
+    client.commit(figures_of(release), std::vector<double>{1});
     EXPECT_THAT(failure_of([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
   });
 }

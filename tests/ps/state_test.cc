@@ -19,7 +19,7 @@ constexpr Seconds kTimeout{30};
 // Several messages a slot, and tensors that lie in two shards.
 ServerSetup adam_setup() {
   ServerSetup setup = setup_of({3000, 4000, 1'200'000, 90'000});
-  setup.rule.kind = kernels::Rule::Kind::adam;
+  setup.rules[0].kind = kernels::Rule::Kind::adam;
   return setup;
 }
 
@@ -29,7 +29,7 @@ struct Copy {
   std::vector<std::vector<float>> slots;
 
   explicit Copy(const ServerSetup& setup)
-      : slots(kernels::state_slots(setup.rule), std::vector<float>(setup.layout.elements)) {}
+      : slots(state_slots(setup), std::vector<float>(setup.layout.elements)) {}
 
   Client::RuleState reader() const {
     return {updates, [this](std::size_t slot, Range range, float* to) {
@@ -51,11 +51,12 @@ struct Copy {
   }
 };
 
+constexpr double kLr[] = {0.01};
+
 Figures figures_of(const Release& release) {
   Figures figures;
   figures.version = release.version;
   figures.samples = 1;
-  figures.lr = 0.01;
   return figures;
 }
 
@@ -66,7 +67,7 @@ Release train(Client& client, int rank, int steps, Release release) {
       gradient[i] = client.parameters()[i] * (0.1f + 0.01f * static_cast<float>(i % 7)) +
                     0.5f * static_cast<float>(rank);
     client.push({0, gradient.size()}, gradient.data());
-    client.commit(figures_of(release));
+    client.commit(figures_of(release), kLr);
     release = client.wait();
   }
   return release;
@@ -145,8 +146,8 @@ TEST(State, OfARuleWithoutAnyIsEmpty) {
 std::string refusal_of(const std::function<void(RawMember& worker, int server, Range shard)>& wrong,
                        bool with_state = true) {
   ServerSetup setup = setup_of({1000, 1000, 1'200'000});
-  setup.rule.kind = kernels::Rule::Kind::momentum;
-  setup.rule.momentum = 0.9;
+  setup.rules[0].kind = kernels::Rule::Kind::momentum;
+  setup.rules[0].momentum = 0.9;
   setup.with_state = with_state;
   std::string refusal;
   run_threads({1, 2, LinkKind::tcp}, [&](int, net::MemberGroup group) {
@@ -163,6 +164,24 @@ std::string refusal_of(const std::function<void(RawMember& worker, int server, R
     worker.flush();
   });
   return refusal;
+}
+
+// A worker's learning rates come from outside too.
+TEST(Commit, IsRefusedWithLearningRatesThatCannotBe) {
+  const auto refused = [](const std::vector<double>& lr) {
+    return refusal_of(
+        [&](RawMember& worker, int server, Range shard) {
+          worker.wait_for(Kind::welcome);
+          worker.send(server, Piece{1, shard, {}}, shard.size() * sizeof(float));
+          const auto bytes = std::as_bytes(std::span(lr));
+          worker.say(server, Commit{1, {.samples = 1}}, {bytes.begin(), bytes.end()});
+        },
+        /*with_state=*/false);
+  };
+  EXPECT_THAT(refused({}), HasSubstr("push 1 has 0 bytes of learning rates, for 1 groups"));
+  EXPECT_THAT(refused({0.1, 0.2}), HasSubstr("16 bytes of learning rates"));
+  EXPECT_THAT(refused({-0.1}), HasSubstr("push 1 has a learning rate of -0.1"));
+  EXPECT_THAT(refused({std::numeric_limits<double>::quiet_NaN()}), HasSubstr("rate of nan"));
 }
 
 constexpr std::size_t kCounts = 3 * sizeof(std::uint64_t);
@@ -272,8 +291,8 @@ TEST(State, QuestionsThatMakeNoSenseAreRefused) {
 TEST(State, AServerThatAnswersSomethingElseIsNamed) {
   const ServerSetup setup = [] {
     ServerSetup momentum = setup_of({1000});
-    momentum.rule.kind = kernels::Rule::Kind::momentum;
-    momentum.rule.momentum = 0.9;
+    momentum.rules[0].kind = kernels::Rule::Kind::momentum;
+    momentum.rules[0].momentum = 0.9;
     return momentum;
   }();
   const auto failure = [&](const std::function<void(RawMember&)>& answer) {

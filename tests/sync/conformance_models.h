@@ -43,13 +43,15 @@ inline std::unique_ptr<torch::optim::Optimizer> adam(torch::nn::Module& module) 
                                               torch::optim::AdamOptions(0.001).eps(1e-4));
 }
 
-// Biases learn faster than weights.
+// Biases learn faster than weights, without momentum and decay.
 inline std::unique_ptr<torch::optim::Optimizer> two_groups(torch::nn::Module& module) {
   std::vector<torch::Tensor> weights, biases;
   for (const auto& parameter : module.parameters())
     (parameter.dim() > 1 ? weights : biases).push_back(parameter);
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.emplace_back(weights, std::make_unique<torch::optim::SGDOptions>(0.02));
+  groups.emplace_back(weights,
+                      std::make_unique<torch::optim::SGDOptions>(
+                          torch::optim::SGDOptions(0.02).momentum(0.9).weight_decay(0.01)));
   groups.emplace_back(biases, std::make_unique<torch::optim::SGDOptions>(0.1));
   return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
 }

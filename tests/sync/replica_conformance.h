@@ -28,7 +28,6 @@ struct ReplicaWay {
   bool equal_after_steps = true;    // all ranks have the same bits after every step
   bool follows_one_process = true;  // n ranks with parts of a batch do what one does with all of it
   bool skips_unused = true;         // what no rank used stays; else it has a gradient of zeros
-  bool takes_groups = true;         // an optimizer's groups may have options of their own
   bool exchanges_every_step = true;
   bool averages_gradients = false;  // grad() is the average of all ranks when backward returns
   double rounding = 0;              // the mean of equal models may be off by so much, by their size
@@ -68,24 +67,32 @@ class ReplicaConformance : public ::testing::TestWithParam<ReplicaCase> {
     EXPECT_LT(distance(snapshot(model), snapshot(alone)), 1e-6);
   }
 
+  using Schedules =
+      std::function<std::unique_ptr<torch::optim::LRScheduler>(torch::optim::Optimizer&)>;
+
   // Trains an Mlp on all ranks and, where promised, compares with one process.
-  void follow(const Optimizers& optimizer_of, bool set_to_none, int steps = 8) const {
+  void follow(const Optimizers& optimizer_of, bool set_to_none, int steps = 8,
+              const Schedules& schedule_of = nullptr) const {
     Mlp alone;
     const auto optimizer = optimizer_of(alone);
+    const auto schedule = schedule_of ? schedule_of(*optimizer) : nullptr;
     for (int step = 0; step < steps; ++step) {
       optimizer->zero_grad(set_to_none);
       loss_of(alone, Mlp::batch(step)).backward();
       optimizer->step();
+      if (schedule) schedule->step();
     }
     run([&](const Trainee& trainee) {
       Mlp model;
       fill(model, 1 + 100 * trainee.rank);
       const auto mine = optimizer_of(model);
       const auto replica = trainee.make(model, *mine);
+      const auto my_schedule = schedule_of ? schedule_of(*mine) : nullptr;
       for (int step = 0; step < steps; ++step) {
         mine->zero_grad(set_to_none);
         loss_of(model, part(Mlp::batch(step), trainee.rank, ranks())).backward();
         EXPECT_EQ(replica->step(), StepResult::applied);
+        if (my_schedule) my_schedule->step();
       }
       if (way().equal_after_steps) replica->check_equal();
       expect_followed(model, alone);
@@ -143,12 +150,27 @@ TEST_P(ReplicaConformance, StartsFromRankZerosWeightsAndBuffers) {
 TEST_P(ReplicaConformance, StepsWithSgd) { follow(plain_sgd, true); }
 TEST_P(ReplicaConformance, StepsWithMomentumAndGradientsSetToZero) { follow(momentum_sgd, false); }
 TEST_P(ReplicaConformance, StepsWithAdam) { follow(adam, true); }
-TEST_P(ReplicaConformance, StepsWithTwoGroups) {
-  if (way().takes_groups) return follow(two_groups, true);
-  run([&](const Trainee& trainee) {
-    Mlp model;
-    const auto optimizer = two_groups(model);
-    EXPECT_THROW(trainee.make(model, *optimizer), BadInput);
+TEST_P(ReplicaConformance, StepsWithTwoGroups) { follow(two_groups, true); }
+
+// Group 0 warms up while group 1 falls: no factor is common to all groups.
+class ApartSchedule : public torch::optim::LRScheduler {
+ public:
+  explicit ApartSchedule(torch::optim::Optimizer& optimizer) : LRScheduler(optimizer) {}
+
+ private:
+  std::vector<double> get_lrs() override {
+    std::vector<double> rates = get_current_lrs();
+    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] *= i == 0 ? 1.2 : 0.7;
+    return rates;
+  }
+};
+
+TEST_P(ReplicaConformance, FollowsTorchsSchedules) {
+  follow(two_groups, true, 8, [](torch::optim::Optimizer& optimizer) {
+    return std::make_unique<torch::optim::StepLR>(optimizer, /*step_size=*/3, /*gamma=*/0.5);
+  });
+  follow(two_groups, true, 8, [](torch::optim::Optimizer& optimizer) {
+    return std::make_unique<ApartSchedule>(optimizer);
   });
 }
 

@@ -16,7 +16,7 @@
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 3;
+inline constexpr int kControlVersion = 4;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {

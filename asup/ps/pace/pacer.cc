@@ -187,27 +187,27 @@ void Pacer::update(Commands& commands) {
 
   Update update;
   update.version = version_ + 1;
-  std::vector<double> rates;  // learning rates of the parts
-  double moved = 0;           // sum of samples * rate
-  bool is_one_rate = true;
+  std::vector<double> gains;  // of the parts
+  double moved = 0;           // sum of samples * gain
+  bool is_one_gain = true;
   for (const Pending& part : parts) {
     const Staleness staleness{version_ - part.push.version,
                               static_cast<double>(applied_ - part.applied) / batch_};
-    const double rate = part.push.lr / (stale_lr_ ? std::max(1.0, staleness.steps) : 1.0);
+    const double gain = stale_lr_ ? 1 / std::max(1.0, staleness.steps) : 1;
     update.parts.push_back({part.push.worker, part.push.number, 0, staleness});
     update.samples += part.push.samples;
-    moved += static_cast<double>(part.push.samples) * rate;
-    rates.push_back(rate);
-    is_one_rate = is_one_rate && rate == rates.front();
+    moved += static_cast<double>(part.push.samples) * gain;
+    gains.push_back(gain);
+    is_one_gain = is_one_gain && gain == gains.front();
   }
-  // One rate is not averaged, so that a synchronous step has it to the last bit.
+  // One gain is not averaged, so that a synchronous step has it to the last bit.
   const auto samples = static_cast<double>(update.samples);
-  const double rate = is_one_rate ? rates.front() : moved / samples;
+  const double gain = is_one_gain ? gains.front() : moved / samples;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double share = static_cast<double>(parts[i].push.samples) / samples;
-    update.parts[i].weight = is_one_rate ? share : share * rates[i] / rate;
+    update.parts[i].weight = is_one_gain ? share : share * gains[i] / gain;
   }
-  update.lr = rate * (samples / batch_);
+  update.gain = gain * (samples / batch_);
   version_ = update.version;
   applied_ += update.samples;
   commands.push_back(std::move(update));

@@ -47,7 +47,6 @@ struct Push {
   std::uint64_t number = 0;      // of this worker's pushes, 0 first
   std::uint64_t version = 0;     // of the parameters it was computed on
   std::uint64_t samples = 0;     // of its lease; without leases, ignored
-  double lr = 0;                 // in force
   double loss_sum = 0;           // of its samples
   double seconds_working = 0;    // from its release to this push, by the worker's clock
   double seconds_waiting = 0;    // from its push before to its release
@@ -62,7 +61,8 @@ struct Staleness {
 };
 
 // Version `version` of the parameters is made of the one before: g = sum of weight * gradient over
-// the parts, whose weights sum to 1, then one step of the rule with learning rate `lr`.
+// the parts, whose weights sum to 1, then one step of the rule with the learning rates times
+// `gain`.
 struct Update {
   struct Part {
     int worker = 0;
@@ -73,7 +73,7 @@ struct Update {
   };
   std::uint64_t version = 0;
   std::vector<Part> parts;  // ascending by worker, then by number
-  double lr = 0;            // the pushes' own, times samples / B
+  double gain = 0;          // samples / B, and less where late pushes count for less
   std::uint64_t samples = 0;
   bool operator==(const Update&) const = default;
 };

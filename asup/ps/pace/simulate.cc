@@ -63,12 +63,9 @@ class Simulation {
     now_ = next->done;
     next->done = kForever;
     const auto id = static_cast<int>(next - states_.begin());
-    carry_out(pacer_.pushed({.worker = id,
-                             .number = next->pushes++,
-                             .version = next->version,
-                             .samples = samples(id),
-                             .lr = 1},
-                            now_));
+    carry_out(pacer_.pushed(
+        {.worker = id, .number = next->pushes++, .version = next->version, .samples = samples(id)},
+        now_));
   }
 
   void carry_out(const Commands& commands) {

@@ -44,7 +44,7 @@ class OptimizerState {
   // As before the first step.
   void reset();
 
-  // What a parameter has, by its index, as the update rule that equals the optimizer (rule_of.h)
+  // What a parameter has, by its index, as the update rule that equals the optimizer (rules_of.h)
   // has it: a tensor a slot. There are none before its first step.
   struct Slots {
     std::int64_t updates = 0;  // done; 1 where the optimizer does not count them

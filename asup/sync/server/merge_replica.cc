@@ -124,7 +124,7 @@ void MergeReplica::check_same() const {
 ps::ServerSetup MergeReplica::setup() const {
   ps::ServerSetup setup;
   setup.layout = layout_;
-  setup.rule.kind = kernels::Rule::Kind::merge;
+  setup.rules = {{.kind = kernels::Rule::Kind::merge}};
   setup.pace = options_.pace;
   setup.work = options_.work;
   return setup;
@@ -213,12 +213,13 @@ void MergeReplica::exchange() {
   const double rate = is_easgd() ? options_.elasticity : 1;
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.lr = rate * (options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1);
   figures_.not_finite = kernels::count_not_finite(own, layout_.elements);
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
   client_->push({0, layout_.elements}, own);
-  client_->commit(figures_);
+  const double lr =
+      rate * (options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1);
+  client_->commit(figures_, {&lr, 1});
   // Servers leave parameters out that are no numbers; such a worker goes on from the center.
   const bool elastic = is_easgd() && figures_.not_finite == 0;
   wait();

@@ -17,7 +17,7 @@
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/server/merge_replica.h"
-#include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/rules_of.h"
 #include "asup/sync/server/server_state.h"
 
 namespace asup {
@@ -92,12 +92,13 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void step_local();
   void fetch_parameters();
   void wait();
+  std::vector<double> learning_rates() const;
 
   // Constant after construction.
   Communicator& workers_;
   const ServerReplicaOptions options_;
   sync::TrainedModel model_;
-  const kernels::Rule rule_;
+  const std::vector<kernels::Rule> rules_;  // by group of the optimizer
   const sync::Sharing sharing_;
   std::vector<sync::NamedTensor> unshared_;
   layout::FlatSpace space_;
@@ -124,7 +125,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
     : workers_(workers),
       options_(options),
       model_(module, optimizer),
-      rule_((sync::learning_rate_of(optimizer), sync::rule_of(optimizer))),
+      rules_(sync::rules_of(optimizer)),
       sharing_(sync::share(model_, options.local)),
       collector_(workers, agreed(), layout::backwards(sharing_.shared.size()),
                  options.bucket_sizes(),
@@ -134,7 +135,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
-  sync::ServerState state(optimizer, rule_, sharing_.shared, space_.layout);
+  sync::ServerState state(optimizer, sharing_.shared, space_.layout);
   const auto updates = state.updates();
   const bool with_state = has_state(workers, updates);
   client_ = std::make_unique<ps::Client>(group, setup(with_state), layout::joined(space_.buckets),
@@ -157,7 +158,8 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
   facts.push_back({"setting evaluate_with", std::string(sync::name_of(options_.evaluate_with))});
-  facts.push_back({"the optimizer", kernels::describe(rule_)});
+  for (std::size_t i = 0; i < rules_.size(); ++i)
+    facts.push_back({fmt::format("the optimizer's group {}", i), kernels::describe(rules_[i])});
   facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
   sync::check_agreed(workers_, facts);
   return sharing_.shared;
@@ -166,7 +168,9 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
 ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   ps::ServerSetup setup;
   setup.layout = space_.layout;
-  setup.rule = rule_;
+  setup.rules = rules_;
+  const auto groups = sync::groups_of(model_.optimizer(), sharing_.shared);
+  for (const auto& tensor : space_.layout.tensors) setup.groups.push_back(groups[tensor.index]);
   setup.pace = options_.pace;
   setup.work = options_.work;
   setup.compensation = options_.compensation;
@@ -232,13 +236,19 @@ void ServerReplicaOfClient::second_backward() {
 void ServerReplicaOfClient::finish_round() {
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.lr = sync::learning_rate_of(model_.optimizer());
-  if (options_.work) figures_.lr *= ps::pace::step_weight(*options_.work, release_.step);
   figures_.compute_seconds = seconds_since(released_at_);
   figures_.wait_seconds = waited_;
-  client_->commit(figures_);
+  client_->commit(figures_, learning_rates());
   wait();
   exchange_seconds_ += seconds_since(leaving_since_);
+}
+
+// In force, and for the step that is worked at.
+std::vector<double> ServerReplicaOfClient::learning_rates() const {
+  std::vector<double> rates = sync::learning_rates_of(model_.optimizer());
+  if (options_.work)
+    for (double& rate : rates) rate *= ps::pace::step_weight(*options_.work, release_.step);
+  return rates;
 }
 
 StepResult ServerReplicaOfClient::step() {
@@ -295,6 +305,10 @@ void ServerReplicaOfClient::check_unchanged() {
           "make the replica after freezing",
           name);
   model_.check_unchanged();
+  check(sync::rules_of(model_.optimizer()) == rules_,
+        "options of the optimizer other than the learning rate were changed, and the servers go on "
+        "with those it had when the replica was made. Make a new replica, or train by all-reduce "
+        "(sync = allreduce), where the optimizer steps here");
 }
 
 // The user's optimizer moves the parameters that stay here; it skips those without a gradient.
@@ -346,7 +360,7 @@ void ServerReplicaOfClient::check_equal() {
 // Into the optimizer, when all workers have come: none has a push under way then.
 void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
   workers_.barrier().or_throw();
-  sync::ServerState state(model_.optimizer(), rule_, sharing_.shared, space_.layout);
+  sync::ServerState state(model_.optimizer(), sharing_.shared, space_.layout);
   sync::together(workers_, [&] {
     if (range)
       client_->fetch_state(
@@ -364,7 +378,7 @@ std::vector<sync::NamedTensor> ServerReplicaOfClient::fetch_optimizer_state() {
       space_.layout, static_cast<std::size_t>(workers_.size()), /*whole_tensors=*/true);
   fetch_state(parts[static_cast<std::size_t>(workers_.rank())]);
   auto tensors = sync::named_state(model_.optimizer(), sharing_.shared);
-  sync::ServerState(model_.optimizer(), rule_, sharing_.shared, space_.layout).forget();
+  sync::ServerState(model_.optimizer(), sharing_.shared, space_.layout).forget();
   return tensors;
 }
 

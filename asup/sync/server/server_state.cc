@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "asup/base/error.h"
+#include "asup/sync/server/rules_of.h"
 
 namespace asup::sync {
 namespace {
@@ -29,6 +30,15 @@ torch::Tensor in_order(const torch::Tensor& parameter, const torch::Tensor& stat
   return is_so && state.dtype() == torch::kFloat32 ? state : zeros_in_order(parameter).copy_(state);
 }
 
+std::vector<kernels::Rule> rules_by_parameter(const torch::optim::Optimizer& optimizer,
+                                              const std::vector<NamedTensor>& parameters) {
+  const std::vector<kernels::Rule> rules = rules_of(optimizer);
+  std::vector<kernels::Rule> by_parameter;
+  for (const std::uint32_t group : groups_of(optimizer, parameters))
+    by_parameter.push_back(rules[group]);
+  return by_parameter;
+}
+
 }  // namespace
 
 layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
@@ -37,10 +47,10 @@ layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
       layout::lay_out(shapes_of(parameters), layout::backwards(parameters.size()), sizes));
 }
 
-ServerState::ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
-                         std::vector<NamedTensor> shared, layout::Layout layout)
-    : rule_(rule),
-      parameters_(std::move(shared)),
+ServerState::ServerState(torch::optim::Optimizer& optimizer, std::vector<NamedTensor> shared,
+                         layout::Layout layout)
+    : parameters_(std::move(shared)),
+      rules_(rules_by_parameter(optimizer, parameters_)),
       layout_(std::move(layout)),
       state_(optimizer, tensors_of(parameters_)) {}
 
@@ -53,7 +63,7 @@ std::vector<std::uint64_t> ServerState::updates() {
     const std::size_t i = tensor.index;
     const OptimizerState::Slots slots = state_.slots(i);
     const bool is_whole =
-        !slots.tensors.empty() && slots.tensors.size() == kernels::state_slots(rule_);
+        !slots.tensors.empty() && slots.tensors.size() == kernels::state_slots(rules_[i]);
     updates.push_back(is_whole ? static_cast<std::uint64_t>(slots.updates) : 0);
     if (!is_whole) continue;
     for (const torch::Tensor& slot : slots.tensors)
@@ -88,13 +98,13 @@ void ServerState::begin_write(std::span<const std::uint64_t> updates, layout::Ra
         updates.size(), tensors.size());
   state_.clear();
   slots_.assign(parameters_.size(), {});
-  const std::size_t count = kernels::state_slots(rule_);
   for (std::size_t k = 0; k < tensors.size(); ++k) {
-    if (updates[k] == 0 || count == 0 || !range.contains(tensors[k].range)) continue;
     const std::size_t i = tensors[k].index;
+    const std::size_t count = kernels::state_slots(rules_[i]);
+    if (updates[k] == 0 || count == 0 || !range.contains(tensors[k].range)) continue;
     for (std::size_t slot = 0; slot < count; ++slot)
       slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
-    state_.set_slots(i, rule_, {static_cast<std::int64_t>(updates[k]), slots_[i]});
+    state_.set_slots(i, rules_[i], {static_cast<std::int64_t>(updates[k]), slots_[i]});
   }
 }
 

@@ -1,4 +1,4 @@
-// The state of an optimizer as servers keep it: each slot of its rule (kernels/rule.h) laid out as
+// The state of an optimizer as servers keep it: each slot of its rules (kernels/rule.h) laid out as
 // the flat space, and how often each parameter was updated. It goes to servers and comes back in
 // pieces (ps/client.h). Used on one worker, from the thread that trains.
 #pragma once
@@ -24,9 +24,9 @@ layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
 class ServerState {
  public:
   // Of the parameters that servers share, and where they lie in the flat space. The optimizer must
-  // outlive this.
-  ServerState(torch::optim::Optimizer& optimizer, const kernels::Rule& rule,
-              std::vector<NamedTensor> shared, layout::Layout layout);
+  // outlive this. Throws BadInput where servers have no rule for it (rules_of.h).
+  ServerState(torch::optim::Optimizer& optimizer, std::vector<NamedTensor> shared,
+              layout::Layout layout);
 
   // What the optimizer has: how often each tensor of the layout was updated, 0 where it has no
   // state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is from
@@ -46,8 +46,8 @@ class ServerState {
   template <typename Action>
   void for_parts(std::size_t slot, layout::Range range, const Action& action) const;
 
-  const kernels::Rule rule_;
   const std::vector<NamedTensor> parameters_;
+  const std::vector<kernels::Rule> rules_;  // by parameter
   const layout::Layout layout_;
   OptimizerState state_;
   // By parameter and slot, in memory that has the order of the flat space; none: zeros.

@@ -61,7 +61,6 @@ bool Cluster::step(double until) {
     push.number = next->number++;
     push.version = next->version;
     push.samples = next->lease ? next->lease->samples() : 1;
-    push.lr = 1;
     push.loss_sum = (loss ? loss(next->applied) : 1) * static_cast<double>(push.samples);
     if (on_push) on_push(push);
     next->pushes[push.number] = next->lease;
@@ -128,7 +127,7 @@ void Cluster::carry_out(const Update& update) {
   EXPECT_NEAR(weights, 1, 1e-12);
   EXPECT_EQ(samples, update.samples);
   samples_ += samples;
-  lr_moved_ += update.lr;
+  lr_moved_ += update.gain;
 }
 
 void Cluster::carry_out(const Drop& drop) {

@@ -25,14 +25,13 @@ class Driven {
     for (int worker = 0; worker < workers; ++worker) note(pacer.arrived(worker, 0));
   }
 
-  Push push_of(int worker, double lr = 1) {
+  Push push_of(int worker) {
     const auto index = static_cast<std::size_t>(worker);
     Push push;
     push.worker = worker;
     push.number = numbers_[index];
     push.version = versions_[index];
     push.samples = 1;
-    push.lr = lr;
     return push;
   }
   Commands push(const Push& push, double now = 0) {
@@ -81,7 +80,7 @@ TEST(Pacer, BspUpdatesWhenAllHavePushedInTheOrderOfWorkers) {
   EXPECT_EQ(text(driven.push(0)), "");
   const Commands commands = driven.push(1);
   EXPECT_EQ(text(commands), "u1(0 1 2) g0 g1 g2");
-  EXPECT_EQ(update_in(commands).lr, 1);  // exactly the synchronous step
+  EXPECT_EQ(update_in(commands).gain, 1);  // exactly the synchronous step
   EXPECT_EQ(update_in(commands).samples, 3u);
   for (const auto& part : update_in(commands).parts) {
     EXPECT_DOUBLE_EQ(part.weight, 1.0 / 3);
@@ -95,7 +94,7 @@ TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
   EXPECT_EQ(text(driven.push(1)), "");
   const Commands commands = driven.push(0);
   EXPECT_EQ(text(commands), "u1(0 1 3) g0 g1 g3");
-  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.75);
+  EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.75);
   EXPECT_EQ(text(driven.push(2)), "d2 g2");
   EXPECT_EQ(text(driven.push(2)), "");  // now it is in time
   EXPECT_EQ(text(driven.push(0)), "");
@@ -107,7 +106,7 @@ TEST(Pacer, AspAppliesAndReleasesAtOnce) {
   for (std::uint64_t version = 1; version < 5; ++version) {
     const Commands commands = driven.push(0);
     EXPECT_EQ(text(commands), fmt::format("u{}(0) g0", version));
-    EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.5);
+    EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.5);
   }
   const Commands commands = driven.push(1);
   EXPECT_EQ(text(commands), "u5(1) g1");
@@ -202,7 +201,7 @@ TEST(Pacer, PushesThatAreNotFiniteAreSkippedButDoNotHoldOthersUp) {
   EXPECT_EQ(text(driven.push(bad)), "d0");  // its worker waits for the others
   const Commands commands = driven.push(1);
   EXPECT_EQ(text(commands), "u1(1) g0 g1");
-  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.5);
+  EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.5);
 
   bad = driven.push_of(0);
   bad.non_finite = 1;
@@ -225,27 +224,23 @@ TEST(Pacer, PushesThatAreNotFiniteEndTheJobOrAreAppliedWhereThatIsAsked) {
 
 TEST(Pacer, StaleGradientsMoveLessWhereThatIsAsked) {
   Driven driven({.kind = Kind::asp, .stale_lr = true}, 2);
-  EXPECT_DOUBLE_EQ(update_in(driven.push(0)).lr, 0.5);
+  EXPECT_DOUBLE_EQ(update_in(driven.push(0)).gain, 0.5);
   for (int i = 0; i < 7; ++i) driven.push(0);
   const Commands commands = driven.push(1);  // 8 pushes are 4 steps
   EXPECT_DOUBLE_EQ(update_in(commands).parts[0].staleness.steps, 4);
-  EXPECT_DOUBLE_EQ(update_in(commands).lr, 0.125);
+  EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.125);
 }
 
-TEST(Pacer, PartsCountBySamplesAndByTheirOwnLearningRate) {
+TEST(Pacer, PartsCountBySamples) {
   Driven driven({.kind = Kind::bsp}, 2);
-  Push long_one = driven.push_of(0, 0.1);
+  Push long_one = driven.push_of(0);
   long_one.samples = 3;
   driven.push(long_one);
-  const Commands commands = driven.push(driven.push_of(1, 0.3));
+  const Commands commands = driven.push(driven.push_of(1));
   const Update& update = update_in(commands);
-  EXPECT_NEAR(update.lr, (3 * 0.1 + 1 * 0.3) / 2, 1e-15);
-  EXPECT_NEAR(update.parts[0].weight, 0.5, 1e-15);
-  EXPECT_NEAR(update.parts[1].weight, 0.5, 1e-15);
-
-  Driven none({.kind = Kind::bsp}, 2);  // in a warm-up
-  none.push(none.push_of(0, 0));
-  EXPECT_EQ(update_in(none.push(none.push_of(1, 0))).parts[0].weight, 0.5);
+  EXPECT_EQ(update.gain, 2);
+  EXPECT_EQ(update.parts[0].weight, 0.75);
+  EXPECT_EQ(update.parts[1].weight, 0.25);
 }
 
 Bounds patient(double patience) { return {.gather = kAll, .patience = patience}; }

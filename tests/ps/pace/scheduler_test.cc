@@ -98,7 +98,7 @@ TEST(Scheduler, BspIsTheSynchronousStep) {
   cluster.run();
   ASSERT_EQ(updates.size(), 5u);
   for (const Update& update : updates) {
-    EXPECT_EQ(update.lr, 1);
+    EXPECT_EQ(update.gain, 1);
     ASSERT_EQ(update.parts.size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(update.parts[i].worker, static_cast<int>(i));

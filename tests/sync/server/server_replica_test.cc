@@ -25,8 +25,7 @@ const ReplicaWay kServer{
                   }});
           });
         },
-    .skips_unused = false,
-    .takes_groups = false};
+    .skips_unused = false};
 
 INSTANTIATE_TEST_SUITE_P(Server, ReplicaConformance, ::testing::ValuesIn(replica_cases(kServer)),
                          name_of_case);
@@ -140,6 +139,22 @@ TEST(ServerReplica, ParametersMoveAndAreNotKeptTwice) {
       bytes += parameter.nbytes();
     }
     EXPECT_LE(static_cast<std::size_t>(end - begin), bytes + 64 * before.size());
+  });
+}
+
+// The rule is the servers'; only learning rates travel with a push.
+TEST(ServerReplica, OptionsThatAreChangedLaterAreRefused) {
+  train_with_servers(1, 1, LinkKind::inproc, [](const ServerStage& stage) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = stage.make(model, optimizer);
+    static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).lr(0.5);
+    loss_of(model, Mlp::batch(0)).backward();
+    EXPECT_EQ(replica->step(), StepResult::applied);
+    static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).weight_decay(0.5);
+    loss_of(model, Mlp::batch(1)).backward();
+    EXPECT_THAT(thrown_by<Error>([&] { replica->step(); }),
+                HasSubstr("options of the optimizer other than the learning rate were changed"));
   });
 }
 

@@ -9,7 +9,7 @@
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
-#include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/rules_of.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/server_training.h"
 
@@ -133,6 +133,17 @@ TEST_P(EveryOptimizersServerState, GoesWithARunThatChangesItsWayTwice) {
   });
 }
 
+// Parameters have one, two or three floats of state each.
+std::unique_ptr<torch::optim::Optimizer> unlike_groups(torch::nn::Module& module) {
+  const RMSpropOptions options[] = {RMSpropOptions(0.01), RMSpropOptions(0.02).momentum(0.5),
+                                    RMSpropOptions(0.03).momentum(0.5).centered(true)};
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (std::size_t i = 0; i < module.parameters().size(); ++i)
+    groups.emplace_back(std::vector{module.parameters()[i]},
+                        std::make_unique<RMSpropOptions>(options[i % 3]));
+  return std::make_unique<torch::optim::RMSprop>(std::move(groups), options[0]);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, EveryOptimizersServerState,
     ::testing::Values(
@@ -153,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
             "rmsprop_both",
             maker<torch::optim::RMSprop>(RMSpropOptions(0.01).momentum(0.5).centered(true))},
         OptimizerCase{"lars", maker<optim::Lars>(optim::LarsOptions(1.0).momentum(0.9))},
-        OptimizerCase{"asup", maker<optim::AsupMomentum>(optim::AsupOptions(0.01))}),
+        OptimizerCase{"asup", maker<optim::AsupMomentum>(optim::AsupOptions(0.01))},
+        OptimizerCase{"unlike_groups", unlike_groups}),
     [](const auto& info) { return info.param.name; });
 
 // A parameter that was never used has no state and no count; it is still so on the way back.
@@ -170,7 +182,7 @@ TEST(ServerState, KeepsCountsOfEachParameter) {
   const auto before = slots_of(model, adam);
   const auto layout =
       flat_space(parameters_of(model), ServerReplicaOptions().bucket_sizes()).layout;
-  ServerState state(adam, rule_of(adam), parameters_of(model), layout);
+  ServerState state(adam, parameters_of(model), layout);
   const auto updates = state.updates();
   EXPECT_THAT(updates, ::testing::UnorderedElementsAre(2, 3, 3, 0, 3, 3));
   state.begin_write(updates, {0, layout.elements});

@@ -1,4 +1,4 @@
-#include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/rules_of.h"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ template <typename Optimizer, typename Options>
 void expect_same_training(Options options, Rule::Kind kind) {
   Mlp by_torch, by_kernels;
   Optimizer optimizer(by_torch.parameters(), options);
-  const Rule rule = rule_of(optimizer);
+  const Rule rule = rules_of(optimizer).at(0);
   EXPECT_EQ(rule.kind, kind);
   ByKernels kernels(rule, by_kernels);
   const double first = options.lr();
@@ -68,29 +68,29 @@ void expect_same_training(Options options, Rule::Kind kind) {
     backward(by_torch, step);
     backward(by_kernels, step);
     optimizer.step();
-    kernels.step(learning_rate_of(optimizer));
+    kernels.step(learning_rates_of(optimizer)[0]);
   }
   EXPECT_GT(testing::distance(testing::snapshot(by_torch), testing::snapshot(Mlp())), 0.01);
   EXPECT_LT(testing::distance(testing::snapshot(by_kernels), testing::snapshot(by_torch)), 1e-6);
 }
 
-TEST(RuleOf, Sgd) {
+TEST(RulesOf, Sgd) {
   expect_same_training<torch::optim::SGD>(SGDOptions(0.1), Rule::Kind::sgd);
   expect_same_training<torch::optim::SGD>(SGDOptions(0.1).weight_decay(0.01), Rule::Kind::sgd);
 }
 
-TEST(RuleOf, Momentum) {
+TEST(RulesOf, Momentum) {
   expect_same_training<torch::optim::SGD>(SGDOptions(0.05).momentum(0.9), Rule::Kind::momentum);
   expect_same_training<torch::optim::SGD>(
       SGDOptions(0.05).momentum(0.8).dampening(0.5).weight_decay(0.01), Rule::Kind::momentum);
 }
 
-TEST(RuleOf, Nesterov) {
+TEST(RulesOf, Nesterov) {
   expect_same_training<torch::optim::SGD>(
       SGDOptions(0.05).momentum(0.9).nesterov(true).weight_decay(0.01), Rule::Kind::nesterov);
 }
 
-TEST(RuleOf, RmsProp) {
+TEST(RulesOf, RmsProp) {
   expect_same_training<torch::optim::RMSprop>(RMSpropOptions(0.001), Rule::Kind::rmsprop);
   expect_same_training<torch::optim::RMSprop>(
       RMSpropOptions(0.001).momentum(0.9).weight_decay(0.01), Rule::Kind::rmsprop);
@@ -100,33 +100,37 @@ TEST(RuleOf, RmsProp) {
                                               Rule::Kind::rmsprop);
 }
 
-TEST(RuleOf, Adam) {
+TEST(RulesOf, Adam) {
   expect_same_training<torch::optim::Adam>(AdamOptions(0.001), Rule::Kind::adam);
   expect_same_training<torch::optim::Adam>(
       AdamOptions(0.001).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.01), Rule::Kind::adam);
   expect_same_training<torch::optim::Adam>(AdamOptions(0.001).amsgrad(true), Rule::Kind::adam);
 }
 
-TEST(RuleOf, AdamW) {
+TEST(RulesOf, AdamW) {
   expect_same_training<torch::optim::AdamW>(AdamWOptions(0.001).weight_decay(0.1),
                                             Rule::Kind::adamw);
   expect_same_training<torch::optim::AdamW>(AdamWOptions(0.001).amsgrad(true), Rule::Kind::adamw);
 }
 
-TEST(RuleOf, OwnOptimizers) {
+TEST(RulesOf, OwnOptimizers) {
   const Mlp model;
-  EXPECT_EQ(rule_of(optim::Lars(model.parameters(),
-                                optim::LarsOptions(1).momentum(0.8).weight_decay(0.1).trust(0.01))),
-            (Rule{.kind = Rule::Kind::lars, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.01}));
+  const auto only_rule_of = [](const torch::optim::Optimizer& optimizer) {
+    return rules_of(optimizer).at(0);
+  };
   EXPECT_EQ(
-      rule_of(optim::AsupMomentum(model.parameters(), optim::AsupOptions(1).alpha(0.9).eps(0.1))),
-      (Rule{.kind = Rule::Kind::asup, .momentum = 0.9, .alpha = 0.9, .eps = 0.1}));
+      only_rule_of(optim::Lars(model.parameters(),
+                               optim::LarsOptions(1).momentum(0.8).weight_decay(0.1).trust(0.01))),
+      (Rule{.kind = Rule::Kind::lars, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.01}));
+  EXPECT_EQ(only_rule_of(
+                optim::AsupMomentum(model.parameters(), optim::AsupOptions(1).alpha(0.9).eps(0.1))),
+            (Rule{.kind = Rule::Kind::asup, .momentum = 0.9, .alpha = 0.9, .eps = 0.1}));
 }
 
-TEST(RuleOf, NesterovWithoutMomentumIsPlain) {
+TEST(RulesOf, NesterovWithoutMomentumIsPlain) {
   torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1));
   static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).nesterov(true).dampening(0.5);
-  EXPECT_EQ(rule_of(optimizer), Rule{});
+  EXPECT_EQ(rules_of(optimizer), std::vector{Rule{}});
 }
 
 template <typename Call>
@@ -139,14 +143,14 @@ std::string refusal(const Call& call) {
   return "no refusal";
 }
 
-TEST(RuleOf, RefusesOptimizersWithoutARule) {
+TEST(RulesOf, RefusesOptimizersWithoutARule) {
   const torch::optim::Adagrad adagrad(Mlp().parameters());
-  EXPECT_EQ(refusal([&] { rule_of(adagrad); }),
+  EXPECT_EQ(refusal([&] { rules_of(adagrad); }),
             "parameter servers have no update rule for torch::optim::Adagrad: use SGD, RMSprop, "
             "Adam or AdamW of torch::optim, or Lars or AsupMomentum of asup::optim; or train by "
             "all-reduce (sync = allreduce), which runs any optimizer");
   const torch::optim::LBFGS lbfgs(Mlp().parameters());
-  EXPECT_NE(refusal([&] { rule_of(lbfgs); }).find("torch::optim::LBFGS"), std::string::npos);
+  EXPECT_NE(refusal([&] { rules_of(lbfgs); }).find("torch::optim::LBFGS"), std::string::npos);
 }
 
 // Its step may be anything.
@@ -154,15 +158,15 @@ struct OwnSgd : torch::optim::SGD {
   using SGD::SGD;
 };
 
-TEST(RuleOf, RefusesDerivedOptimizers) {
+TEST(RulesOf, RefusesDerivedOptimizers) {
   const OwnSgd optimizer(Mlp().parameters(), SGDOptions(0.1));
-  EXPECT_NE(refusal([&] { rule_of(optimizer); }).find("OwnSgd"), std::string::npos);
+  EXPECT_NE(refusal([&] { rules_of(optimizer); }).find("OwnSgd"), std::string::npos);
 }
 
-TEST(RuleOf, RefusesOptionsThatNoRuleHas) {
+TEST(RulesOf, RefusesOptionsThatNoRuleHas) {
   torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1).momentum(0.9).nesterov(true));
   static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).dampening(0.5);
-  EXPECT_EQ(refusal([&] { rule_of(optimizer); }),
+  EXPECT_EQ(refusal([&] { rules_of(optimizer); }),
             "update rule nesterov: it has no dampening, which is 0.5");
 }
 
@@ -175,27 +179,16 @@ std::vector<torch::optim::OptimizerParamGroup> two_groups(const SGDOptions& a,
   return groups;
 }
 
-TEST(RuleOf, GroupsMayBeSeveralIfTheyAreAlike) {
-  const auto alike = SGDOptions(0.1).momentum(0.9);
-  const torch::optim::SGD optimizer(two_groups(alike, alike), SGDOptions(0.5));
-  EXPECT_EQ(rule_of(optimizer), (Rule{.kind = Rule::Kind::momentum, .momentum = 0.9}));
-  EXPECT_EQ(learning_rate_of(optimizer), 0.1);
-}
-
-TEST(RuleOf, RefusesGroupsThatDiffer) {
-  const torch::optim::SGD decays(
-      two_groups(SGDOptions(0.1).weight_decay(0.1), SGDOptions(0.1).weight_decay(0.2)),
+TEST(RulesOf, EachGroupHasItsOwnRuleAndLearningRate) {
+  const torch::optim::SGD optimizer(
+      two_groups(SGDOptions(0.1).momentum(0.9), SGDOptions(0.2).weight_decay(0.5)),
       SGDOptions(0.5));
-  EXPECT_EQ(refusal([&] { rule_of(decays); }),
-            "parameter servers apply one update rule to all parameters; the optimizer's group 0 "
-            "has sgd weight_decay=0.1, and group 1 has sgd weight_decay=0.2. Give all groups the "
-            "same options, or train by all-reduce (sync = allreduce)");
-  const torch::optim::SGD rates(two_groups(SGDOptions(0.1), SGDOptions(0.2)), SGDOptions(0.5));
-  EXPECT_EQ(rule_of(rates), Rule{});
-  EXPECT_EQ(refusal([&] { learning_rate_of(rates); }),
-            "parameter servers use one learning rate for all parameters; the optimizer's group 0 "
-            "has 0.1, and group 1 has 0.2. Give all groups the same, or train by all-reduce (sync "
-            "= allreduce)");
+  EXPECT_EQ(rules_of(optimizer), (std::vector<Rule>{{.kind = Rule::Kind::momentum, .momentum = 0.9},
+                                                    {.weight_decay = 0.5}}));
+  EXPECT_EQ(learning_rates_of(optimizer), (std::vector{0.1, 0.2}));
+  const auto& groups = optimizer.param_groups();
+  EXPECT_EQ(groups_of(optimizer, {{"b", groups[1].params()[0]}, {"a", groups[0].params()[0]}}),
+            (std::vector<std::uint32_t>{1, 0}));
 }
 
 }  // namespace

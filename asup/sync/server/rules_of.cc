@@ -1,5 +1,6 @@
-#include "asup/sync/server/rule_of.h"
+#include "asup/sync/server/rules_of.h"
 
+#include <map>
 #include <typeinfo>
 
 #include "asup/base/error.h"
@@ -50,55 +51,55 @@ Rule rule_of(const torch::optim::AdamWOptions& options) {
 
 Rule rule_of(const optim::RuleOptions& options) { return options.rule(); }
 
-// All groups' rule, if the optimizer is exactly of this type.
+// Each group's rule, if the optimizer is exactly of this type.
 template <typename Optimizer, typename Options>
-bool take_rule(const torch::optim::Optimizer& optimizer, Rule& rule) {
+bool take_rules(const torch::optim::Optimizer& optimizer, std::vector<Rule>& rules) {
   if (typeid(optimizer) != typeid(Optimizer)) return false;
-  const auto& groups = optimizer.param_groups();
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    const Rule found = rule_of(dynamic_cast<const Options&>(groups[i].options()));
-    if (i == 0) rule = found;
-    require(
-        found == rule,
-        "parameter servers apply one update rule to all parameters; the optimizer's group 0 has "
-        "{}, and group {} has {}. Give all groups the same options, or train by all-reduce "
-        "(sync = allreduce)",
-        describe(rule), i, describe(found));
-  }
+  for (const auto& group : optimizer.param_groups())
+    rules.push_back(rule_of(dynamic_cast<const Options&>(group.options())));
   return true;
 }
 
 }  // namespace
 
-Rule rule_of(const torch::optim::Optimizer& optimizer) {
-  Rule rule;
+std::vector<Rule> rules_of(const torch::optim::Optimizer& optimizer) {
+  std::vector<Rule> rules;
   const bool known =
-      take_rule<torch::optim::SGD, torch::optim::SGDOptions>(optimizer, rule) ||
-      take_rule<torch::optim::RMSprop, torch::optim::RMSpropOptions>(optimizer, rule) ||
-      take_rule<torch::optim::Adam, torch::optim::AdamOptions>(optimizer, rule) ||
-      take_rule<torch::optim::AdamW, torch::optim::AdamWOptions>(optimizer, rule) ||
-      take_rule<optim::Lars, optim::LarsOptions>(optimizer, rule) ||
-      take_rule<optim::AsupMomentum, optim::AsupOptions>(optimizer, rule);
+      take_rules<torch::optim::SGD, torch::optim::SGDOptions>(optimizer, rules) ||
+      take_rules<torch::optim::RMSprop, torch::optim::RMSpropOptions>(optimizer, rules) ||
+      take_rules<torch::optim::Adam, torch::optim::AdamOptions>(optimizer, rules) ||
+      take_rules<torch::optim::AdamW, torch::optim::AdamWOptions>(optimizer, rules) ||
+      take_rules<optim::Lars, optim::LarsOptions>(optimizer, rules) ||
+      take_rules<optim::AsupMomentum, optim::AsupOptions>(optimizer, rules);
   require(known,
           "parameter servers have no update rule for {}: use SGD, RMSprop, Adam or AdamW of "
           "torch::optim, or Lars or AsupMomentum of asup::optim; or train by all-reduce (sync = "
           "allreduce), which runs any optimizer",
           c10::demangle(typeid(optimizer).name()));
-  kernels::require_valid(rule);
-  return rule;
+  require(!rules.empty(), "the optimizer has no parameters: there is nothing to train");
+  for (const Rule& rule : rules) kernels::require_valid(rule);
+  return rules;
 }
 
-double learning_rate_of(const torch::optim::Optimizer& optimizer) {
-  const auto& groups = optimizer.param_groups();
-  require(!groups.empty(), "the optimizer has no parameters: there is nothing to train");
-  const double lr = groups[0].options().get_lr();
-  for (std::size_t i = 1; i < groups.size(); ++i)
-    require(groups[i].options().get_lr() == lr,
-            "parameter servers use one learning rate for all parameters; the optimizer's group 0 "
-            "has {}, and group {} has {}. Give all groups the same, or train by all-reduce (sync = "
-            "allreduce)",
-            lr, i, groups[i].options().get_lr());
-  return lr;
+std::vector<double> learning_rates_of(const torch::optim::Optimizer& optimizer) {
+  std::vector<double> rates;
+  for (const auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
+  return rates;
+}
+
+std::vector<std::uint32_t> groups_of(const torch::optim::Optimizer& optimizer,
+                                     const std::vector<NamedTensor>& parameters) {
+  std::map<const void*, std::uint32_t> by_tensor;
+  std::uint32_t group = 0;
+  for (const auto& parameter_group : optimizer.param_groups()) {
+    for (const torch::Tensor& tensor : parameter_group.params())
+      by_tensor.emplace(tensor.unsafeGetTensorImpl(), group);
+    ++group;
+  }
+  std::vector<std::uint32_t> groups;
+  for (const auto& [name, tensor] : parameters)
+    groups.push_back(by_tensor.at(tensor.unsafeGetTensorImpl()));
+  return groups;
 }
 
 }  // namespace asup::sync
