@@ -6,7 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
-#include "asup/checkpoint/series.h"
+#include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/trained.h"
 #include "asup/checkpoint/writer.h"
 #include "asup/collective/mesh/mesh_communicator.h"
@@ -114,7 +114,7 @@ class Checkpoint::State {
     std::string path;
     sync::together(*communicator_, [&] {
       if (job_.rank() != 0) return;
-      const checkpoint::Found found = series_.newest_whole();
+      const report::FoundCheckpoint found = checkpoint::newest_whole(series_);
       for (const auto& damaged : found.newer)
         log().warn("a checkpoint is passed over: {}", damaged.why);
       require(!found.path.empty() || found.newer.empty(),
@@ -167,7 +167,7 @@ class Checkpoint::State {
   // Constant after construction.
   Job& job_;
   const std::string folder_;
-  const checkpoint::Series series_;
+  const report::CheckpointSeries series_;
   const CheckpointOptions options_;
 
   const std::unique_ptr<Communicator> communicator_;  // the writer's, while there is one

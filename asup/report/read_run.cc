@@ -46,7 +46,7 @@ Summary sum_up_rows(const RunFolder& folder) {
   summary.facts = facts_from(read_json(folder.facts_file()));
   summary.final_loss = std::nan("");
   for (const Json& row : read_metrics(folder.metrics_file())) add_row(summary, row);
-  if (const auto kept = folder.list_checkpoints(); !kept.empty())
+  if (const auto kept = folder.series().list(); !kept.empty())
     summary.checkpoint = fs::path(kept.back()).filename().string();
   return summary;
 }

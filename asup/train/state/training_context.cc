@@ -65,8 +65,8 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
 }
 
 // As rank 0 finds it. Bad input there is all ranks' bad input.
-checkpoint::Found find_checkpoint(Communicator& control, const std::string& run_folder) {
-  checkpoint::Found found;
+report::FoundCheckpoint find_checkpoint(Communicator& control, const std::string& run_folder) {
+  report::FoundCheckpoint found;
   std::string complaint;
   if (control.rank() == 0) try {
       found = newest_whole_checkpoint(run_folder);
@@ -83,7 +83,7 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(TrainingContext& context,
                                                     const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
   Communicator& control = *context.control;
-  const checkpoint::Found found = find_checkpoint(control, config.resume);
+  const report::FoundCheckpoint found = find_checkpoint(control, config.resume);
   for (const auto& [path, why] : found.newer) {
     log().warn("{}. It is skipped: {} is whole", why, found.path);
     context.damaged.push_back(path);
