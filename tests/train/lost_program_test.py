@@ -1,0 +1,84 @@
+"""A program of one's own that saves checkpoints: where one of its workers is lost, the others go on."""
+
+import os
+import re
+import shutil
+import unittest
+
+from harness import SOAK, Case
+
+WAYS = {
+    "local": ["ASUP_SYNC=local", "ASUP_EVERY=4"],
+    "diloco": ["ASUP_SYNC=diloco", "ASUP_EVERY=3"],
+    "slowmo": ["ASUP_SYNC=slowmo", "ASUP_EVERY=4"],
+    "gossip": ["ASUP_SYNC=gossip"],
+    "adpsgd": ["ASUP_SYNC=adpsgd"],
+    "asp": ["ASUP_SYNC=server", "ASUP_PACE=asp"],
+    "bsp": ["ASUP_SYNC=server", "ASUP_PACE=bsp"],
+}
+STEPS = 40
+LOST_PROGRAM = os.environ["ASUP_EXAMPLES"]
+
+
+class LostProgram(Case):
+    def run_program(self, folder, way, rank, when, step, workers=4, status=0, steps=STEPS):
+        servers = ["--servers", "1"] if "ASUP_SYNC=server" in WAYS[way] else []
+        variables = [flag for variable in WAYS[way] for flag in ("--env", variable)]
+        return self.call("run", "-n", str(workers), *servers, *variables, "--on-loss", "continue",
+                         "--", LOST_PROGRAM, self.path(folder), str(steps), str(rank), when, str(step),
+                         status=status)
+
+    def saved(self, folder):
+        """Steps of its checkpoints, and how many workers each is of."""
+        found = {}
+        for name in os.listdir(self.path(folder)):
+            self.assertRegex(name, r"step-\d{8}")
+            shards = [file for file in os.listdir(self.path(f"{folder}/{name}")) if "shard" in file]
+            found[int(name[5:])] = len(shards)
+        return found
+
+    def check_goes_on(self, way, rank, when, step):
+        folder = f"{way}-{rank}-{when}"
+        done = self.run_program(folder, way, rank, when, step)
+        ends = re.findall(r"ends at (\d+) with 3 workers, weight (\S+)", done.stdout)
+        self.assertEqual([int(end) for end, _ in ends], [STEPS] * 3, done.stdout + done.stderr)
+        self.assertEqual(len({weight for _, weight in ends}), 1, "one model")
+        self.assertIn(f"rank {rank} was lost: 3 workers go on", done.stderr)
+        saved = self.saved(folder)
+        for due in range(5, STEPS + 1, 5):
+            if due != step:
+                self.assertEqual(saved.get(due), 4 if due < step else 3, (due, saved, done.stderr))
+        resumed = self.run_program(folder, way, -1, when, 0, steps=STEPS + 5)
+        self.assertEqual(len(re.findall(f"begins at {STEPS}\n", resumed.stdout)), 4, resumed.stdout)
+        self.assertEqual(self.saved(folder)[STEPS + 5], 4)
+
+    def test_every_way_saves_on(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.check_goes_on(way, 2, "before", 17)
+
+    # The next one keeps the checkpoints.
+    def test_without_rank_0_too(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.check_goes_on(way, 0, "before", 17)
+
+    # It is missed in the checkpoint itself, which the others then write without it.
+    def test_lost_in_a_checkpoint(self):
+        for way in WAYS:
+            for rank in 0, 3:
+                with self.subTest(way=way, rank=rank):
+                    self.check_goes_on(way, rank, "in-save", 20)
+                    self.assertEqual(self.saved(f"{way}-{rank}-in-save")[20], 3)
+
+    # Nobody knows whether it was whole; the next one is.
+    def test_lost_while_files_are_written(self):
+        for number in range(30 if SOAK else 1):
+            for way in WAYS:
+                with self.subTest(way=way, number=number):
+                    self.check_goes_on(way, number % 3, "in-write", 20)
+                    shutil.rmtree(self.path(f"{way}-{number % 3}-in-write"))
+
+
+if __name__ == "__main__":
+    unittest.main()
