@@ -10,7 +10,7 @@ using json = nlohmann::ordered_json;
 void StepRecord::add(const StepRecord& later) {
   const auto mine = static_cast<double>(samples);
   const auto theirs = static_cast<double>(later.samples);
-  loss = mine + theirs > 0 ? (loss * mine + later.loss * theirs) / (mine + theirs) : later.loss;
+  if (theirs > 0) loss = (loss * mine + later.loss * theirs) / (mine + theirs);
   step = later.step;
   epoch = later.epoch;
   lr = later.lr;

@@ -87,7 +87,7 @@ void RunState::begin(bool begun) {
   if (context_.resumed && !resumes_in_place())
     report::copy_event_files(before.path(), folder_.path());
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
-    last_loss_ = row.value("loss", last_loss_);
+    if (row.contains("loss") && row["loss"].is_number()) last_loss_ = row["loss"];
   // What is there tells of the run as it was, until this call ends too.
   std::filesystem::remove(folder_.summary_file());
   std::filesystem::remove(folder_.report_file());
