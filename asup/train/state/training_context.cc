@@ -251,6 +251,7 @@ bool strategy_has_changed(const TrainingContext& context) {
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
   const bool same_way = !strategy_has_changed(context);
+  checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
   restore.common(*context.model, *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
