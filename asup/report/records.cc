@@ -60,6 +60,7 @@ json to_json(const RunFacts& facts) {
   json out = {{"model", facts.model},
               {"data", facts.data},
               {"optimizer", facts.optimizer},
+              {"learning_rate", facts.learning_rate},
               {"sync", facts.sync},
               {"pace", facts.pace},
               {"links", facts.links},
@@ -124,6 +125,7 @@ RunFacts facts_from(const json& in) {
   in.at("model").get_to(facts.model);
   in.at("data").get_to(facts.data);
   in.at("optimizer").get_to(facts.optimizer);
+  facts.learning_rate = in.value("learning_rate", "");
   in.at("sync").get_to(facts.sync);
   facts.then = in.value("then", "");
   facts.pace = in.value("pace", "");

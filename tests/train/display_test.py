@@ -98,6 +98,7 @@ class Display(Case):
 
     def test_lines_elsewhere(self):
         out = self.call(*RUN).stdout
+        self.assertRegex(out.splitlines()[0], r" · sgd, lr 0\.05 · ")
         self.assertNotIn("\x1b", out)
         self.assertNotIn("\r", out)
         self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  train loss [\d.]+  \d+ samples/s")

@@ -147,6 +147,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.model = short_name(config.model);
   facts.data = short_name(config.data);
   facts.optimizer = config.optimizer;
+  facts.learning_rate = describe_learning_rate(config);
   facts.sync = config.strategy.name();
   if (has_phases(config)) facts.then = config.then->name();
   facts.servers = job.servers();
@@ -250,8 +251,8 @@ bool strategy_has_changed(const TrainingContext& context) {
 // go on with models of their own, nor with what another replica has kept.
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
-  const bool same_way = !strategy_has_changed(context);
   checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
+  const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
   restore.common(*context.model, *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
