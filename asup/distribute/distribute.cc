@@ -42,6 +42,18 @@ void check_for_program(const Job& job, const Strategy& strategy) {
         strategy.name(), fmt::join(names_of_survivors(), ", "));
 }
 
+// True in a scope.
+class Within {
+ public:
+  explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Within() { flag_ = false; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 DistributedReplica::DistributedReplica(Job& job, Parts parts)
@@ -113,13 +125,11 @@ void DistributedReplica::merge() {
 bool DistributedReplica::together(const std::function<void()>& call) {
   if (in_call_) return call(), true;  // a part of one, which is repeated as a whole
   while (furthest_call_ <= calls_) try {
-      in_call_ = true;
+      const Within within(in_call_);
       call();
-      in_call_ = false;
       ++calls_;
       return true;
     } catch (const JobFailed&) {
-      in_call_ = false;
       if (!regroup()) throw;
       merge();
     }
@@ -186,7 +196,7 @@ void DistributedReplica::find_furthest() {
 
 // Where workers go at their own pace, nobody is.
 bool DistributedReplica::is_behind() const {
-  return strategy_.capabilities().lockstep &&
+  return furthest_step_ > 0 && strategy_.capabilities().lockstep &&
          static_cast<std::int64_t>(stats().steps) < furthest_step_;
 }
 
