@@ -12,6 +12,7 @@
 #include "asup/bench/collective_names.h"
 #include "asup/bench/limit.h"
 #include "asup/bench/sizes.h"
+#include "asup/bench/table.h"
 #include "asup/bench/together.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/choose.h"
@@ -95,17 +96,30 @@ void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
   require(file.good(), "cannot write {}", bench.json);
 }
 
+Table table_of_rows() {
+  return {{{"size", 12, 5},
+           {"algorithm", -18, 18},
+           {"min us", 12, 10, 3},
+           {"p50 us", 12, 10},
+           {"p99 us", 12, 10, 4},
+           {"bus GB/s", 10, 8, 1},
+           {"of limit", 9, 8, 2}},
+          room_here()};
+}
+
 void print_head(const CollectiveBench& bench) {
-  fmt::print("{} of f32 on {} ranks over {}, {} buffers\n", word_for(bench.collective), bench.ranks,
-             bench.link, bench.buffers);
-  fmt::print("{:>12} {:<18} {:>12} {:>12} {:>12} {:>10} {:>9}\n", "size", "algorithm", "min us",
-             "p50 us", "p99 us", "bus GB/s", "of limit");
+  print_text(fmt::format("{} of f32 on {} ranks over {}, {} buffers", word_for(bench.collective),
+                         bench.ranks, bench.link, bench.buffers));
+  fmt::print("{}", table_of_rows().head());
 }
 
 void print_row(const Row& row) {
-  fmt::print("{:>12} {:<18} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", size_word(row.bytes),
-             row.parts.empty() ? name_or_auto(row.algorithm) : row.parts, row.min_us, row.p50_us,
-             row.p99_us, row.bus_gb_s, row.share ? fmt::format("{:.2f}", *row.share) : "-");
+  const auto figure = [](double value) { return fmt::format("{:.2f}", value); };
+  fmt::print("{}",
+             table_of_rows().row({size_word(row.bytes),
+                                  row.parts.empty() ? name_or_auto(row.algorithm) : row.parts,
+                                  figure(row.min_us), figure(row.p50_us), figure(row.p99_us),
+                                  figure(row.bus_gb_s), row.share ? figure(*row.share) : "-"}));
   std::fflush(stdout);
 }
 

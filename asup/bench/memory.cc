@@ -14,6 +14,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/bench/sizes.h"
+#include "asup/bench/table.h"
 #include "asup/distribute/distribute.h"
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
@@ -178,22 +179,34 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
   if (one.link != "none") write(after.size() - 1, true, "server");
 }
 
+Table table_of_rows() {
+  return {{{"", -8, 6},
+           {"optimizer", -10, 9},
+           {"links", -6, 5, 2},
+           {"compensation", 12, 12, 4},
+           {"merge", -6, 5, 3},
+           {"MB", 12, 8, 1},
+           {"x model", 10, 7},
+           {"should be", 10, 9}},
+          room_here()};
+}
+
 void print_head(const MemoryBench& bench) {
-  fmt::print(
+  print_text(fmt::format(
       "a model of {}, {} workers and one server; memory that training it takes beyond what the "
-      "process had before\n",
-      size_word(bench.bytes), bench.workers);
-  fmt::print("{:<8} {:<10} {:<6} {:>12} {:<6} {:>12} {:>10} {:>10}\n", "", "optimizer", "links",
-             "compensation", "merge", "MB", "x model", "should be");
+      "process had before",
+      size_word(bench.bytes), bench.workers));
+  fmt::print("{}", table_of_rows().head());
 }
 
 void print_row(const json& row) {
   const double model = row.at("model_bytes");
-  fmt::print("{:<8} {:<10} {:<6} {:>12} {:<6} {:>12.1f} {:>10.2f} {:>10.2f}\n",
-             row.at("role").get<std::string>(), row.at("optimizer").get<std::string>(),
-             row.at("link").get<std::string>(), row.at("compensation").get<double>(),
-             row.at("merge").get<std::string>(), row.at("bytes").get<double>() / 1e6,
-             row.at("bytes").get<double>() / model, row.at("expected_bytes").get<double>() / model);
+  const double bytes = row.at("bytes"), expected = row.at("expected_bytes");
+  fmt::print("{}", table_of_rows().row({row.at("role"), row.at("optimizer"), row.at("link"),
+                                        fmt::format("{}", row.at("compensation").get<double>()),
+                                        row.at("merge"), fmt::format("{:.1f}", bytes / 1e6),
+                                        fmt::format("{:.2f}", bytes / model),
+                                        fmt::format("{:.2f}", expected / model)}));
 }
 
 std::vector<json> read_rows(const std::string& file) {

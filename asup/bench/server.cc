@@ -12,6 +12,7 @@
 #include "asup/base/error.h"
 #include "asup/bench/limit.h"
 #include "asup/bench/sizes.h"
+#include "asup/bench/table.h"
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
 #include "asup/ps/client.h"
@@ -98,17 +99,27 @@ std::vector<double> times_of(Pusher& pusher, double seconds) {
   return times;
 }
 
+Table table_of_rows() {
+  return {{{"size", 12, 5},
+           {"min us", 12, 10, 3},
+           {"p50 us", 12, 10},
+           {"p99 us", 12, 10, 4},
+           {"GB/s", 10, 8, 1},
+           {"of limit", 9, 8, 2}},
+          room_here()};
+}
+
 void print_head(const ServerBench& bench) {
-  fmt::print("push-pull of f32, {} workers and {} servers over {}, {}\n", bench.workers,
-             bench.servers, bench.link, bench.pace);
-  fmt::print("{:>12} {:>12} {:>12} {:>12} {:>10} {:>9}\n", "size", "min us", "p50 us", "p99 us",
-             "GB/s", "of limit");
+  print_text(fmt::format("push-pull of f32, {} workers and {} servers over {}, {}", bench.workers,
+                         bench.servers, bench.link, bench.pace));
+  fmt::print("{}", table_of_rows().head());
 }
 
 void print_row(const Row& row) {
-  fmt::print("{:>12} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>9}\n", size_word(row.bytes),
-             row.min_us, row.p50_us, row.p99_us, row.gb_s,
-             row.share ? fmt::format("{:.2f}", *row.share) : "-");
+  const auto figure = [](double value) { return fmt::format("{:.2f}", value); };
+  fmt::print("{}", table_of_rows().row({size_word(row.bytes), figure(row.min_us),
+                                        figure(row.p50_us), figure(row.p99_us), figure(row.gb_s),
+                                        row.share ? figure(*row.share) : "-"}));
   std::fflush(stdout);
 }
 

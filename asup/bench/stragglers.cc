@@ -10,6 +10,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/bench/spread.h"
+#include "asup/bench/table.h"
 
 namespace asup::bench {
 namespace {
@@ -54,7 +55,7 @@ std::vector<Scene> set_up_scenes(const StragglersBench& bench, std::optional<Vir
       scenes.push_back(scene);
     } catch (const BadInput& error) {
       if (!bench.scenes.empty()) throw;
-      fmt::print("without the scene {}: {}\n", scene.name, error.what());
+      print_text(fmt::format("without the scene {}: {}", scene.name, error.what()));
     }
   }
   return scenes;
@@ -109,28 +110,41 @@ std::optional<Spread> beside_bsp(const Row& row, const std::vector<Row>& rows) {
 }
 
 void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
-  fmt::print("{:<9} {:<10} {:>16} {:>7} {:>14} {:>15} {:>9} {:>10} {:>14}\n", "scene", "way",
-             fmt::format("s to {:.0f} %", bench.training.target * 100), "speed", "accuracy %",
-             "minus bsp's", "MB sent", "staleness", "worst (steps)");
+  const Table table({{"scene", -9, 7},
+                     {"way", -10, 9},
+                     {fmt::format("s to {:.0f} %", bench.training.target * 100), 16, 14},
+                     {"speed", 7, 5, 2},
+                     {"accuracy %", 14, 14, 1},
+                     {"minus bsp's", 15, 15, 3},
+                     {"MB sent", 9, 8, 4},
+                     {"staleness", 10, 9, 5},
+                     {"worst (steps)", 14, 13, 6}},
+                    room_here());
+  fmt::print("{}", table.head());
   for (const Row& row : rows) {
     const auto time = time_of(row);
     const Spread accuracy = over(row, [](const Figures& r) { return r.accuracy * 100; });
     const auto beside = beside_bsp(row, rows);
-    fmt::print("{:<9} {:<10} {:>16} {:>7.2f} {:>14} {:>15} {:>9.0f} {:>10.2f} {:>14.2f}\n",
-               row.scene.name, row.way.name,
-               time            ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation)
-               : diverged(row) ? fmt::format("{} diverged", diverged(row))
-                               : "not reached",
-               speed_of(bench, row).mean,
-               fmt::format("{:.2f} +- {:.2f}", accuracy.mean, accuracy.deviation),
-               beside ? fmt::format("{:+.2f} +- {:.2f}", beside->mean, beside->confidence()) : "",
-               over(row, [](const Figures& r) { return r.bytes / 1e6; }).mean,
-               over(row, [](const Figures& r) { return r.mean_staleness; }).mean,
-               over(row, [](const Figures& r) { return r.worst_staleness; }).mean);
+    const auto mean = [&](const std::function<double(const Figures&)>& figure, int digits) {
+      return fmt::format("{:.{}f}", over(row, figure).mean, digits);
+    };
+    fmt::print(
+        "{}",
+        table.row(
+            {row.scene.name, row.way.name,
+             time            ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation)
+             : diverged(row) ? fmt::format("{} diverged", diverged(row))
+                             : "not reached",
+             fmt::format("{:.2f}", speed_of(bench, row).mean),
+             fmt::format("{:.2f} +- {:.2f}", accuracy.mean, accuracy.deviation),
+             beside ? fmt::format("{:+.2f} +- {:.2f}", beside->mean, beside->confidence()) : "",
+             mean([](const Figures& r) { return r.bytes / 1e6; }, 0),
+             mean([](const Figures& r) { return r.mean_staleness; }, 2),
+             mean([](const Figures& r) { return r.worst_staleness; }, 2)}));
   }
-  fmt::print(
+  print_text(
       "accuracy: mean and deviation of one run; minus bsp's: points, paired by seed, and the "
-      "95 % confidence interval\n");
+      "95 % confidence interval");
 }
 
 void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
@@ -174,11 +188,11 @@ int run_stragglers_bench(StragglersBench bench) {
   std::vector<Row> rows;
   for (const Scene& scene : set_up_scenes(bench, hosts))
     for (const Way& way : ways) rows.push_back({scene, way, {}});
-  fmt::print(
+  print_text(fmt::format(
       "{} on {}, {} workers, global batch {}, {} steps, {} seeds. A sample takes {:g} ms by a real "
-      "sleep, so that the cores of this machine are not the limit; tests do not count.\n",
+      "sleep, so that the cores of this machine are not the limit; tests do not count.",
       training.model, training.data, training.workers, training.batch, training.steps, bench.seeds,
-      training.sample_ms);
+      training.sample_ms));
   // Ways by turns, so that a slow moment of the machine hits all.
   for (int seed = 1; seed <= bench.seeds; ++seed)
     for (Row& row : rows) {

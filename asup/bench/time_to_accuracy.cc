@@ -11,6 +11,7 @@
 #include "asup/base/files.h"
 #include "asup/bench/compare/accuracy_page.h"
 #include "asup/bench/compare/accuracy_rows.h"
+#include "asup/bench/table.h"
 
 namespace asup::bench {
 namespace {
@@ -136,7 +137,7 @@ int run_time_to_accuracy_bench(TimeToAccuracyBench bench) {
   for (const WayRuns& each : ways)
     check_run(bench.training, {.name = each.way.name, .way = each.way});
   Stage stage(bench);
-  fmt::print("{}\n", title_of(bench));
+  print_text(title_of(bench));
   std::fflush(stdout);
   // Ways by turns, so that a slow moment of the machine hits all.
   for (int seed = 1; seed <= bench.seeds; ++seed) {
@@ -151,7 +152,7 @@ int run_time_to_accuracy_bench(TimeToAccuracyBench bench) {
     write_results(bench, ways);  // what there is so far: a long run may be broken off
   }
   const AccuracyScene scene = scene_of(bench);
-  fmt::print("{}", accuracy_table(scene, accuracy_rows(scene, ways)));
+  fmt::print("{}", accuracy_table(scene, accuracy_rows(scene, ways), room_here()));
   return 0;
 }
 

@@ -67,6 +67,10 @@ void Folder::verify() {
     for (const auto& part : tensor.parts) read_part(name, part);
 }
 
+report::FoundCheckpoint newest_whole(const report::CheckpointSeries& series) {
+  return series.newest_whole([](const std::string& path) { Folder(path).verify(); });
+}
+
 Reader::Reader(Communicator& communicator, const std::string& path) {
   const std::string folder = broadcast_text(communicator, path);
   std::string text;

@@ -10,6 +10,7 @@
 #include "asup/checkpoint/index.h"
 #include "asup/checkpoint/safetensors.h"
 #include "asup/collective/communicator.h"
+#include "asup/report/checkpoint_series.h"
 
 namespace asup::checkpoint {
 
@@ -36,6 +37,9 @@ class Folder {
   Index index_;
   std::map<std::string, SafetensorsFile> shards_;  // those opened
 };
+
+// The newest that is as it was written, every bit of it.
+report::FoundCheckpoint newest_whole(const report::CheckpointSeries& series);
 
 // The same for all ranks of a job: those that do not see rank 0's file system get what they need
 // from rank 0. Collective, as are its functions; they throw JobFailed on all ranks.

@@ -131,7 +131,7 @@ std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int
   return parts;
 }
 
-void write(Communicator& communicator, const std::string& folder, const Json& run,
+bool write(Communicator& communicator, const std::string& folder, const Json& run,
            const std::vector<WrittenPart>& parts) {
   const bool is_first = communicator.rank() == 0;
   const Unfinished unfinished(broadcast_text(communicator, folder));
@@ -140,7 +140,8 @@ void write(Communicator& communicator, const std::string& folder, const Json& ru
     if (is_first) unfinished.make(sign);
   });
   const Shard shard = shard_of(parts, shard_name(communicator.rank(), communicator.size()));
-  write_shards(communicator, unfinished, unfinished.has(sign), shard);
+  const bool sees = unfinished.has(sign);
+  write_shards(communicator, unfinished, sees, shard);
   const auto indexes = gather_texts_at_first(communicator, to_json(shard.index).dump());
   sync::together(communicator, [&] {
     if (!is_first) return;
@@ -153,6 +154,7 @@ void write(Communicator& communicator, const std::string& folder, const Json& ru
       files.insert(shard_name(rank, communicator.size()));
     unfinished.finish(files);
   });
+  return sees;
 }
 
 }  // namespace asup::checkpoint

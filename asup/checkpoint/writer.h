@@ -28,8 +28,9 @@ std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int
 
 // The folder appears when it is whole, in place of one that was there. A rank that does not see
 // rank 0's file system sends its shard to rank 0, which writes it. Throws JobFailed on all ranks
-// when one cannot write; what was there is untouched then.
-void write(Communicator& communicator, const std::string& folder, const nlohmann::ordered_json& run,
+// when one cannot write; what was there is untouched then. Returns whether this rank sees the
+// folder.
+bool write(Communicator& communicator, const std::string& folder, const nlohmann::ordered_json& run,
            const std::vector<WrittenPart>& parts);
 
 }  // namespace asup::checkpoint

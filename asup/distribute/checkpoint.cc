@@ -1,12 +1,14 @@
 #include "asup/distribute/checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <exception>
 #include <filesystem>
 #include <thread>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
-#include "asup/checkpoint/series.h"
+#include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/trained.h"
 #include "asup/checkpoint/writer.h"
 #include "asup/collective/mesh/mesh_communicator.h"
@@ -58,10 +60,13 @@ class Checkpoint::State {
         folder_(std::move(folder)),
         series_(folder_),
         options_(options),
+        number_(job.next_communicator_id()),
         communicator_(make_communicator(job, {.beside = true})) {
     sync::together(*communicator_, [&] {
       if (job_.rank() == 0) std::filesystem::create_directories(folder_);
     });
+    std::error_code none;
+    sees_folder_ = std::filesystem::is_directory(folder_, none);
   }
   ~State() {
     if (writer_.joinable()) writer_.join();
@@ -78,26 +83,17 @@ class Checkpoint::State {
     if (reader) restore(*reader, false).common(model, optimizer);
     auto replica = asup::distribute(job_, model, optimizer, strategy);
     replica_ = replica.get();
+    left_ = replica_->left();
     if (reader) bring_back_own(*reader);
     return replica;
   }
 
   void save(const TrainingProgress& progress) {
     check(replica_ != nullptr, "there is nothing to save yet: call distribute() of the checkpoint");
-    wait();
-    checkpoint::Trained trained = this->trained();
-    trained.fetched_state = replica_->fetch_optimizer_state();
-    if (replica_->models_differ())
-      replica_->with_mean_model([&] {
-        for (const auto& [name, tensor] : sync::parameters_of(*model_))
-          trained.mean_model.push_back({name, copy_of(tensor)});
-      });
-    auto parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
-                                           communicator_->size());
-    for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
-    writer_ = std::thread([this, path = series_.path(progress.step),
-                           run = to_json(progress, replica_->strategy()),
-                           parts = std::move(parts)] { write(path, run, parts); });
+    const bool saved = replica_->together([&] { start_write(progress); });
+    if (!saved)
+      log().warn("a worker was lost in the checkpoint of step {}: the next one is whole",
+                 progress.step);
   }
 
   void wait() {
@@ -114,7 +110,7 @@ class Checkpoint::State {
     std::string path;
     sync::together(*communicator_, [&] {
       if (job_.rank() != 0) return;
-      const checkpoint::Found found = series_.newest_whole();
+      const report::FoundCheckpoint found = checkpoint::newest_whole(series_);
       for (const auto& damaged : found.newer)
         log().warn("a checkpoint is passed over: {}", damaged.why);
       require(!found.path.empty() || found.newer.empty(),
@@ -155,11 +151,46 @@ class Checkpoint::State {
             replica_->state()};
   }
 
+  void start_write(const TrainingProgress& progress) {
+    if (left_ != replica_->left()) regroup();
+    wait();
+    checkpoint::Trained trained = this->trained();
+    trained.fetched_state = replica_->fetch_optimizer_state();
+    if (replica_->models_differ())
+      replica_->with_mean_model([&] {
+        for (const auto& [name, tensor] : sync::parameters_of(*model_))
+          trained.mean_model.push_back({name, copy_of(tensor)});
+      });
+    auto parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
+                                           communicator_->size());
+    for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
+    writer_ = std::thread([this, path = series_.path(progress.step),
+                           run = to_json(progress, replica_->strategy()),
+                           parts = std::move(parts)] { write(path, run, parts); });
+  }
+
+  // Those who are left write by a communicator of their own, the first of them into the folder.
+  void regroup() {
+    if (writer_.joinable()) writer_.join();
+    if (std::exchange(failure_, nullptr))
+      log().warn("a worker was lost while a checkpoint was written to {}: it is left out", folder_);
+    const std::vector<int>& left = replica_->left();
+    communicator_ = make_communicator(
+        job_, left, fmt::format("{}/{}", number_, fmt::join(left, ",")), {.beside = true});
+    sync::together(*communicator_, [&] {
+      check(communicator_->rank() != 0 || sees_folder_,
+            "the worker that kept the checkpoints in {} was lost, and rank {} does not see that "
+            "folder: start the job again, and it goes on from the last of them",
+            folder_, job_.rank());
+    });
+    left_ = left;
+  }
+
   // On the writer's thread. One that fails leaves the others in place.
   void write(const std::string& path, const Json& run,
              const std::vector<checkpoint::WrittenPart>& parts) try {
-    checkpoint::write(*communicator_, path, run, parts);
-    if (job_.rank() == 0 && options_.keep > 0) series_.keep(options_.keep);
+    sees_folder_ = checkpoint::write(*communicator_, path, run, parts);
+    if (communicator_->rank() == 0 && options_.keep > 0) series_.keep(options_.keep);
   } catch (...) {
     failure_ = std::current_exception();
   }
@@ -167,17 +198,21 @@ class Checkpoint::State {
   // Constant after construction.
   Job& job_;
   const std::string folder_;
-  const checkpoint::Series series_;
+  const report::CheckpointSeries series_;
   const CheckpointOptions options_;
+  const std::uint64_t number_;  // among the job's communicators: names those of who is left
 
-  const std::unique_ptr<Communicator> communicator_;  // the writer's, while there is one
+  std::vector<int> left_;                       // whom the communicator is of
+  std::unique_ptr<Communicator> communicator_;  // the writer's, while there is one
   torch::nn::Module* model_ = nullptr;
   torch::optim::Optimizer* optimizer_ = nullptr;
   DistributedReplica* replica_ = nullptr;
   TrainingProgress progress_;
   bool resumed_ = false;
+  // What the writer leaves behind when it has been joined.
   std::thread writer_;
-  std::exception_ptr failure_;  // of the writer that was joined last
+  std::exception_ptr failure_;
+  bool sees_folder_ = false;  // the same one as rank 0
 };
 
 Checkpoint::Checkpoint(Job& job, std::string folder, CheckpointOptions options)

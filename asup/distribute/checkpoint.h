@@ -13,7 +13,9 @@
 //
 // Everything here is collective, and for the thread that trains. Files are written by a thread
 // beside it, so that a step waits for a copy at most, and for a write before that has not ended
-// yet. The folder is rank 0's; others need not see it.
+// yet. The folder is rank 0's; others need not see it. Where rank 0 is lost and others go on
+// (`--on-loss continue`), the lowest of them writes to it; where that one does not see it, save()
+// throws JobFailed.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <numeric>
+
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/collective/mesh/mesh_communicator.h"
@@ -40,6 +42,18 @@ void check_for_program(const Job& job, const Strategy& strategy) {
         strategy.name(), fmt::join(names_of_survivors(), ", "));
 }
 
+// True in a scope.
+class Within {
+ public:
+  explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Within() { flag_ = false; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 DistributedReplica::DistributedReplica(Job& job, Parts parts)
@@ -47,10 +61,14 @@ DistributedReplica::DistributedReplica(Job& job, Parts parts)
       communicator_(std::move(parts.communicator)),
       control_(std::move(parts.control)),
       watch_(std::move(parts.watch)),
-      made_(std::move(parts.made)) {
-  if (!made_.local || !job.options().goes_on_after_loss) return;
-  recovery_.emplace(job, std::vector{communicator_.get(), control_.get()},
-                    [this] { made_.local->regroup(); });
+      made_(std::move(parts.made)),
+      left_(static_cast<std::size_t>(job.size())) {
+  std::iota(left_.begin(), left_.end(), 0);
+  if (!strategy_.capabilities().survives_loss || !job.options().goes_on_after_loss) return;
+  recovery_.emplace(job, std::vector{communicator_.get(), control_.get()}, [this] {
+    if (made_.local) made_.local->regroup();
+    find_furthest();
+  });
 }
 
 DistributedReplica::~DistributedReplica() {
@@ -68,16 +86,22 @@ DistributedReplica::~DistributedReplica() {
 }
 
 // This worker's own step is done when an exchange fails. Workers that are left may be in different
-// steps then: they merge where they are, and each goes on from there.
+// steps then: those behind take the others' steps too, alone, and all merge there. Servers go on by
+// themselves, and a step that fails has lost one of them.
 StepResult DistributedReplica::step() {
   watch_->check();
   mean_was_used_ = false;
   StepResult result = StepResult::applied;
-  try {
-    result = made_.replica->step();
-  } catch (const JobFailed&) {
-    if (!regroup()) throw;
+  if (is_behind()) {
+    made_.local->step_alone();
     merge();
+  } else {
+    try {
+      result = made_.replica->step();
+    } catch (const JobFailed&) {
+      if (!made_.local || !regroup()) throw;
+      merge();
+    }
   }
   watch_->settle();
   return result;
@@ -85,16 +109,39 @@ StepResult DistributedReplica::step() {
 
 void DistributedReplica::synchronize() {
   watch_->check();
-  merge();
+  together([this] { made_.replica->synchronize(); });
   watch_->settle();
 }
 
+// When all have come so far.
 void DistributedReplica::merge() {
-  while (true) try {
+  while (!is_behind()) try {
       return made_.replica->synchronize();
     } catch (const JobFailed&) {
       if (!regroup()) throw;
     }
+}
+
+bool DistributedReplica::together(const std::function<void()>& call) {
+  if (in_call_) return call(), true;  // a part of one, which is repeated as a whole
+  while (furthest_call_ <= calls_) try {
+      const Within within(in_call_);
+      call();
+      ++calls_;
+      return true;
+    } catch (const JobFailed&) {
+      if (!regroup()) throw;
+      merge();
+    }
+  ++calls_;
+  return false;
+}
+
+void DistributedReplica::all_together(const std::function<void()>& call) {
+  if (!together(call))
+    throw JobFailed(
+        "a worker was lost, and the others have gone on with what this one has missed: start the "
+        "job again, and it goes on from its last checkpoint");
 }
 
 void DistributedReplica::set_sync(bool sync) {
@@ -102,9 +149,19 @@ void DistributedReplica::set_sync(bool sync) {
   made_.replica->set_sync(sync);
 }
 
+// What the program throws is its own, and ends it.
 void DistributedReplica::with_mean_model(const std::function<void()>& use) {
   watch_->check();
-  made_.replica->with_mean_model(use);
+  std::exception_ptr thrown;
+  const auto use_once = [&] {
+    try {
+      use();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  all_together([&] { made_.replica->with_mean_model(use_once); });
+  if (thrown) std::rethrow_exception(thrown);
   mean_was_used_ = true;
 }
 
@@ -121,10 +178,26 @@ ReplicaState DistributedReplica::state() {
 bool DistributedReplica::regroup() {
   const auto change = recovery_ ? recovery_->regroup() : std::nullopt;
   if (!change) return false;
+  left_ = recovery_->left();
   if (communicator_->rank() == 0)
     log().warn("{} {} lost: {} workers go on", net::name_ranks(change->lost),
-               change->lost.size() == 1 ? "was" : "were", recovery_->left().size());
+               change->lost.size() == 1 ? "was" : "were", left_.size());
   return true;
+}
+
+void DistributedReplica::find_furthest() {
+  const auto most = [this](std::int64_t count) {
+    control_->all_reduce(buffer_of(std::span(&count, 1)), ReduceOp::max).or_throw();
+    return count;
+  };
+  furthest_step_ = most(static_cast<std::int64_t>(stats().steps));
+  furthest_call_ = most(calls_);
+}
+
+// Where workers go at their own pace, nobody is.
+bool DistributedReplica::is_behind() const {
+  return furthest_step_ > 0 && strategy_.capabilities().lockstep &&
+         static_cast<std::int64_t>(stats().steps) < furthest_step_;
 }
 
 std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,

@@ -23,8 +23,9 @@ namespace asup {
 
 // A replica with a communicator of its own, for a program that may go wrong: it notices where
 // optimizer.step() is called in its place, and says at the end where models were not made one.
-// Where workers step on their own and the launcher lets the job go on (`--on-loss continue`), those
-// who are left do so in step() and synchronize().
+// Where the way of training can do without a worker and the launcher lets the job go on
+// (`--on-loss continue`), those who are left do so in step(), and in what is collective between
+// steps: synchronize(), with_mean_model(), reduce_metrics(), a checkpoint.
 class DistributedReplica final : public Replica {
  public:
   struct Parts {
@@ -67,15 +68,31 @@ class DistributedReplica final : public Replica {
   // For what a program exchanges itself, between steps: of the workers that are left.
   Communicator& control() { return *control_; }
 
+  // What all workers do between steps: `call`, of which nobody takes the result unless it returns.
+  // Where a worker is lost meanwhile, those who are left do it again, unless one of them has done
+  // it and gone on: false then.
+  bool together(const std::function<void()>& call);
+  // Throws JobFailed then.
+  void all_together(const std::function<void()>& call);
+  const std::vector<int>& left() const { return left_; }  // workers, by their ranks in the job
+
  private:
   void merge();
   bool regroup();
+  void find_furthest();
+  bool is_behind() const;
 
   const Strategy strategy_;
   const std::unique_ptr<Communicator> communicator_, control_;
   const std::unique_ptr<StepWatch> watch_;
   const MadeReplica made_;
   std::optional<sync::Recovery> recovery_;
+  std::vector<int> left_;
+  std::int64_t calls_ = 0;  // of together()
+  bool in_call_ = false;
+  // Of those who were left when one was lost last: others take these steps alone, and leave these
+  // calls out.
+  std::int64_t furthest_step_ = 0, furthest_call_ = 0;
   bool mean_was_used_ = false;  // since the last step: the program knows that models differ
 };
 

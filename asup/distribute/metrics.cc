@@ -9,9 +9,10 @@
 
 namespace asup {
 
-std::map<std::string, double> reduce_metrics(DistributedReplica& replica,
-                                             const std::map<std::string, double>& sums) {
-  Communicator& communicator = replica.control();
+namespace {
+
+std::map<std::string, double> sum(Communicator& communicator,
+                                  const std::map<std::string, double>& sums) {
   std::vector<std::string> names;
   std::vector<double> values;
   for (const auto& [name, value] : sums) {
@@ -28,6 +29,15 @@ std::map<std::string, double> reduce_metrics(DistributedReplica& replica,
   std::map<std::string, double> all = sums;
   std::size_t i = 0;
   for (auto& [name, value] : all) value = values[i++];
+  return all;
+}
+
+}  // namespace
+
+std::map<std::string, double> reduce_metrics(DistributedReplica& replica,
+                                             const std::map<std::string, double>& sums) {
+  std::map<std::string, double> all;
+  replica.all_together([&] { all = sum(replica.control(), sums); });
   return all;
 }
 

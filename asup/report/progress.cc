@@ -45,7 +45,8 @@ std::string describe_work(const RunFacts& facts) {
                         facts.pace, facts.links);
   else if (facts.workers > 1)
     text += fmt::format(" · {} over {}", sync, facts.links);
-  return text + fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
+  text += fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
+  return facts.learning_rate.empty() ? text : text + ", " + facts.learning_rate;
 }
 
 std::string describe_size(const RunFacts& facts) {

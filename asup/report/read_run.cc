@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 void add_steps(Summary& summary, const Json& row) {
-  summary.final_loss = row.at("loss").get<double>();
+  if (row.at("loss").is_number()) row["loss"].get_to(summary.final_loss);
   summary.samples += row.at("samples").get<std::int64_t>();
   summary.train_seconds += row.at("step_s").get<double>();
   summary.comm_s += row.at("comm_s").get<double>();
@@ -46,7 +46,7 @@ Summary sum_up_rows(const RunFolder& folder) {
   summary.facts = facts_from(read_json(folder.facts_file()));
   summary.final_loss = std::nan("");
   for (const Json& row : read_metrics(folder.metrics_file())) add_row(summary, row);
-  if (const auto kept = folder.list_checkpoints(); !kept.empty())
+  if (const auto kept = folder.series().list(); !kept.empty())
     summary.checkpoint = fs::path(kept.back()).filename().string();
   return summary;
 }

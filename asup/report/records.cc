@@ -10,7 +10,7 @@ using json = nlohmann::ordered_json;
 void StepRecord::add(const StepRecord& later) {
   const auto mine = static_cast<double>(samples);
   const auto theirs = static_cast<double>(later.samples);
-  loss = mine + theirs > 0 ? (loss * mine + later.loss * theirs) / (mine + theirs) : later.loss;
+  if (theirs > 0) loss = (loss * mine + later.loss * theirs) / (mine + theirs);
   step = later.step;
   epoch = later.epoch;
   lr = later.lr;
@@ -60,6 +60,7 @@ json to_json(const RunFacts& facts) {
   json out = {{"model", facts.model},
               {"data", facts.data},
               {"optimizer", facts.optimizer},
+              {"learning_rate", facts.learning_rate},
               {"sync", facts.sync},
               {"pace", facts.pace},
               {"links", facts.links},
@@ -124,6 +125,7 @@ RunFacts facts_from(const json& in) {
   in.at("model").get_to(facts.model);
   in.at("data").get_to(facts.data);
   in.at("optimizer").get_to(facts.optimizer);
+  facts.learning_rate = in.value("learning_rate", "");
   in.at("sync").get_to(facts.sync);
   facts.then = in.value("then", "");
   facts.pace = in.value("pace", "");

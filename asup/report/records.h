@@ -17,6 +17,7 @@ struct RunFacts {
   std::string model;
   std::string data;
   std::string optimizer;
+  std::string learning_rate;  // and its course, in words
   std::string sync;
   std::string then;              // the way that the run changes to, or ""
   std::string pace;              // where there are servers

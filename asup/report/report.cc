@@ -30,14 +30,15 @@ double number(const Json& row, const char* key) {
 Json merge(std::span<const Json> rows) {
   Json merged = rows.back();
   merged.erase("waits_s");
-  double samples = 0, loss = 0, step_s = 0, comm_s = 0;
+  double samples = 0, known = 0, loss = 0, step_s = 0, comm_s = 0;
   for (const Json& row : rows) {
     samples += number(row, "samples");
+    if (row.contains("loss") && row["loss"].is_number()) known += number(row, "samples");
     loss += number(row, "loss") * number(row, "samples");
     step_s += number(row, "step_s");
     comm_s += number(row, "comm_s");
   }
-  if (samples > 0) merged["loss"] = loss / samples;
+  if (known > 0) merged["loss"] = loss / known;
   if (step_s > 0) {
     merged["samples_per_s"] = samples / step_s;
     merged["comm_share"] = comm_s / step_s;

@@ -37,14 +37,6 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// STEM-1, or with the first number that is free.
-std::string first_free(const std::string& stem) {
-  for (int number = 1;; ++number) {
-    std::string path = fmt::format("{}-{}", stem, number);
-    if (!fs::exists(fs::symlink_status(path))) return path;
-  }
-}
-
 // The last part of a path, without what a folder's name should not have.
 std::string tame(const std::string& name) {
   std::string out = fs::path(without_slash(name)).filename().string();
@@ -56,10 +48,6 @@ std::string tame(const std::string& name) {
 }
 
 }  // namespace
-
-std::string RunFolder::checkpoint(std::int64_t step) const {
-  return fmt::format("{}/step-{:08}", checkpoints(), step);
-}
 
 void RunFolder::check_is_run() const {
   require(is_run(path_), "{}: is not a run folder (it has no config.toml)", path_);
@@ -82,45 +70,13 @@ std::optional<std::string> RunFolder::create() const try {
   check_can_create();
   std::optional<std::string> moved_to;
   if (is_run(path_)) {
-    moved_to = first_free(without_slash(path_) + ".previous");
+    moved_to = first_free_path(without_slash(path_) + ".previous");
     fs::rename(without_slash(path_), *moved_to);
   }
   fs::create_directories(checkpoints());
   return moved_to;
 } catch (const fs::filesystem_error& error) {
   throw BadInput(fmt::format("out: {} cannot be made ({})", path_, error.code().message()));
-}
-
-std::vector<std::string> RunFolder::list_checkpoints() const try {
-  std::vector<std::string> found;
-  if (!fs::is_directory(checkpoints())) return found;
-  for (const auto& entry : fs::directory_iterator(checkpoints())) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-")) found.push_back(entry.path().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-} catch (const fs::filesystem_error& error) {
-  throw BadInput(fmt::format("{}: cannot be read ({})", checkpoints(), error.code().message()));
-}
-
-void RunFolder::set_aside(const std::string& checkpoint) const {
-  std::string name = checkpoints() + "/corrupt-" + fs::path(checkpoint).filename().string();
-  if (fs::exists(name)) name = first_free(name);
-  std::error_code error;
-  fs::rename(checkpoint, name, error);
-  check(!error, "{}: cannot be renamed to {} ({})", checkpoint, name, error.message());
-}
-
-void RunFolder::keep_checkpoints(std::int64_t count) const {
-  const auto found = list_checkpoints();
-  const auto all = static_cast<std::int64_t>(found.size());
-  std::error_code ignored;  // one too many does no harm
-  for (std::int64_t i = 0; i + count < all; ++i)
-    fs::remove_all(found[static_cast<std::size_t>(i)], ignored);
-  for (const auto& entry : fs::directory_iterator(checkpoints(), ignored))
-    if (entry.path().filename().string().starts_with(".step-"))
-      fs::remove_all(entry.path(), ignored);
 }
 
 std::string default_run_folder(const std::string& model, const std::string& data,

@@ -10,10 +10,10 @@
 //   server.json     what the servers tell of the pace, as of the last sync point
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "asup/report/checkpoint_series.h"
 
 namespace asup::report {
 
@@ -34,7 +34,7 @@ class RunFolder {
   std::string server_file() const { return path_ + "/server.json"; }
   std::string job_file() const { return path_ + "/job.txt"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
-  std::string checkpoint(std::int64_t step) const;  // a folder
+  CheckpointSeries series() const { return CheckpointSeries(checkpoints()); }
 
   // Throws BadInput unless a run has been here.
   void check_is_run() const;
@@ -46,13 +46,6 @@ class RunFolder {
   // is free: returns where it is now. Throws BadInput for a folder that holds something else, or
   // cannot be made.
   std::optional<std::string> create() const;
-
-  // Complete checkpoints, oldest first. Throws BadInput where the folder cannot be read.
-  std::vector<std::string> list_checkpoints() const;
-  // A checkpoint that cannot be used gets a name by which none of these two finds it.
-  void set_aside(const std::string& checkpoint) const;
-  // Deletes all but the last `count`, and what was left of others.
-  void keep_checkpoints(std::int64_t count) const;
 
  private:
   std::string path_;

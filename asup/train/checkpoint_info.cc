@@ -83,10 +83,10 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
       fmt::format("{}: is a checkpoint of another version of asup ({})", path, error.what()));
 }
 
-checkpoint::Found newest_whole_checkpoint(const std::string& run_folder) {
+report::FoundCheckpoint newest_whole_checkpoint(const std::string& run_folder) {
   const report::RunFolder folder(run_folder);
   folder.check_is_run();
-  checkpoint::Found found = checkpoint::Series(folder.checkpoints()).newest_whole();
+  report::FoundCheckpoint found = checkpoint::newest_whole(folder.series());
   require(!found.path.empty() || !found.newer.empty(),
           "{}: has no checkpoint to resume from (in checkpoints/)", run_folder);
   if (!found.path.empty()) return found;

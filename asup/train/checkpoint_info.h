@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "asup/checkpoint/series.h"
+#include "asup/report/checkpoint_series.h"
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/stall.h"
@@ -49,7 +49,7 @@ CheckpointInfo info_from(const nlohmann::ordered_json& json, const std::string& 
 
 // The newest checkpoint of a run folder that is whole: every bit of it is as it was written. Throws
 // BadInput where there is none, and says what is wrong with each that is there.
-checkpoint::Found newest_whole_checkpoint(const std::string& run_folder);
+report::FoundCheckpoint newest_whole_checkpoint(const std::string& run_folder);
 
 // Throws BadInput unless a run with this configuration, of so many steps, can go on from the
 // checkpoint: every setting of Scope::fixed is as it was. With another number of workers it goes

@@ -1,5 +1,7 @@
 #include "asup/train/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -39,6 +41,13 @@ double learning_rate(const TrainConfig& config, const RunLength& length, std::in
   if (config.schedule == "step") return steps_down(config, length, step);
   if (config.schedule == "power") return power(config, length, step);
   return config.lr.value();
+}
+
+std::string describe_learning_rate(const TrainConfig& config) {
+  std::string text = fmt::format("lr {:g}", config.lr.value());
+  if (config.warmup > 0) text += fmt::format(" after a warm-up of {} steps", config.warmup);
+  if (config.schedule != "constant") text += fmt::format(", schedule {}", config.schedule);
+  return text;
 }
 
 std::vector<std::int64_t> sync_points(const TrainConfig& config, const RunLength& length) {

@@ -36,7 +36,7 @@ Weights read_weights_file(const std::string& path) {
 
 Weights weights_of_run(const report::RunFolder& folder) {
   if (std::filesystem::exists(folder.model_file())) return read_weights_file(folder.model_file());
-  const checkpoint::Found found = checkpoint::Series(folder.checkpoints()).newest_whole();
+  const report::FoundCheckpoint found = checkpoint::newest_whole(folder.series());
   for (const auto& damaged : found.newer) log().warn("{}", damaged.why);
   if (!found.path.empty()) {
     checkpoint::Folder newest(found.path);

@@ -55,39 +55,6 @@ TEST(RunFolder, SomethingElseIsLeftAlone) {
   EXPECT_TRUE(fs::is_empty(place.file("run.previous-1")));
 }
 
-TEST(RunFolder, KeepsTheLastCheckpoints) {
-  const TemporaryFolder place;
-  const RunFolder folder(place.file("run"));
-  EXPECT_THAT(folder.list_checkpoints(), ElementsAre());
-  folder.create();
-  for (const int step : {900, 1000, 20}) {
-    fs::create_directory(folder.checkpoint(step));
-    std::ofstream(folder.checkpoint(step) + "/index.json") << step;
-  }
-  fs::create_directory(place.file("run/checkpoints/.step-00001100.tmp"));
-  EXPECT_THAT(folder.list_checkpoints(),
-              ElementsAre(folder.checkpoint(20), folder.checkpoint(900), folder.checkpoint(1000)));
-  folder.keep_checkpoints(2);
-  EXPECT_THAT(folder.list_checkpoints(),
-              ElementsAre(folder.checkpoint(900), folder.checkpoint(1000)));
-  EXPECT_FALSE(fs::exists(place.file("run/checkpoints/.step-00001100.tmp")));
-}
-
-TEST(RunFolder, WhatCannotBeUsedIsSetAside) {
-  const TemporaryFolder place;
-  const RunFolder folder(place.file("run"));
-  folder.create();
-  for (const auto* name : {"corrupt-step-00000030", "corrupt-step-00000030-1"}) {
-    for (const int step : {10, 20, 30}) fs::create_directory(folder.checkpoint(step));
-    folder.set_aside(folder.checkpoint(30));
-    EXPECT_TRUE(fs::exists(folder.checkpoints() + "/" + name));
-    folder.keep_checkpoints(2);
-    EXPECT_THAT(folder.list_checkpoints(),
-                ElementsAre(folder.checkpoint(10), folder.checkpoint(20)))
-        << "it does not count";
-  }
-}
-
 TEST(RunFolder, OnlyARunIsARun) {
   const TemporaryFolder place;
   EXPECT_THAT(message_of<BadInput>([&] { RunFolder(place.path()).check_is_run(); }),

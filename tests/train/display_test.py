@@ -98,6 +98,7 @@ class Display(Case):
 
     def test_lines_elsewhere(self):
         out = self.call(*RUN).stdout
+        self.assertRegex(out.splitlines()[0], r" · sgd, lr 0\.05 · ")
         self.assertNotIn("\x1b", out)
         self.assertNotIn("\r", out)
         self.assertRegex(out, r"(?m)^epoch 3/3  step 51/51  train loss [\d.]+  \d+ samples/s")
@@ -125,6 +126,18 @@ class Display(Case):
         self.assertIn(said + "2", ESCAPE.sub("", self.on_terminal(100, *RUN)))
         for folder in "run", "run.previous-1", "run.previous-2":
             self.assertTrue(os.path.exists(self.path(folder + "/summary.json")), folder)
+
+    def test_benchmarks_fit_every_width(self):
+        flags = ["bench", "collective", "--quick", "--op=broadcast", "--sizes=64K", "--link=inproc"]
+        heads = {40: "size algorithm p50 us", 60: "size algorithm p50 us bus GB/s of limit",
+                 80: "size algorithm min us p50 us p99 us bus GB/s of limit"}
+        for columns, head in heads.items():
+            lines = self.lines_on_terminal(columns, *flags)
+            self.assertIn(head, [words(line) for line in lines])
+            self.assertIn("broadcast of f32 on 2 ranks over inproc, shared buffers", words(" ".join(lines)))
+        _, head, row = self.call(*flags).stdout.splitlines()
+        self.assertRegex(head, r"^ {8}size algorithm {16}min us {7}p50 us {7}p99 us {3}bus GB/s {2}of limit$")
+        self.assertEqual(len(row), len(head))
 
     def test_a_diverged_run_gives_the_cursor_back(self):
         drawn = self.on_terminal(100, *RUN, "--lr=1000", status=1)

@@ -91,6 +91,19 @@ class Faults(Case):
         self.call("train", f"--resume={run.folder}")
         self.assertEqual(run.sha, whole.sha)
 
+    # Its last row is there, and its loss is no number.
+    def test_a_diverged_run_ends_with_its_last_step(self):
+        for log_every in 1, 1000:
+            with self.subTest(log_every=log_every):
+                run = self.train("run", "--workers=2", "--lr=1000", "--steps=200",
+                                 f"--log-every={log_every}", status=1)
+                with open(run.path("failure.txt")) as file:
+                    step = int(re.search(r"in step (\d+): training has diverged", file.read())[1])
+                self.assertEqual(run.rows[-1]["step"], step)
+                self.assertEqual(run.rows[-1]["loss"] is None, log_every == 1)
+                said = self.call("report", run.folder).stdout
+                self.assertIn(f"failed after step {step} of 200", said)
+
     def test_a_diverged_run_says_so(self):
         done = self.call("train", *SMALL, "--steps=200", "--workers=2", "--lr=1000",
                          f"--out={self.path('run')}", status=1)

@@ -14,6 +14,7 @@ import unittest
 
 PROGRAM = os.environ["ASUP_PROGRAM"]
 SOAK = "ASUP_SOAK" in os.environ  # `make soak`
+PATIENCE = 300  # seconds until a test that hangs says what it waits for, however slow the machine is
 
 # A job that is done in moments: a small network on few small images.
 SMALL = [
@@ -41,6 +42,16 @@ class Run:
     def rows(self):
         with open(self.path("metrics.jsonl")) as file:
             return [json.loads(line) for line in file]
+
+    @property
+    def last_step(self):
+        """That it has logged; 0 where there is none."""
+        with contextlib.suppress(FileNotFoundError), open(self.path("metrics.jsonl"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))  # of a run of many thousand
+            whole = file.read().split(b"\n")[:-1]
+            with contextlib.suppress(ValueError):  # half of a row, where a run is taken up again
+                return json.loads(whole[-1])["step"] if whole else 0
+        return 0
 
     @property
     def losses(self):
@@ -86,7 +97,7 @@ class Case(unittest.TestCase):
         """Runs `asup flags` to its end, and checks how it ended."""
         done = subprocess.run(self.command(*flags), env=dict(self.environment, **environment),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=120, cwd=self.place)
+                              timeout=PATIENCE, cwd=self.place)
         self.assertEqual(done.returncode, status, f"{flags}\n{done.stdout}\n{done.stderr}")
         return done
 
@@ -114,26 +125,19 @@ class Case(unittest.TestCase):
             process.kill()
         process.communicate()
 
+    def wait_for(self, condition, process, what):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            self.assertIsNone(process.poll(), f"{what}: the run ended")
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
     def wait_for_step(self, run, step, process):
         """Returns when the run has logged this step."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            self.assertIsNone(process.poll(), "the run ended too early")
-            if os.path.exists(run.path("metrics.jsonl")):
-                with open(run.path("metrics.jsonl")) as file:
-                    whole = [line for line in file if line.endswith("\n")]
-                with contextlib.suppress(ValueError):  # half of a row, where a run is taken up again
-                    if whole and json.loads(whole[-1])["step"] >= step:
-                        return
-            time.sleep(0.02)
-        self.fail(f"step {step} did not come")
+        self.wait_for(lambda: run.last_step >= step, process, f"step {step} did not come")
 
     def wait_for_file(self, path, process):
-        deadline = time.monotonic() + 60
-        while not os.path.exists(path):
-            self.assertIsNone(process.poll(), "the run ended too early")
-            self.assertLess(time.monotonic(), deadline, f"{path} did not come")
-            time.sleep(0.02)
+        self.wait_for(lambda: os.path.exists(path), process, f"{path} did not come")
 
     def processes(self):
         """Processes of this test that still run: all name its folder on their command line."""
@@ -172,7 +176,7 @@ class Case(unittest.TestCase):
         return found
 
     def check_nothing_left(self):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
         left = self.processes()

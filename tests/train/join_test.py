@@ -1,7 +1,7 @@
 """Workers join a job that runs, are lost, and come back: the others go on."""
 
-import contextlib
 import glob
+import json
 import os
 import re
 import shlex
@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, SMALL, Case, Run
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
 
 # Far longer than any test takes; ended by Ctrl-C, with a checkpoint.
 ENDLESS = [*SMALL, "--steps=1000000", "--eval-every=never", "--checkpoint-every=1000000",
@@ -32,6 +32,10 @@ WAYS = {
 
 
 class Join(Case):
+    def setUp(self):
+        super().setUp()
+        self.environment["ASUP_JOIN_TIMEOUT"] = str(PATIENCE)
+
     def begin(self, name, *flags, workers=2):
         run = Run(self.path(name))
         process = self.start("train", *ENDLESS, f"--workers={workers}", *flags,
@@ -45,16 +49,9 @@ class Join(Case):
     def finish(self, process):
         """Ctrl-C: what the launcher has said by its end."""
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 130, out + err)
         return out + err
-
-    def wait_for(self, condition, process, what):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertIsNone(process.poll(), f"{what}: the run ended")
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
 
     def ranks(self, process):
         """The pids of a launcher's ranks, in the order in which they were started."""
@@ -64,23 +61,26 @@ class Join(Case):
         return sorted(int(line.split()[0]) for line in listing
                       if is_rank.search(line) and "--join" not in line)
 
-    def wait_for_generation(self, run, process):
-        before = run.checkpoints
-        self.wait_for(lambda: run.checkpoints != before, process, "no newcomer was taken in")
-        last = run.rows[-1]["step"] if run.rows else 0
-        self.wait_for_step(run, last + 3, process)
+    def wait_for_workers(self, count, run, process):
+        """Returns when the run has been taken up by so many: from a checkpoint, so that steps may be
+        done again."""
+        def taken_up():
+            with open(run.path("facts.json")) as file:
+                return json.load(file)["workers"] == count
+        self.wait_for(taken_up, process, f"the run does not go on with {count} workers")
+        self.wait_for_step(run, run.last_step + 3, process)
 
     def test_a_worker_joins_every_way(self):
         for name, flags in WAYS.items():
             with self.subTest(way=name):
                 run, process = self.begin(name, *flags)
                 newcomer = self.join(run.folder)
-                self.wait_for_generation(run, process)
+                self.wait_for_workers(3, run, process)
                 self.assertIsNone(newcomer.poll())
                 said = self.finish(process)
                 self.assertRegex(said, r"the job goes on with 3 (ranks|workers)")
                 self.assertRegex(said, r"rank 2 \(pid \d+ on \S+\) joined")
-                newcomer.communicate(timeout=60)
+                newcomer.communicate(timeout=PATIENCE)
                 self.assertEqual(newcomer.returncode, 0)
                 summary = run.summary
                 self.assertEqual(summary["workers"], 3)
@@ -94,9 +94,9 @@ class Join(Case):
     def test_several_come_and_go(self):
         run, process = self.begin("several")
         guests = self.join(run.folder, count=2)
-        self.wait_for_generation(run, process)
-        with self.next_generation(run, process):
-            os.kill(self.ranks(guests)[0], signal.SIGKILL)
+        self.wait_for_workers(4, run, process)
+        os.kill(self.ranks(guests)[0], signal.SIGKILL)
+        self.wait_for_workers(3, run, process)
         self.assertIsNone(guests.poll(), "the other one is still in")
         said = self.finish(process)
         self.assertIn("the job goes on with 4 ranks", said)
@@ -104,26 +104,16 @@ class Join(Case):
         self.assertIn("the job goes on with 3 ranks", said)
         self.assertEqual(run.summary["workers"], 3)
 
-    @contextlib.contextmanager
-    def next_generation(self, run, process):
-        """What is done within makes the run be taken up again: from a checkpoint, so that steps may
-        be done again."""
-        config = os.stat(run.path("config.toml")).st_mtime_ns
-        yield
-        self.wait_for(lambda: os.stat(run.path("config.toml")).st_mtime_ns != config, process,
-                      "the run was not taken up again")
-        self.wait_for_step(run, run.rows[-1]["step"] + 3 if run.rows else 3, process)
-
     def test_lost_workers_and_their_successors(self):
         for victim in (1, 0):
             with self.subTest(victim=victim):
                 run, process = self.begin(f"lost-{victim}", "--on-loss=continue",
                                           "--checkpoint-every=5", workers=3)
                 self.wait_for_step(run, 6, process)
-                with self.next_generation(run, process):
-                    os.kill(self.ranks(process)[victim], signal.SIGKILL)
-                with self.next_generation(run, process):
-                    newcomer = self.join(run.folder)
+                os.kill(self.ranks(process)[victim], signal.SIGKILL)
+                self.wait_for_workers(2, run, process)
+                newcomer = self.join(run.folder)
+                self.wait_for_workers(3, run, process)
                 self.assertIsNone(newcomer.poll())
                 said = self.finish(process)
                 self.assertIn("the job goes on with 2 ranks", said)
@@ -138,11 +128,11 @@ class Join(Case):
             self.wait_for(lambda: self.ranks(newcomer), process, "no newcomer was started")
             time.sleep(pause)  # somewhere between its start and its first steps
             os.kill(self.ranks(newcomer)[0], signal.SIGKILL)
-            newcomer.communicate(timeout=60)
+            newcomer.communicate(timeout=PATIENCE)
             self.assertEqual(newcomer.returncode, 1)
-        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
-        with self.next_generation(run, process):
-            newcomer = self.join(run.folder)
+        self.wait_for_workers(2, run, process)  # one may have been in
+        self.join(run.folder)
+        self.wait_for_workers(3, run, process)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 3)
 
@@ -150,10 +140,10 @@ class Join(Case):
         run, process = self.begin("blind")
         newcomer = self.start("run", f"--join={run.folder}", "-n1", "--env=ASUP_INJECTED_SLOWNESS=nonsense",
                               "--", PROGRAM, "train")
-        _, err = newcomer.communicate(timeout=60)
+        _, err = newcomer.communicate(timeout=PATIENCE)
         self.assertEqual(newcomer.returncode, 2)
         self.assertIn("ASUP_INJECTED_SLOWNESS", err)
-        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
+        self.wait_for_step(run, run.last_step + 3, process)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)
 
@@ -161,12 +151,12 @@ class Join(Case):
     def test_who_would_have_nothing_to_do_is_refused(self):
         run, process = self.begin("full", "--batch=3")
         first = self.join(run.folder)
-        self.wait_for_generation(run, process)
+        self.wait_for_workers(3, run, process)
         second = self.join(run.folder)
-        _, err = second.communicate(timeout=60)
+        _, err = second.communicate(timeout=PATIENCE)
         self.assertNotEqual(second.returncode, 0)
         self.assertIn("the job takes no more than 3 workers", err)
-        self.wait_for_step(run, run.rows[-1]["step"] + 3, process)
+        self.wait_for_step(run, run.last_step + 3, process)
         self.assertIsNone(first.poll())
         self.finish(process)
         self.assertEqual(run.summary["workers"], 3)
@@ -181,8 +171,8 @@ class Join(Case):
                              "--on-loss=continue", f"--out={run.folder}")
         self.wait_for_step(run, last + 3, process)
         self.assertEqual(run.checkpoints, [])
-        with self.next_generation(run, process):
-            os.kill(self.ranks(process)[1], signal.SIGKILL)
+        os.kill(self.ranks(process)[1], signal.SIGKILL)
+        self.wait_for_workers(2, run, process)
         self.finish(process)
         self.assertEqual(run.summary["workers"], 2)
         self.assertGreater(run.summary["step"], last)
@@ -206,7 +196,7 @@ class Join(Case):
                              *ENDLESS, f"--out={run.folder}")
         self.wait_for_step(run, 6, process)
         os.kill(self.members()["rank 0"], signal.SIGKILL)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 1, out + err)
         self.assertIn(f"the first one that is left does not see {run.folder}", out + err)
         self.assertEqual(run.rows[-1]["step"], len(run.rows))  # nothing began anew
@@ -235,7 +225,7 @@ class Join(Case):
             with self.subTest(name):
                 run, process = self.begin(name, *flags)
                 newcomer = self.join(run.folder)
-                _, err = newcomer.communicate(timeout=60)
+                _, err = newcomer.communicate(timeout=PATIENCE)
                 self.assertEqual(newcomer.returncode, 2)
                 self.assertIn("the job takes no newcomers in: it keeps no checkpoints", err)
                 self.finish(process)
@@ -260,7 +250,7 @@ class Join(Case):
                              f"--out={run.folder}")
         self.wait_for_step(run, 3, process)
         newcomer = self.join(f"127.0.0.1:{port}")
-        self.wait_for_generation(run, process)
+        self.wait_for_workers(3, run, process)
         self.assertIsNone(newcomer.poll())
         self.finish(process)
         self.assertEqual(run.summary["workers"], 3)

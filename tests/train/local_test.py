@@ -1,5 +1,6 @@
 """Training with little communication: workers step on their own, and exchange models."""
 
+import re
 import signal
 import unittest
 
@@ -93,8 +94,13 @@ class OwnSteps(Case):
 
     def test_a_diverged_run_says_so(self):
         done = self.call("train", *SMALL, "--sync=local", "--workers=2", "--steps=200",
-                         "--lr=1000", f"--out={self.path('run')}", status=1)
-        self.assertIn("training has diverged", done.stderr)
+                         "--lr=1000", "--log-every=10", f"--out={self.path('run')}", status=1)
+        found = re.search(r"the loss became -?(?:nan|inf) in step (\d+): training has diverged",
+                          done.stderr)
+        last = Run(self.path("run")).rows[-1]  # with the losses until then
+        self.assertEqual(last["step"], int(found[1]))
+        self.assertGreater(last["loss"], 0)
+        self.call("report", self.path("run"))
 
     def test_bad_input(self):
         def refused(*flags):

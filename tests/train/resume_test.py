@@ -1,8 +1,10 @@
 """A run that was stopped goes on to the bits it would have had."""
 
+import math
 import os
 import shutil
 import signal
+import struct
 import unittest
 
 from harness import PROGRAM, SMALL, Case, Run
@@ -124,6 +126,28 @@ class Resume(Case):
         self.assertIn("is not a run folder", self.refused("train", f"--resume={self.place}"))
         shutil.rmtree(run.path("checkpoints"))
         self.assertIn("has no checkpoint to resume from", self.refused(*resume))
+
+    def make_images(self, side):
+        """A data set in MNIST's format, of square images."""
+        os.makedirs(self.path("data"), exist_ok=True)
+        for part, count in ("train", 96), ("t10k", 24):
+            for name, shape in ("images-idx3", (count, side, side)), ("labels-idx1", (count,)):
+                with open(self.path(f"data/{part}-{name}-ubyte"), "wb") as file:
+                    file.write(struct.pack(f">4B{len(shape)}I", 0, 0, 8, len(shape), *shape))
+                    file.write(bytes(i % 10 for i in range(math.prod(shape))))
+
+    # The model is another one because the images are.
+    def test_another_model_is_refused(self):
+        flags = ["train", "--model=mlp", f"--data={self.path('data')}", "--batch=24", "--threads=1"]
+        for workers in 1, 2:
+            with self.subTest(workers=workers):
+                self.make_images(8)
+                folder = self.path(f"run-{workers}")
+                self.call(*flags, f"--workers={workers}", "--steps=4", f"--out={folder}")
+                self.make_images(6)
+                for command in [["train"], ["run", "-n", str(workers), "--", PROGRAM, "train"]]:
+                    self.assertIn("the checkpoint is of another model: it has",
+                                  self.refused(*command, f"--resume={folder}", "--steps=8"))
 
     def test_a_run_of_another_version_is_refused(self):
         run = self.train("run", *RUN, "--stop-at=20")

@@ -80,5 +80,16 @@ TEST(Schedule, AllMeetWhereThereIsSomethingToDoTogether) {
   EXPECT_THAT(sync_points(config, length), ElementsAre(10, 20, 25));
 }
 
+TEST(Schedule, IsToldInWords) {
+  TrainConfig config;
+  config.lr = 0.05;
+  config.schedule = "constant";
+  EXPECT_EQ(describe_learning_rate(config), "lr 0.05");
+  config.warmup = 100;
+  config.schedule = "cosine";
+  EXPECT_EQ(describe_learning_rate(config),
+            "lr 0.05 after a warm-up of 100 steps, schedule cosine");
+}
+
 }  // namespace
 }  // namespace asup::train

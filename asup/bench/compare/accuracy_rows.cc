@@ -6,6 +6,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "asup/bench/table.h"
+#include "asup/report/format.h"
+
 namespace asup::bench {
 namespace {
 
@@ -80,19 +83,18 @@ std::string times_word(const std::optional<double>& times) {
   return *times >= 100 ? fmt::format("{:.0f} ×", *times) : fmt::format("{:.1f} ×", *times);
 }
 
-// Letters that are seen: those of UTF-8 that go on with one are not counted.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; }));
-}
-
-std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string space(widths[i] - width_of(cells[i]), ' ');
-    line += i == 0 ? cells[i] + space : "  " + space + cells[i];
+// As wide as their texts, the dearest first.
+Table table_of(const std::vector<std::vector<std::string>>& lines, int room) {
+  std::vector<Table::Column> columns;
+  for (std::size_t i = 0; i < lines.front().size(); ++i) {
+    int width = 0;
+    for (const auto& cells : lines) width = std::max(width, report::visible_width(cells[i]));
+    const bool first = i == 0;
+    if (!first) ++width;  // two blanks between them
+    columns.push_back(
+        {lines.front()[i], first ? -width : width, width, i < 2 ? 0 : static_cast<int>(i)});
   }
-  return line + "\n";
+  return {std::move(columns), room};
 }
 
 template <typename Value>
@@ -139,21 +141,19 @@ std::vector<std::string> accuracy_cells(const AccuracyRow& row) {
           fmt::format("{:.2f}", row.speed)};
 }
 
-std::string accuracy_table(const AccuracyScene& scene, const std::vector<AccuracyRow>& rows) {
+std::string accuracy_table(const AccuracyScene& scene, const std::vector<AccuracyRow>& rows,
+                           int room) {
   std::vector<std::vector<std::string>> lines{accuracy_heads(scene)};
   for (const AccuracyRow& row : rows) lines.push_back(accuracy_cells(row));
-  std::vector<std::size_t> widths(lines.front().size());
-  for (const auto& cells : lines)
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      widths[i] = std::max(widths[i], width_of(cells[i]));
+  const Table table = table_of(lines, room);
   std::string text;
-  for (const auto& cells : lines) text += line_of(cells, widths);
-  text +=
-      "sooner, points, fewer: beside all-reduce; points of accuracy paired by seed, with the 95 % "
+  for (const auto& cells : lines) text += table.row(cells);
+  const auto say = [&](std::string_view note) { text += report::wrapped(note, room) + "\n"; };
+  say("sooner, points, fewer: beside all-reduce; points of accuracy paired by seed, with the 95 % "
       "interval (elsewhere ± is one run's deviation). MB: of a worker. idle: share of the time. "
-      "speed: share of what all workers could do together if none waited.\n";
+      "speed: share of what all workers could do together if none waited.");
   if (std::any_of(rows.begin(), rows.end(), [](const AccuracyRow& row) { return row.computed; }))
-    text += "*: computed: the measured time of a step by the steps of a run without a limit\n";
+    say("*: computed: the measured time of a step by the steps of a run without a limit");
   return text;
 }
 

@@ -54,7 +54,9 @@ std::vector<std::string> accuracy_heads(const AccuracyScene& scene);
 std::vector<std::string> accuracy_cells(const AccuracyRow& row);
 
 // The table, with a line for the columns and one on rows that were computed.
-std::string accuracy_table(const AccuracyScene& scene, const std::vector<AccuracyRow>& rows);
+// Where they need more columns of text than `room`, the last ones of the table are left out.
+std::string accuracy_table(const AccuracyScene& scene, const std::vector<AccuracyRow>& rows,
+                           int room);
 
 // One flat object.
 nlohmann::ordered_json accuracy_json(const AccuracyScene& scene, const AccuracyRow& row);

@@ -27,7 +27,7 @@ function addRow(run, row) {
   if (isTest) {
     sum.test_accuracy = row.test_accuracy;
   } else {
-    sum.final_loss = row.loss;
+    if (known(row.loss)) sum.final_loss = row.loss;
     sum.samples += row.samples;
     sum.train_seconds += row.step_s;
     sum.comm_s += row.comm_s;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "asup/base/error.h"
@@ -9,7 +10,7 @@
 namespace asup::train {
 namespace {
 
-constexpr std::size_t kFigures = 3;  // of a row: loss, samples, waited
+constexpr std::size_t kFigures = 4;  // of a row: loss, samples, waited, diverged
 
 }  // namespace
 
@@ -25,6 +26,7 @@ void Metrics::Part::add(const Part& other) {
   loss += other.loss;
   samples += other.samples;
   waited += other.waited;
+  diverged += other.diverged;
   ended = std::max(ended, other.ended);
 }
 
@@ -39,11 +41,13 @@ Metrics::Part& Metrics::part_of(std::int64_t step) {
 }
 
 void Metrics::add(std::int64_t step, double loss, double samples) {
-  part_of(step).add({loss, samples, 0, 0});
+  const bool known = std::isfinite(loss);
+  part_of(step).add(
+      {.loss = known ? loss : 0, .samples = known ? samples : 0, .diverged = known ? 0 : loss});
 }
 
 void Metrics::took(std::int64_t step, double waited, double now) {
-  part_of(step).add({0, 0, waited, now});
+  part_of(step).add({.waited = waited, .ended = now});
 }
 
 // Rows end where logging intervals do, counted from the run's begin, and at `step`.
@@ -63,6 +67,7 @@ std::vector<double> Metrics::flat_sums(std::size_t rows, bool stop) const {
     sums[place] += own_.parts[i].loss;
     sums[place + 1] += own_.parts[i].samples;
     sums[place + 2] += own_.parts[i].waited;
+    sums[place + 3] += own_.parts[i].diverged;
   }
   sums.push_back(stop ? 1 : 0);
   return sums;
@@ -121,8 +126,13 @@ Metrics::Sums Metrics::take_in(const std::vector<double>& sums) {
   double began = told_.began;
   for (std::size_t i = 0; i < last.size(); ++i) {
     const double* figures = sums.data() + kFigures * i;
-    result.rows.push_back({last[i], figures[0], figures[1], figures[2] / communicator_.size(),
-                           std::exchange(began, ended[i]), ended[i]});
+    result.rows.push_back({.step = last[i],
+                           .loss = figures[0],
+                           .samples = figures[1],
+                           .diverged = figures[3],
+                           .waited = figures[2] / communicator_.size(),
+                           .began = std::exchange(began, ended[i]),
+                           .ended = ended[i]});
   }
   return result;
 }

@@ -20,7 +20,8 @@ class Metrics {
   struct Row {
     std::int64_t step = 0;        // the last one, counted from 1
     double loss = 0;              // sum over samples
-    double samples = 0;           // of which the loss is known
+    double samples = 0;           // of which the loss is a number
+    double diverged = 0;          // the sum of losses that are infinite or NaN
     double waited = 0;            // seconds that a worker stood still for others: the mean
     double began = 0, ended = 0;  // by this worker's clock
   };
@@ -71,7 +72,7 @@ class Metrics {
  private:
   // What this worker has added from step `first` on.
   struct Part {
-    double loss = 0, samples = 0, waited = 0;
+    double loss = 0, samples = 0, waited = 0, diverged = 0;
     double ended = 0;  // when the last of it was done here; 0: none was
     void add(const Part& other);
   };

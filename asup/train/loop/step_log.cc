@@ -97,7 +97,7 @@ void StepLog::go_on_from(std::int64_t step, std::int64_t collected) {
 // Losses that a lost worker alone knew are lost with it, and workers at their own pace may go over
 // steps: these are in the row of the next.
 bool StepLog::is_known(const Metrics::Row& row) const {
-  return row.samples > 0 || !(traits_.rows_may_be_empty || lost_some_);
+  return row.samples > 0 || row.diverged != 0 || !(traits_.rows_may_be_empty || lost_some_);
 }
 
 // Returns whether a worker was asked to stop.
@@ -113,7 +113,6 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
     row.began = std::exchange(began, end.ended);
     row.ended = end.ended;
     report::StepRecord record = record_of(row, end.step);
-    require_finite(record);
     if (i + 1 == last) {
       record.merges =
           static_cast<std::int64_t>(stats_.merges - std::exchange(merges_, stats_.merges));
@@ -122,6 +121,7 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
     }
     put(row_, record);
     put(whole, record);
+    require_finite(row, record);
     if (record.step % run_.config().log_every == 0) flush();
   }
   run_.totals().train_seconds += whole.step_seconds;
@@ -155,13 +155,13 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
 }
 
 // The steps until there are told, whose losses show how it came to this.
-void StepLog::require_finite(const report::StepRecord& record) {
-  if (std::isfinite(record.loss)) return;
-  flush();
+void StepLog::require_finite(const Metrics::Row& row, const report::StepRecord& record) {
+  if (std::isfinite(row.diverged)) return;
+  run_.log(row_);
   throw Error(
       fmt::format("the loss became {} in step {}: training has diverged. A lower learning "
                   "rate (lr is {:g}) or a warm-up may help.",
-                  record.loss, record.step, record.lr));
+                  row.diverged, record.step, record.lr));
 }
 
 // Those of workers that are lost are no numbers.

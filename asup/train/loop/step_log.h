@@ -42,7 +42,7 @@ class StepLog {
   void prepare_sums();
   report::StepRecord blank_record(std::int64_t step) const;
   report::StepRecord record_of(const Metrics::Row& row, std::int64_t step);
-  void require_finite(const report::StepRecord& record);
+  void require_finite(const Metrics::Row& row, const report::StepRecord& record);
   std::vector<double> gather_waits() const;
   bool is_known(const Metrics::Row& row) const;
   void flush();

@@ -34,7 +34,7 @@ TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun be
   const auto workers = asup::make_communicator(job, {});
   TrainConfig now = config;
   const bool has_checkpoint =
-      begun == Begun::in_sight && !report::RunFolder(now.out).list_checkpoints().empty();
+      begun == Begun::in_sight && !report::RunFolder(now.out).series().list().empty();
   if (job.generation() == 1) {
     check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
           config.workers, job.size());

@@ -56,7 +56,7 @@ RunState::RunState(Job& job, const TrainConfig& config, report::Observer& displa
   samples_by_worker_ = context_.resumed->samples_by_worker;
   forget_own_counts();
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
-  checkpoint_ = std::filesystem::path(folder_.checkpoint(step_)).filename().string();
+  checkpoint_ = std::filesystem::path(folder_.series().path(step_)).filename().string();
   checkpoint_step_ = step_;
 }
 
@@ -81,13 +81,13 @@ void RunState::begin(bool begun) {
   if (!first_rank_) return;
   if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
   if (resumes_in_place())
-    for (const std::string& checkpoint : context_.damaged) folder_.set_aside(checkpoint);
+    for (const std::string& checkpoint : context_.damaged) folder_.series().set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
   report::keep_metrics(before.metrics_file(), folder_.metrics_file(), step_);
   if (context_.resumed && !resumes_in_place())
     report::copy_event_files(before.path(), folder_.path());
   for (const auto& row : report::read_metrics(folder_.metrics_file()))
-    last_loss_ = row.value("loss", last_loss_);
+    if (row.contains("loss") && row["loss"].is_number()) last_loss_ = row["loss"];
   // What is there tells of the run as it was, until this call ends too.
   std::filesystem::remove(folder_.summary_file());
   std::filesystem::remove(folder_.report_file());
@@ -271,7 +271,7 @@ CheckpointInfo RunState::checkpoint_info() {
 }
 
 void RunState::save() {
-  const std::string path = folder_.checkpoint(step_);
+  const std::string path = folder_.series().path(step_);
   checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
   if (context_.replica->models_differ())
@@ -280,7 +280,7 @@ void RunState::save() {
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
   if (!first_rank_) return;
-  folder_.keep_checkpoints(config_.keep_checkpoints);
+  folder_.series().keep(config_.keep_checkpoints);
   tell(&report::Observer::checkpointed, path);
 }
 

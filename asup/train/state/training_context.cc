@@ -65,8 +65,8 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
 }
 
 // As rank 0 finds it. Bad input there is all ranks' bad input.
-checkpoint::Found find_checkpoint(Communicator& control, const std::string& run_folder) {
-  checkpoint::Found found;
+report::FoundCheckpoint find_checkpoint(Communicator& control, const std::string& run_folder) {
+  report::FoundCheckpoint found;
   std::string complaint;
   if (control.rank() == 0) try {
       found = newest_whole_checkpoint(run_folder);
@@ -83,7 +83,7 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(TrainingContext& context,
                                                     const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
   Communicator& control = *context.control;
-  const checkpoint::Found found = find_checkpoint(control, config.resume);
+  const report::FoundCheckpoint found = find_checkpoint(control, config.resume);
   for (const auto& [path, why] : found.newer) {
     log().warn("{}. It is skipped: {} is whole", why, found.path);
     context.damaged.push_back(path);
@@ -147,6 +147,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.model = short_name(config.model);
   facts.data = short_name(config.data);
   facts.optimizer = config.optimizer;
+  facts.learning_rate = describe_learning_rate(config);
   facts.sync = config.strategy.name();
   if (has_phases(config)) facts.then = config.then->name();
   facts.servers = job.servers();
@@ -250,6 +251,7 @@ bool strategy_has_changed(const TrainingContext& context) {
 // go on with models of their own, nor with what another replica has kept.
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
+  checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
   restore.common(*context.model, *context.optimizer);

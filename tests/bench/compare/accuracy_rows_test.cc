@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "asup/bench/compare/accuracy_page.h"
 #include "asup/bench/compare/line_chart.h"
+#include "asup/report/format.h"
 
 namespace asup::bench {
 namespace {
@@ -63,7 +65,7 @@ TEST(AccuracyRows, AreATableForPeople) {
               ElementsAre("diloco", "5.0 ± 1.41", "5.0 ×", "85.50 ± 2.12", "+0.00 ± 12.71", "1.0",
                           "100 ×", "0.50", "1.00"));
   EXPECT_EQ(accuracy_cells(rows[2])[1], "not reached");
-  EXPECT_THAT(accuracy_table(kScene, rows),
+  EXPECT_THAT(accuracy_table(kScene, rows, 1000),
               AllOf(HasSubstr("s to 80 %"), HasSubstr("*: computed")));
 }
 
@@ -76,7 +78,24 @@ TEST(AccuracyRows, OfOneSeedPromiseNoSpread) {
   EXPECT_THAT(accuracy_cells(rows[1]), ElementsAre("diloco", "4.0", "5.0 ×", "84.00", "-1.00",
                                                    "1.0", "100 ×", "0.50", "1.00"));
   EXPECT_EQ(accuracy_cells(rows[2])[1], "1 diverged");
-  EXPECT_THAT(accuracy_table(kScene, rows), Not(HasSubstr("computed")));
+  EXPECT_THAT(accuracy_table(kScene, rows, 1000), Not(HasSubstr("computed")));
+}
+
+// The last columns are left out, and notes are broken between words.
+TEST(AccuracyRows, FitANarrowTerminal) {
+  const auto rows = accuracy_rows(kScene, made_up());
+  const std::string wide = accuracy_table(kScene, rows, 1000);
+  for (const int room : {39, 59, 79}) {
+    const std::string text = accuracy_table(kScene, rows, room);
+    std::istringstream lines(text);
+    std::string head;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(report::visible_width(line), room) << line;
+      if (head.empty()) head = line;
+    }
+    EXPECT_EQ(wide.find(head), 0u) << head;
+    EXPECT_THAT(head, HasSubstr("s to 80 %"));
+  }
 }
 
 TEST(AccuracyRows, KnowWhatDivergedRunsDoNotTell) {

@@ -1,0 +1,102 @@
+"""A program of one's own that saves checkpoints: where one of its workers is lost, the others go on."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import unittest
+
+from harness import SOAK, Case
+
+WAYS = {
+    "local": ["ASUP_SYNC=local", "ASUP_EVERY=4"],
+    "diloco": ["ASUP_SYNC=diloco", "ASUP_EVERY=3"],
+    "slowmo": ["ASUP_SYNC=slowmo", "ASUP_EVERY=4"],
+    "gossip": ["ASUP_SYNC=gossip"],
+    "adpsgd": ["ASUP_SYNC=adpsgd"],
+    "asp": ["ASUP_SYNC=server", "ASUP_PACE=asp"],
+    "bsp": ["ASUP_SYNC=server", "ASUP_PACE=bsp"],
+}
+STEPS = 40
+LOST_PROGRAM = os.environ["ASUP_EXAMPLES"]
+
+
+class LostProgram(Case):
+    def run_program(self, folder, way, rank, when, step, workers=4, status=0, steps=STEPS):
+        servers = ["--servers", "1"] if "ASUP_SYNC=server" in WAYS[way] else []
+        variables = [flag for variable in WAYS[way] for flag in ("--env", variable)]
+        return self.call("run", "-n", str(workers), *servers, *variables, "--on-loss", "continue",
+                         "--", LOST_PROGRAM, self.path(folder), str(steps), str(rank), when, str(step),
+                         status=status)
+
+    def saved(self, folder):
+        """Steps of its checkpoints, and how many workers each is of."""
+        found = {}
+        for name in os.listdir(self.path(folder)):
+            self.assertRegex(name, r"step-\d{8}")
+            shards = [file for file in os.listdir(self.path(f"{folder}/{name}")) if "shard" in file]
+            found[int(name[5:])] = len(shards)
+        return found
+
+    def check_goes_on(self, way, rank, when, step):
+        folder = f"{way}-{rank}-{when}"
+        done = self.run_program(folder, way, rank, when, step)
+        ends = re.findall(r"ends at (\d+) with 3 workers, weight (\S+)", done.stdout)
+        self.assertEqual([int(end) for end, _ in ends], [STEPS] * 3, done.stdout + done.stderr)
+        self.assertEqual(len({weight for _, weight in ends}), 1, "one model")
+        self.assertIn(f"rank {rank} was lost: 3 workers go on", done.stderr)
+        saved = self.saved(folder)
+        for due in range(5, STEPS + 1, 5):
+            if due != step:
+                self.assertEqual(saved.get(due), 4 if due < step else 3, (due, saved, done.stderr))
+
+    def test_every_way_saves_on(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.check_goes_on(way, 2, "before", 17)
+                folder = f"{way}-2-before"
+                resumed = self.run_program(folder, way, -1, "before", 0, steps=STEPS + 5)
+                self.assertEqual(len(re.findall(f"begins at {STEPS}\n", resumed.stdout)), 4)
+                self.assertEqual(self.saved(folder)[STEPS + 5], 4)
+
+    # The next one keeps the checkpoints.
+    def test_without_rank_0_too(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.check_goes_on(way, 0, "before", 17)
+
+    # As on another host: where the folder is, all but rank 0 see another file system.
+    def test_where_nobody_who_is_left_sees_the_folder_the_job_ends(self):
+        apart = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.path("hidden")]
+        os.mkdir(self.path("hidden"))
+        if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        program = self.path("rank.sh")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\n[ "$ASUP_RANK" = 0 ] && exec "$@"\nexec %s "$@"\n' % shlex.join(apart))
+        os.chmod(program, 0o755)
+        done = self.call("run", "-n3", "--env=ASUP_SYNC=local", "--on-loss=continue", "--", program,
+                         LOST_PROGRAM, self.path("hidden/run"), "40", "0", "before", "17", status=1)
+        self.assertRegex(done.stderr, "the worker that kept the checkpoints in .*/hidden/run was lost, and "
+                         "rank 1 does not see that folder: start the job again")
+        self.assertEqual(sorted(self.saved("hidden/run")), [5, 10, 15])
+
+    # It is missed in the checkpoint itself, which the others then write without it.
+    def test_lost_in_a_checkpoint(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.check_goes_on(way, 3, "in-save", 20)
+                self.assertEqual(self.saved(f"{way}-3-in-save")[20], 3)
+
+    # Nobody knows whether it was whole; the next one is.
+    def test_lost_while_files_are_written(self):
+        for number in range(30 if SOAK else 1):
+            for way in WAYS:
+                with self.subTest(way=way, number=number):
+                    self.check_goes_on(way, number % 3, "in-write", 20)
+                    shutil.rmtree(self.path(f"{way}-{number % 3}-in-write"))
+
+
+if __name__ == "__main__":
+    unittest.main()
