@@ -141,7 +141,7 @@ class Tokenizers(TextCase):
     def test_says_what_is_wrong(self):
         flags = ["train", *GPT, f"--data=text:{self.book}", f"--out={self.path('no')}"]
         broken = self.write("broken.model", "this is no model")
-        self.assertIn("no model of SentencePiece", self.refused(*flags, f"--tokenizer={broken}"))
+        self.assertIn("broken.model: is no model of SentencePiece", self.refused(*flags, f"--tokenizer={broken}"))
         self.assertIn("is no file", self.refused(*flags, "--tokenizer=nowhere.model"))
         self.assertIn("300", self.refused(*flags, "--tokenizer=sentencepiece:9"))
         self.assertIn("fewer tokens", self.call(*flags, "--tokenizer=sentencepiece:90000", status=2).stderr)

@@ -11,6 +11,7 @@ namespace asup::data {
 namespace {
 
 constexpr std::string_view kText = "text:";
+constexpr std::uint64_t kFirstWindow = 1;  // numbers apart from those that shuffle the windows
 
 // How many windows a split has, and at how many places the first may begin.
 struct Windows {
@@ -57,7 +58,7 @@ class TextDataset : public Dataset {
     Batch batch{torch::empty(shape, torch::kInt64), torch::empty(shape, torch::kInt64)};
     auto* input = batch.input.mutable_data_ptr<std::int64_t>();
     auto* target = batch.target.mutable_data_ptr<std::int64_t>();
-    const std::size_t first = Random(seed_, epoch).below(windows_.begins);
+    const std::size_t first = Random(seed_, epoch, kFirstWindow).below(windows_.begins);
     for (const std::int64_t index : indices) {
       const std::size_t begin = first + static_cast<std::size_t>(index) * context_;
       tokens_.copy(begin, context_, input);

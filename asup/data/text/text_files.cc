@@ -76,7 +76,8 @@ std::string read_text(const fs::path& path, Split split, double test_share) {
   require_text(text, path);
   const auto share = static_cast<std::size_t>(static_cast<double>(text.size()) * test_share);
   const std::size_t cut = character_start(text, text.size() - share);
-  split == Split::train ? text.resize(cut) : void(text.erase(0, cut));
+  if (split == Split::test) return text.substr(cut);
+  text.resize(cut);
   return text;
 }
 

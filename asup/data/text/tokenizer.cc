@@ -48,6 +48,7 @@ std::string make_tokenizer_model(const std::string& tokenizer, const std::string
           tokenizer, kBytes);
   std::string model = read_file(tokenizer);
   require(!model.empty(), "tokenizer = {}: is empty; give a model of SentencePiece", tokenizer);
+  load_sentencepiece(model, "tokenizer = " + tokenizer);  // it can be used, or is refused by name
   return model;
 }
 

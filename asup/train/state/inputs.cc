@@ -83,6 +83,7 @@ void check_same_tokens(const Weights& weights, const TrainConfig& config, const 
 
 // As far as it is known before the run: what rank 0 is to train stands aside for bytes.
 std::string tokenizer_known_before(const TrainConfig& config) {
+  if (!data::is_text(config.data)) return "";
   if (!config.resume.empty()) {
     const std::string newest = newest_whole_checkpoint(config.resume).path;
     return tokenizer_of(info_from(checkpoint::Folder(newest).index().run, newest).model, newest);

@@ -95,6 +95,7 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(TrainingContext& context,
 
 // Rank 0's, which may have to train it; of a run that is resumed, the run's.
 std::string common_tokenizer(const TrainingContext& context, const TrainConfig& config) {
+  if (!data::is_text(config.data)) return "";
   if (context.resumed) return tokenizer_of(context.resumed->model, config.resume);
   std::string model;
   on_first_rank(*context.control, [&] { model = tokenizer_model(config); });
