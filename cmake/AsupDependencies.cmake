@@ -40,6 +40,22 @@ if(ASUP_WITH_TORCH)
   endif()
 endif()
 
+# ASUP_HAVE_SENTENCEPIECE: whether texts can be taken apart by SentencePiece, else by bytes alone.
+set(ASUP_HAVE_SENTENCEPIECE OFF)
+set(ASUP_SENTENCEPIECE_LIBRARIES "")
+if(ASUP_WITH_TORCH)
+  find_path(ASUP_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
+  find_library(ASUP_SENTENCEPIECE sentencepiece)
+  find_library(ASUP_SENTENCEPIECE_TRAIN sentencepiece_train)
+  if(ASUP_SENTENCEPIECE_INCLUDE AND ASUP_SENTENCEPIECE AND ASUP_SENTENCEPIECE_TRAIN)
+    set(ASUP_HAVE_SENTENCEPIECE ON)
+    set(ASUP_SENTENCEPIECE_LIBRARIES "${ASUP_SENTENCEPIECE}" "${ASUP_SENTENCEPIECE_TRAIN}")
+    message(STATUS "SentencePiece in ${ASUP_SENTENCEPIECE}: asup train --tokenizer can train and read its models")
+  else()
+    message(STATUS "No SentencePiece found, so texts are taken byte by byte: install libsentencepiece-dev to have it")
+  endif()
+endif()
+
 # Header-only, used inside .cc files alone, and found by their header: Debian's package of toml++
 # would bring a library that every user of libasup.a then had to link.
 # asup_header_only(<target> <header> <cache variable>)

@@ -21,6 +21,7 @@ using train::TrainConfig;
 const std::vector<Example> kExamples{
     {"asup eval runs/mine", "on the test set of the data it was trained on"},
     {"asup eval runs/mine --data other --json marks.json", "on the test set in another folder"},
+    {"asup eval runs/gpt --data text:book.txt", "perplexity at the end of another text"},
     {"asup eval resnet.safetensors --model resnet50 --data DIR"},
     {"asup run -n 4 -- asup eval runs/mine", "by four processes"}};
 
@@ -47,12 +48,27 @@ TrainConfig config_for(const EvalFlags& flags, const train::Weights& weights) {
 
 nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train::Weights& weights,
                                const TrainConfig& config) {
-  return {{"weights", weights.path},
-          {"model", config.model},
-          {"data", config.data},
-          {"test_loss", evaluation.loss},
-          {"test_accuracy", evaluation.accuracy},
-          {"test_samples", evaluation.samples}};
+  nlohmann::ordered_json json{{"weights", weights.path},
+                              {"model", config.model},
+                              {"data", config.data},
+                              {"test_loss", evaluation.loss},
+                              {"test_accuracy", evaluation.accuracy},
+                              {"test_samples", evaluation.samples}};
+  if (evaluation.perplexity) json["test_perplexity"] = *evaluation.perplexity;
+  if (evaluation.bits_per_byte) json["test_bits_per_byte"] = *evaluation.bits_per_byte;
+  return json;
+}
+
+void print(const train::Evaluation& evaluation) {
+  const auto line = [](const char* name, const std::string& value) {
+    fmt::print("  {:<15}  {}\n", name, value);
+  };
+  if (evaluation.perplexity) line("test perplexity", fmt::format("{:.4f}", *evaluation.perplexity));
+  if (evaluation.bits_per_byte)
+    line("bits per byte", fmt::format("{:.4f}", *evaluation.bits_per_byte));
+  line("test accuracy", report::percent(evaluation.accuracy, 2));
+  line("test loss", fmt::format("{:.4f}", evaluation.loss));
+  line("samples", report::grouped(evaluation.samples));
 }
 
 int evaluate_model(const EvalFlags& flags) {
@@ -62,9 +78,8 @@ int evaluate_model(const EvalFlags& flags) {
   const auto communicator = make_communicator(job);
   const train::Evaluation evaluation = train::evaluate_weights(*communicator, weights, config);
   if (job.rank() != 0) return 0;
-  fmt::print("{}: {} on {}\n  test accuracy  {}\n  test loss      {:.4f}\n  samples        {}\n",
-             weights.path, config.model, config.data, report::percent(evaluation.accuracy, 2),
-             evaluation.loss, report::grouped(evaluation.samples));
+  fmt::print("{}: {} on {}\n", weights.path, config.model, config.data);
+  print(evaluation);
   if (!flags.json.empty())
     write_atomically(flags.json, to_json(evaluation, weights, config).dump(1) + "\n");
   return 0;

@@ -22,7 +22,8 @@ const std::vector<Example> kExamples{
 constexpr const char* kFooter = R"(
 A run leaves model.safetensors at its end; of one that has not come so far, the newest whole
 checkpoint is taken. In Python: model.load_state_dict(torch.load("resnet.pt", weights_only=True)),
-or safetensors.torch.load_file("resnet.safetensors"). ResNets have torchvision's names.)";
+or safetensors.torch.load_file("resnet.safetensors"). ResNets have torchvision's names, and gpt has
+those of transformers' GPT2LMHeadModel.)";
 
 constexpr const char *kSafetensors = "safetensors", *kTorch = "torch";
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "asup/base/error.h"
 #include "asup/cli/command.h"
@@ -39,25 +40,33 @@ int report_one(const std::string& folder) {
 // A run's line of the comparison; what is not known is a dash.
 std::string line_of(const report::FoundRun& run, std::size_t width) {
   const report::Summary& summary = run.summary;
-  const auto accuracy =
-      summary.test ? report::percent(summary.test->test_accuracy, 2) : std::string("–");
+  const auto figure = summary.test ? report::test_figure(*summary.test, 2) : std::string("–");
   const auto loss =
       std::isfinite(summary.final_loss) ? report::loss_text(summary.final_loss) : std::string("–");
-  return fmt::format("{:<{}}  {:<8}{:>9}{:>15}{:>10}{:>10}{:>11}\n", summary.facts.folder, width,
-                     report::name_of(run.status), report::grouped(summary.step), accuracy, loss,
-                     report::clock_time(summary.seconds),
-                     report::grouped(std::llround(summary.samples_per_s())));
+  return fmt::format(
+      "{:<{}}  {:<8}{:>9}{:>17}{:>10}{:>10}{:>11}\n", summary.facts.folder, width,
+      report::name_of(run.status), report::grouped(summary.step), figure, loss,
+      report::clock_time(summary.seconds),
+      report::grouped(std::llround(report::speed(summary.facts, summary.samples_per_s()))));
 }
 
 int compare(const std::vector<std::string>& folders, const std::string& file) {
   const report::Terminal terminal(STDOUT_FILENO);
   std::size_t width = 3;
   for (const std::string& folder : folders) width = std::max(width, folder.size());
+  std::string lines;
+  std::set<std::string> figures, units;  // of images and of text may be compared, as far as it goes
+  for (const std::string& folder : folders) {
+    const report::FoundRun run = report::read_run(folder);
+    figures.emplace(report::test_figure_name(run.summary.facts));
+    units.emplace(report::speed_unit(run.summary.facts));
+    lines += line_of(run, width);
+  }
   std::string text = terminal.styled(
-      report::kFaint, fmt::format("{:<{}}  {:<8}{:>9}{:>15}{:>10}{:>10}{:>11}", "run", width,
-                                  "status", "step", "test accuracy", "loss", "time", "samples/s"));
-  text += "\n";
-  for (const std::string& folder : folders) text += line_of(report::read_run(folder), width);
+      report::kFaint, fmt::format("{:<{}}  {:<8}{:>9}{:>17}{:>10}{:>10}{:>11}", "run", width,
+                                  "status", "step", figures.size() == 1 ? *figures.begin() : "test",
+                                  "loss", "time", units.size() == 1 ? *units.begin() : "speed"));
+  text += "\n" + lines;
   report::write_comparison(folders, file);
   terminal.write(text + fmt::format("comparison  {}\n", terminal.styled(report::kBold, file)));
   return 0;

@@ -14,6 +14,7 @@
 #include "asup/data/mnist.h"
 #include "asup/data/plugin_dataset.h"
 #include "asup/data/synthetic.h"
+#include "asup/data/text/text_dataset.h"
 
 namespace asup::data {
 namespace {
@@ -84,6 +85,7 @@ std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split 
 std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
                                     const DatasetOptions& options) {
   if (name == "fashion-mnist") return open_fashion_mnist(split, options);
+  if (is_text(name)) return open_text(name, split, options.text, options.seed);
   if (is_plugin(name)) return open_plugin_dataset(name, split, options);
   if (name == "synthetic") return make_synthetic(options.synthetic, options.seed, split);
   std::error_code error;
@@ -91,8 +93,8 @@ std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
   std::vector<std::string> known;
   for (const DatasetInfo& info : kDatasets) known.emplace_back(info.name);
   throw BadInput(fmt::format(
-      "'{}' is neither a dataset ({}) nor a folder that exists (in MNIST or CIFAR-10 binary "
-      "format){}",
+      "'{}' is neither a dataset ({}, text:PATH) nor a folder that exists (in MNIST or CIFAR-10 "
+      "binary format){}",
       name, fmt::join(known, ", "), did_you_mean(name, known)));
 }
 

@@ -8,6 +8,8 @@
 #include "asup/base/suggest.h"
 #include "asup/data/load_plugin.h"
 #include "asup/models/cnn.h"
+#include "asup/models/gpt.h"
+#include "asup/models/lstm.h"
 #include "asup/models/mlp.h"
 #include "asup/models/plugin_model.h"
 #include "asup/models/resnet.h"
@@ -27,12 +29,26 @@ constexpr ModelInfo kModels[] = {
     {.name = "resnet18", .description = "ResNet-18, 11.7 million parameters", .stem = true},
     {.name = "resnet34", .description = "ResNet-34, 21.8 million parameters", .stem = true},
     {.name = "resnet50", .description = "ResNet-50, 25.6 million parameters", .stem = true},
+    {.name = "gpt",
+     .description = "GPT-2 for text, of any size (--depth, --width, --heads, --context)",
+     .width = true,
+     .depth = true,
+     .heads = true,
+     .dropout = true,
+     .text = true},
+    {.name = "lstm",
+     .description = "recurrent network for text (2 layers of 256, or --depth of --width)",
+     .width = true,
+     .depth = true,
+     .dropout = true,
+     .text = true},
 };
 
 using Maker = std::shared_ptr<Model> (*)(const ModelOptions&);
 
 // In the order of kModels.
-constexpr Maker kMakers[] = {make_mlp, make_cnn, make_resnet18, make_resnet34, make_resnet50};
+constexpr Maker kMakers[] = {make_mlp,      make_cnn, make_resnet18, make_resnet34,
+                             make_resnet50, make_gpt, make_lstm};
 
 static_assert(std::size(kModels) == std::size(kMakers));
 
@@ -66,7 +82,9 @@ std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& o
   }
   const std::size_t index = find(name);
   require_sense(options);
-  require(name == "mlp" || options.input_shape.size() == 3,
+  require(kModels[index].text == options.text, "{} is a model of {}, and the data is {}", name,
+          kModels[index].text ? "text" : "images", options.text ? "text" : "images");
+  require(name == "mlp" || options.text || options.input_shape.size() == 3,
           "{} takes images of channels x height x width, not an input of shape [{}]", name,
           fmt::join(options.input_shape, ", "));
   return kMakers[index](options);

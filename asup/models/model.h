@@ -16,8 +16,12 @@ namespace asup::models {
 
 class Model : public torch::nn::Module {
  public:
-  // N x input_shape in, N x classes out: scores before softmax.
+  // N x input_shape in, N x classes out: scores before softmax. Of text, N x T tokens in, T at most
+  // the context, and N x T x classes out: scores of the token that follows each of them.
   virtual torch::Tensor forward(torch::Tensor input) = 0;
+
+  // Whether weight decay is for matrices, and not for biases and norms, which have one dimension.
+  virtual bool decays_matrices_alone() const { return false; }
 };
 
 // How a ResNet begins.
@@ -28,19 +32,24 @@ enum class Stem {
 };
 
 struct ModelOptions {
-  std::vector<std::int64_t> input_shape{1, 28, 28};  // C, H, W; mlp takes any shape and flattens it
-  int classes = 10;
+  // C, H, W; mlp takes any shape and flattens it; of text, the context: tokens of a sample
+  std::vector<std::int64_t> input_shape{1, 28, 28};
+  int classes = 10;        // of text, the vocabulary
   std::int64_t width = 0;  // mlp: units of a hidden layer; cnn: channels of the first; 0: usual
   std::int64_t depth = 0;  // mlp: hidden layers (matrices: one more); 0: usual
   Stem stem = Stem::automatic;      // resnets
   bool zero_init_residual = false;  // resnets: each block begins as the identity
+  bool text = false;                // inputs are tokens
+  std::int64_t heads = 0;           // gpt: of attention; 0: usual
+  double dropout = 0;               // gpt, lstm: share of activations that training leaves out
 };
 
 struct ModelInfo {
   const char* name;
   const char* description;
   // Which of ModelOptions it heeds.
-  bool width = false, depth = false, stem = false;
+  bool width = false, depth = false, stem = false, heads = false, dropout = false;
+  bool text = false;  // it takes text, and no images
 };
 
 std::span<const ModelInfo> models();

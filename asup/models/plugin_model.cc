@@ -16,12 +16,15 @@ void check_scores(Model& model, const ModelOptions& options) {
   std::vector<std::int64_t> shape = options.input_shape;
   shape.insert(shape.begin(), 2);
   model.eval();
-  const torch::Tensor scores = model.forward(torch::zeros(shape));
+  const torch::Tensor scores =
+      model.forward(torch::zeros(shape, options.text ? torch::kInt64 : torch::kFloat32));
   model.train();
-  require(scores.dim() == 2 && scores.size(0) == 2 && scores.size(1) == options.classes,
-          "its model makes [{}] of an input of [{}], where [2, {}] is wanted: a score for each "
-          "class",
-          fmt::join(scores.sizes(), ", "), fmt::join(shape, ", "), options.classes);
+  std::vector<std::int64_t> wanted = options.text ? shape : std::vector<std::int64_t>{2};
+  wanted.push_back(options.classes);
+  require(scores.sizes() == wanted,
+          "its model makes [{}] of an input of [{}], where [{}] is wanted: a score for each {}",
+          fmt::join(scores.sizes(), ", "), fmt::join(shape, ", "), fmt::join(wanted, ", "),
+          options.text ? "token that may follow" : "class");
 }
 
 }  // namespace

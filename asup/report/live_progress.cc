@@ -56,8 +56,10 @@ class LiveProgress : public Observer {
     also(describe_move(facts));
     also(facts.init_note);
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
-    const std::vector<std::string> heads{"epoch", "train loss", "test loss", "test accuracy",
-                                         "time",  "samples/s",  "comm"};
+    const std::vector<std::string> heads{"epoch",     "train loss",
+                                         "test loss", std::string(test_figure_name(facts)),
+                                         "time",      std::string(speed_unit(facts)),
+                                         "comm"};
     head += "\n" + terminal_.styled(kFaint, table_line(heads));
     terminal_.write(fmt::format("{}{}\n", kHideCursor, head));
     drawing_ = true;
@@ -113,29 +115,33 @@ class LiveProgress : public Observer {
 
   // The dearest first: the last ones go where the terminal is narrow.
   std::string table_line(std::span<const std::string> cells) const {
-    const std::array widths{name_width(), 10, 9, 13, 7, 9, 5};
+    const int figure = visible_width(std::string(test_figure_name(facts_)));
+    const std::array widths{name_width(), 10, 9, figure, 7, 9, 5};
     return table_row(cells, widths, std::min(table_room_, terminal_.room()));
   }
 
   // The epoch so far, and the test that was made there. The row stays, and the live line begins
   // anew below it.
   void write_row(const std::string& name) {
-    std::string test_loss, accuracy;
+    std::string test_loss, figure;
     double seconds = epoch_.seconds;
     if (test_ && test_->step == epoch_.step) {
       test_loss = fmt::format("{:.4f}", test_->test_loss);
-      accuracy = terminal_.styled(kGood, percent(test_->test_accuracy, 2));
+      figure = terminal_.styled(kGood, test_figure(*test_, 2));
       seconds = test_->seconds;
     }
     const std::vector<std::string> cells{name,
                                          fmt::format("{:.4f}", epoch_.loss),
                                          test_loss,
-                                         accuracy,
+                                         figure,
                                          clock_time(seconds),
-                                         grouped(std::llround(epoch_.samples_per_s())),
+                                         grouped(per_second(epoch_.samples_per_s())),
                                          percent(epoch_.comm_share(), 0)};
     terminal_.write(fmt::format("{}{}\n", kClearLine, table_line(cells)));
   }
+
+  // In the table's unit.
+  std::int64_t per_second(double samples) const { return std::llround(speed(facts_, samples)); }
 
   void end_epoch() {
     write_row(epoch_name());
@@ -173,8 +179,9 @@ class LiveProgress : public Observer {
     if (!testing_.empty()) return {testing_};
     std::vector<std::string> out{fmt::format("train loss {:.4f}", epoch_.loss),
                                  clock_time(seconds_left()) + " left"};
-    if (test_) out.push_back(fmt::format("test accuracy {}", percent(test_->test_accuracy, 1)));
-    out.push_back(fmt::format("{}/s", grouped(std::llround(recent_.per_second()))));
+    if (test_)
+      out.push_back(fmt::format("{} {}", test_figure_name(facts_), test_figure(*test_, 1)));
+    out.push_back(fmt::format("{}/s", grouped(per_second(recent_.per_second()))));
     if (facts_.workers > 1) out.push_back(fmt::format("comm {}", percent(recent_.share(), 0)));
     return out;
   }

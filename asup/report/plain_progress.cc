@@ -34,9 +34,9 @@ class PlainProgress : public Observer {
   }
 
   void evaluated(const EvalRecord& record) override {
-    line("epoch {}/{}  step {}/{}  test accuracy {}  test loss {:.4f}  {:.1f} s", record.epoch,
-         facts_.epochs(), record.step, facts_.steps, percent(record.test_accuracy, 2),
-         record.test_loss, record.eval_seconds);
+    line("epoch {}/{}  step {}/{}  {} {}  test loss {:.4f}  {:.1f} s", record.epoch,
+         facts_.epochs(), record.step, facts_.steps, test_figure_name(facts_),
+         test_figure(record, 2), record.test_loss, record.eval_seconds);
   }
 
   void ended(const Summary&) override {
@@ -51,9 +51,10 @@ class PlainProgress : public Observer {
   }
 
   void say() {
-    line("epoch {}/{}  step {}/{}  train loss {:.4f}  {:.0f} samples/s  communication {}  {}",
+    line("epoch {}/{}  step {}/{}  train loss {:.4f}  {:.0f} {}  communication {}  {}",
          since_.epoch, facts_.epochs(), since_.step, facts_.steps, since_.loss,
-         since_.samples_per_s(), percent(since_.comm_share(), 1), clock_time(since_.seconds));
+         speed(facts_, since_.samples_per_s()), speed_unit(facts_), percent(since_.comm_share(), 1),
+         clock_time(since_.seconds));
     since_ = {};
     said_ = Clock::now();
   }

@@ -1,11 +1,11 @@
 // The format: https://www.w3.org/TR/png-3.
 #include "asup/report/png.h"
 
-#include <openssl/evp.h>
 #include <zlib.h>
 
 #include <vector>
 
+#include "asup/base/base64.h"
 #include "asup/base/error.h"
 
 namespace asup::report {
@@ -37,14 +37,6 @@ std::string deflated(const std::string& data) {
   return out;
 }
 
-std::string base64(const std::string& data) {
-  std::string out(4 * ((data.size() + 2) / 3) + 1, '\0');  // one more for the NUL that is written
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), bytes_of(data),
-                                     static_cast<int>(data.size()));
-  out.resize(static_cast<std::size_t>(length));
-  return out;
-}
-
 }  // namespace
 
 Picture make_picture(std::span<const std::uint8_t> pixels, int width, int height, int channels) {
@@ -71,7 +63,7 @@ Picture make_picture(std::span<const std::uint8_t> pixels, int width, int height
 }
 
 std::string data_uri(const Picture& picture) {
-  return "data:image/png;base64," + base64(picture.png);
+  return "data:image/png;base64," + to_base64(picture.png);
 }
 
 }  // namespace asup::report

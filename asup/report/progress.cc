@@ -50,8 +50,30 @@ std::string describe_work(const RunFacts& facts) {
 }
 
 std::string describe_size(const RunFacts& facts) {
-  return fmt::format("{} parameters · {} training and {} test samples", grouped(facts.parameters),
-                     grouped(facts.train_samples), grouped(facts.test_samples));
+  std::string text =
+      fmt::format("{} parameters · {} training and {} test samples", grouped(facts.parameters),
+                  grouped(facts.train_samples), grouped(facts.test_samples));
+  if (facts.tokens_per_sample > 0)
+    text += fmt::format(" of {}", counted(facts.tokens_per_sample, "token"));
+  return text;
+}
+
+std::string_view test_figure_name(const RunFacts& facts) {
+  return facts.tokens_per_sample > 0 ? "test perplexity" : "test accuracy";
+}
+
+std::string test_figure(const EvalRecord& test, int digits) {
+  if (!test.test_perplexity) return percent(test.test_accuracy, digits);
+  return fmt::format("{:.{}f}", *test.test_perplexity, *test.test_perplexity < 100 ? 3 : 1);
+}
+
+std::string_view speed_unit(const RunFacts& facts) {
+  return facts.tokens_per_sample > 0 ? "tokens/s" : "samples/s";
+}
+
+double speed(const RunFacts& facts, double samples_per_s) {
+  const std::int64_t tokens = facts.tokens_per_sample;
+  return tokens > 0 ? samples_per_s * static_cast<double>(tokens) : samples_per_s;
 }
 
 std::string describe_move(const RunFacts& facts) {
@@ -60,22 +82,27 @@ std::string describe_move(const RunFacts& facts) {
 }
 
 std::string result_block(const Summary& summary, const Terminal& terminal) {
-  constexpr int kIndent = 17;  // of the values
+  const int indent =
+      4 + std::max<int>(13, static_cast<int>(test_figure_name(summary.facts).size()));
   std::string out;
   const auto line = [&](std::string_view name, const std::string& value) {
-    out += fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<13}", name)),
-                       wrapped(value, terminal.room() - kIndent, kIndent));
+    out +=
+        fmt::format("  {}  {}\n", terminal.styled(kFaint, fmt::format("{:<{}}", name, indent - 4)),
+                    wrapped(value, terminal.room() - indent, indent));
   };
   if (summary.test) {
-    line("test accuracy", terminal.styled(kGood, percent(summary.test->test_accuracy, 2)));
+    line(test_figure_name(summary.facts), terminal.styled(kGood, test_figure(*summary.test, 2)));
+    if (summary.test->test_bits_per_byte)
+      line("bits per byte", fmt::format("{:.4f}", *summary.test->test_bits_per_byte));
     line("test loss", fmt::format("{:.4f}", summary.test->test_loss));
   }
   if (std::isfinite(summary.final_loss)) line("train loss", loss_text(summary.final_loss));
   line("time",
        fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
   if (summary.samples > 0)
-    line("speed", fmt::format("{} samples/s",
-                              grouped(static_cast<std::int64_t>(summary.samples_per_s() + 0.5))));
+    line("speed",
+         fmt::format("{} {}", grouped(std::llround(speed(summary.facts, summary.samples_per_s()))),
+                     speed_unit(summary.facts)));
   if (summary.facts.workers > 1 && summary.samples > 0) {
     const std::string sent =
         summary.bytes_sent > 0 ? fmt::format(", {} sent", byte_size(summary.bytes_sent)) : "";

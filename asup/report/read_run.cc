@@ -31,9 +31,7 @@ void add_steps(Summary& summary, const Json& row) {
 
 void add_row(Summary& summary, const Json& row) {
   if (row.contains("test_accuracy")) {
-    summary.test.emplace();
-    row.at("test_accuracy").get_to(summary.test->test_accuracy);
-    if (row.at("test_loss").is_number()) row.at("test_loss").get_to(summary.test->test_loss);
+    summary.test = figures_of_test(row);
   } else {
     add_steps(summary, row);
   }

@@ -46,14 +46,27 @@ json to_json(const StepRecord& record) {
   return out;
 }
 
+namespace {
+
+constexpr const char *kPerplexity = "test_perplexity", *kBitsPerByte = "test_bits_per_byte";
+
+void put_figures_of_text(json& out, const EvalRecord& test) {
+  if (test.test_perplexity) out[kPerplexity] = *test.test_perplexity;
+  if (test.test_bits_per_byte) out[kBitsPerByte] = *test.test_bits_per_byte;
+}
+
+}  // namespace
+
 json to_json(const EvalRecord& record) {
-  return {{"step", record.step},
-          {"epoch", record.epoch},
-          {"test_loss", record.test_loss},
-          {"test_accuracy", record.test_accuracy},
-          {"test_samples", record.samples},
-          {"eval_s", record.eval_seconds},
-          {"seconds", record.seconds}};
+  json out = {{"step", record.step},
+              {"epoch", record.epoch},
+              {"test_loss", record.test_loss},
+              {"test_accuracy", record.test_accuracy},
+              {"test_samples", record.samples},
+              {"eval_s", record.eval_seconds},
+              {"seconds", record.seconds}};
+  put_figures_of_text(out, record);
+  return out;
 }
 
 json to_json(const RunFacts& facts) {
@@ -80,6 +93,7 @@ json to_json(const RunFacts& facts) {
               {"hosts", facts.hosts},
               {"versions", facts.versions}};
   if (!facts.then.empty()) out["then"] = facts.then;
+  if (facts.tokens_per_sample > 0) out["tokens_per_sample"] = facts.tokens_per_sample;
   return out;
 }
 
@@ -102,6 +116,7 @@ json to_json(const Summary& summary) {
   if (summary.test) {
     out["test_accuracy"] = summary.test->test_accuracy;
     out["test_loss"] = summary.test->test_loss;
+    put_figures_of_text(out, *summary.test);
   }
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
@@ -119,6 +134,15 @@ double number_in(const json& in) {
 }
 
 }  // namespace
+
+EvalRecord figures_of_test(const json& in) {
+  EvalRecord test;
+  in.at("test_accuracy").get_to(test.test_accuracy);
+  test.test_loss = number_in(in.at("test_loss"));
+  if (in.contains(kPerplexity)) test.test_perplexity = number_in(in.at(kPerplexity));
+  if (in.contains(kBitsPerByte)) test.test_bits_per_byte = number_in(in.at(kBitsPerByte));
+  return test;
+}
 
 RunFacts facts_from(const json& in) {
   RunFacts facts;
@@ -141,6 +165,7 @@ RunFacts facts_from(const json& in) {
   in.at("steps").get_to(facts.steps);
   in.at("steps_per_epoch").get_to(facts.steps_per_epoch);
   in.at("first_step").get_to(facts.first_step);
+  facts.tokens_per_sample = in.value("tokens_per_sample", std::int64_t{0});
   facts.command = in.value("command", "");
   facts.began = in.value("began", "");
   facts.hosts = in.value("hosts", std::vector<std::string>());
@@ -170,11 +195,7 @@ Summary summary_from(const json& in) {
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);
   if (in.contains("lost")) in.at("lost").get_to(summary.lost);
   if (in.contains("server")) summary.server = in.at("server").dump();
-  if (in.contains("test_accuracy")) {
-    summary.test.emplace();
-    in.at("test_accuracy").get_to(summary.test->test_accuracy);
-    summary.test->test_loss = number_in(in.at("test_loss"));
-  }
+  if (in.contains("test_accuracy")) summary.test = figures_of_test(in);
   return summary;
 }
 

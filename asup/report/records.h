@@ -32,6 +32,7 @@ struct RunFacts {
   std::int64_t parameters = 0;  // numbers that are trained
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
+  std::int64_t tokens_per_sample = 0;  // of a language model; 0: samples are images
   std::int64_t steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // above 0 for a resumed run
@@ -77,6 +78,8 @@ struct EvalRecord {
   std::int64_t samples = 0;
   double eval_seconds = 0;
   double seconds = 0;  // since the run began
+  // Of a language model: test_accuracy is then the share of tokens that it thought the likeliest.
+  std::optional<double> test_perplexity{}, test_bits_per_byte{};
 };
 
 struct Summary {
@@ -112,5 +115,7 @@ nlohmann::ordered_json to_json(const Summary& summary);
 // Of what to_json() wrote; a key that is missing or of another type throws nlohmann's exceptions.
 RunFacts facts_from(const nlohmann::ordered_json& json);
 Summary summary_from(const nlohmann::ordered_json& json);
+// How good the model was, of a row of metrics.jsonl or of summary.json.
+EvalRecord figures_of_test(const nlohmann::ordered_json& json);
 
 }  // namespace asup::report

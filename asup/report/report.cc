@@ -107,6 +107,8 @@ Json collect(const RunFolder& folder) {
   if (std::filesystem::exists(folder.evaluation_file())) {
     run["evaluation"] = read_json(folder.evaluation_file());
   }
+  if (std::filesystem::exists(folder.generated_file()))
+    run["generated"] = read_json(folder.generated_file());
   return run;
 }
 

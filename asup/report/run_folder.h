@@ -6,6 +6,7 @@
 //   failure.txt     why it failed, where it did
 //   choices.json    what measurement chose        model.safetensors  the weights, to use
 //   evaluation.json the last test in detail       checkpoints/     to resume from
+//   generated.json  what a language model writes  tokenizer.model  its tokens, where not bytes
 //   job.txt         the job that has written it, where that may be started again
 //   server.json     what the servers tell of the pace, as of the last sync point
 #pragma once
@@ -31,6 +32,8 @@ class RunFolder {
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
+  std::string generated_file() const { return path_ + "/generated.json"; }
+  std::string tokenizer_file() const { return path_ + "/tokenizer.model"; }
   std::string server_file() const { return path_ + "/server.json"; }
   std::string job_file() const { return path_ + "/job.txt"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }

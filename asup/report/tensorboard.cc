@@ -13,6 +13,8 @@ class TensorBoardWriter : public Observer {
   TensorBoardWriter(const std::string& folder, std::int64_t first_step)
       : file_(folder, first_step) {}
 
+  void started(const RunFacts& facts) override { tokens_ = facts.tokens_per_sample; }
+
   void logged(const StepRecord& record) override {
     std::vector<EventFile::Scalar> scalars{{"train/loss", record.loss},
                                            {"train/learning_rate", record.lr},
@@ -20,12 +22,16 @@ class TensorBoardWriter : public Observer {
                                            {"train/communication_share", record.comm_share()}};
     if (record.consensus_distance)
       scalars.push_back({"train/consensus_distance", *record.consensus_distance});
+    if (tokens_ > 0)
+      scalars.push_back(
+          {"train/tokens_per_s", static_cast<double>(tokens_) * record.samples_per_s()});
     file_.add(record.step, scalars);
   }
 
   void evaluated(const EvalRecord& record) override {
-    const std::vector<EventFile::Scalar> scalars{{"test/loss", record.test_loss},
-                                                 {"test/accuracy", record.test_accuracy}};
+    std::vector<EventFile::Scalar> scalars{{"test/loss", record.test_loss},
+                                           {"test/accuracy", record.test_accuracy}};
+    if (record.test_perplexity) scalars.push_back({"test/perplexity", *record.test_perplexity});
     file_.add(record.step, scalars);
   }
 
@@ -50,6 +56,7 @@ class TensorBoardWriter : public Observer {
 
  private:
   EventFile file_;
+  std::int64_t tokens_ = 0;        // of a sample
   double samples_ = 0, late_ = 0;  // applied so far, and the steps that they were late in sum
 };
 

@@ -57,6 +57,14 @@ struct TrainConfig {
   std::string synthetic_shape = "1x28x28";
   std::int64_t synthetic_classes = 10;
   double synthetic_noise = 1.0;
+  // Of text.
+  std::optional<std::int64_t> heads{};
+  double dropout = 0;
+  std::int64_t context = 128;
+  double text_test = 0.1;
+  std::string tokenizer = "bytes";
+  double temperature = 0.8;
+  std::int64_t top_k = 40;
 
   // How long, and in what portions.
   std::int64_t batch = 128;

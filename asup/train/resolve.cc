@@ -6,6 +6,9 @@
 #include <charconv>
 
 #include "asup/base/error.h"
+#include "asup/data/load_plugin.h"
+#include "asup/data/text/text_dataset.h"
+#include "asup/data/text/tokenizer.h"
 #include "asup/models/model.h"
 #include "asup/train/phases.h"
 #include "asup/train/settings.h"
@@ -118,6 +121,14 @@ void check_model(const TrainConfig& config) {
     if (!model.width) unused(config, "width", because("widths"));
     if (!model.depth) unused(config, "depth", because("a depth"));
     if (!model.stem) unused(config, "stem", "it is how a ResNet begins, and " + because("a begin"));
+    if (!model.heads) unused(config, "heads", fmt::format("model {} has none", model.name));
+    if (!model.dropout) unused(config, "dropout", fmt::format("model {} has none", model.name));
+    require(model.text || !data::is_text(config.data),
+            "model = {} takes images, and data = {} is text. Give model = gpt or lstm.", model.name,
+            config.data);
+    require(!model.text || data::is_text(config.data) || data::is_plugin(config.data),
+            "model = {} takes text, and data = {} is none. Give data = text:PATH.", model.name,
+            config.data);
   }
 }
 
@@ -133,6 +144,22 @@ void check_schedule(const TrainConfig& config) {
     unused(config, "eta-min", because("power"));
     unused(config, "power", because("power"));
   }
+}
+
+// What is for images has no effect on text, and the other way round.
+void check_text(const TrainConfig& config) {
+  const bool is_text = data::is_text(config.data);
+  const auto names = is_text
+                         ? std::vector{"classes", "augment-shift", "augment-flip"}
+                         : std::vector{"context", "tokenizer", "text-test", "temperature", "top-k"};
+  for (const char* name : names)
+    unused(config, name, fmt::format("data is {}, {} text", config.data, is_text ? "a" : "no"));
+  if (data::vocabulary_to_train(config.tokenizer) > 0)
+    require(config.init.empty(),
+            "tokenizer = {} would be a new one, whose tokens mean something else than those that "
+            "the weights of init = {} were trained on. Give the file of theirs: the run's "
+            "tokenizer.model.",
+            config.tokenizer, config.init);
 }
 
 void check_data(const TrainConfig& config) {
@@ -186,6 +213,7 @@ TrainConfig resolve(TrainConfig config) {
   check_optimizer(config);
   check_schedule(config);
   check_data(config);
+  check_text(config);
   fill_in(config);
   return config;
 }

@@ -60,11 +60,13 @@ const std::vector<Setting>& table() {
   static const std::vector<Setting> rows{
       // clang-format off
       {"model", field<&C::model>(), "what to train; `asup train --list` shows all", {}, {}, Scope::fixed, kModel, kCommon},
-      {"width", field_or<&C::width, kAuto>(), "mlp: units of a hidden layer, cnn: channels of the first layer; auto: the model's usual", {1, 65536}, {}, Scope::fixed, kModel},
-      {"depth", field_or<&C::depth, kAuto>(), "mlp: hidden layers; auto: the model's usual", {1, 1000}, {}, Scope::fixed, kModel},
+      {"width", field_or<&C::width, kAuto>(), "mlp, lstm: units of a layer, cnn: channels of the first layer, gpt: of the residual stream; auto: the model's usual", {1, 65536}, {}, Scope::fixed, kModel},
+      {"depth", field_or<&C::depth, kAuto>(), "mlp: hidden layers, gpt: blocks, lstm: layers; auto: the model's usual", {1, 1000}, {}, Scope::fixed, kModel},
+      {"heads", field_or<&C::heads, kAuto>(), "gpt: heads of attention, which divide width; auto: one for each 64 of it", {1, 1024}, {}, Scope::fixed, kModel},
+      {"dropout", field<&C::dropout>(), "gpt, lstm: share of activations that training leaves out at random", {0, 1, false, true}, {}, Scope::fixed, kModel},
       {"stem", field<&C::stem>(), "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed, kModel},
       {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel, kCommon},
-      {"data", field<&C::data>(), "name of a data set, or a folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed, kData, kCommon},
+      {"data", field<&C::data>(), "data set, text:PATH, or folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
       {"augment-shift", field<&C::augment_shift>(), "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed, kData},
       {"augment-flip", field<&C::augment_flip>(), "training images are mirrored half of the time", {}, {}, Scope::fixed, kData},
@@ -73,6 +75,11 @@ const std::vector<Setting>& table() {
       {"synthetic-shape", field<&C::synthetic_shape>(), "its images' channels x height x width", {}, {}, Scope::fixed, kData},
       {"synthetic-classes", field<&C::synthetic_classes>(), "its classes", {1, 65536}, {}, Scope::fixed, kData},
       {"synthetic-noise", field<&C::synthetic_noise>(), "standard deviation of its noise; its patterns' own is 1", {0, 1e6}, {}, Scope::fixed, kData},
+      {"context", field<&C::context>(), "text: tokens of a sample, from which the model says the next ones", {2, 1 << 20}, {}, Scope::fixed, kData},
+      {"tokenizer", field<&C::tokenizer>(), "text: bytes, a SentencePiece model's file, or sentencepiece:N to train one of N tokens", {}, {}, Scope::fixed, kData},
+      {"text-test", field<&C::text_test>(), "text: the share at its end that is for tests; a folder with train.txt and test.txt has its own", {0, 1, true, true}, {}, Scope::fixed, kData},
+      {"temperature", field<&C::temperature>(), "text: of what the trained model writes for the report; below 1, likelier tokens are favoured", {0, 100, true, false}, {}, Scope::run, kData},
+      {"top-k", field<&C::top_k>(), "text: it chooses among so many of the likeliest tokens", kCount, {}, Scope::run, kData},
 
       {"batch", field<&C::batch>(), "global batch: samples of one step, on all workers together", kCount, {}, Scope::fixed, kLength, kCommon},
       {"epochs", field_or<&C::epochs, kAuto>(), "passes over the data; auto: as many as steps need, or else 5", kCount, {}, Scope::run, kLength, kCommon},

@@ -4,12 +4,14 @@
 
 #include <filesystem>
 
+#include "asup/base/base64.h"
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/base/version.h"
 #include "asup/checkpoint/trained.h"
 #include "asup/checkpoint/weights_sha256.h"
+#include "asup/data/text/tokenizer.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/settings.h"
@@ -21,7 +23,7 @@ using Json = nlohmann::ordered_json;
 using checkpoint::TensorsByName;
 
 constexpr const char *kSettings = "settings", *kNormalisation = "normalisation",
-                     *kSha256 = "weights_sha256";
+                     *kTokenizer = "tokenizer", *kSha256 = "weights_sha256";
 
 Weights read_weights_file(const std::string& path) {
   checkpoint::SafetensorsFile file(path);
@@ -55,7 +57,7 @@ std::string differences(const Weights& weights, const TrainConfig& config) {
   const auto theirs = config_of(weights);
   if (!theirs) return "";
   std::vector<std::string> other;
-  for (const char* name : {"model", "width", "depth", "stem"}) {
+  for (const char* name : {"model", "width", "depth", "stem", "heads", "context"}) {
     const auto text = [&](const TrainConfig& one) { return find_setting(name)->field.text(&one); };
     if (text(*theirs) != text(config)) other.push_back(fmt::format("{} = {}", name, text(*theirs)));
   }
@@ -110,6 +112,8 @@ Metadata describe_model(const TrainConfig& config, const data::Dataset& dataset,
   if (!normalisation.mean.empty())
     metadata[kNormalisation] =
         Json{{"mean", normalisation.mean}, {"deviation", normalisation.deviation}}.dump();
+  if (const data::Text* text = dataset.text(); text && !text->tokenizer->model().empty())
+    metadata[kTokenizer] = to_base64(text->tokenizer->model());
   return metadata;
 }
 
@@ -134,6 +138,14 @@ std::optional<data::Normalisation> normalisation_of(const Weights& weights) try 
                              json.at("deviation").get<std::vector<double>>()};
 } catch (const nlohmann::json::exception&) {
   throw BadInput(fmt::format("{}: is corrupt: its normalisation makes no sense", weights.path));
+}
+
+std::string tokenizer_of(const Metadata& metadata, const std::string& path) {
+  const auto found = metadata.find(kTokenizer);
+  if (found == metadata.end()) return "";
+  const auto model = from_base64(found->second);
+  require(model && !model->empty(), "{}: is corrupt: its tokenizer makes no sense", path);
+  return *model;
 }
 
 Weights copy_weights(const torch::nn::Module& module, Metadata metadata) {

@@ -28,6 +28,7 @@ struct Weights {
 //   model, data      as given               input_shape      "3x32x32"
 //   classes          "10"                   convolution_path that it was tested with
 //   normalisation    JSON: mean and deviation of each channel, where pixels were taken by them
+//   tokenizer        base64: the tokenizer's model, where text was not taken by bytes
 //   settings         JSON: those that make it the model it is, by name
 Metadata describe_model(const TrainConfig& config, const data::Dataset& dataset,
                         const std::string& convolution_path, std::int64_t step);
@@ -37,6 +38,9 @@ Metadata describe_model(const TrainConfig& config, const data::Dataset& dataset,
 std::optional<TrainConfig> config_of(const Weights& weights);
 // What its pixels are to be taken by; none where that is not known.
 std::optional<data::Normalisation> normalisation_of(const Weights& weights);
+
+// Of the tokenizer; empty where it has none. `path` opens a BadInput's message.
+std::string tokenizer_of(const Metadata& metadata, const std::string& path);
 
 // A copy of what the module has now.
 Weights copy_weights(const torch::nn::Module& module, Metadata metadata);

@@ -77,6 +77,23 @@ TEST_F(ReadRun, RowsAreSummedUp) {
   EXPECT_EQ(run.summary.test->test_accuracy, 0.75);
 }
 
+TEST_F(ReadRun, ALanguageModelHasFiguresOfItsOwn) {
+  RunFacts facts;
+  facts.tokens_per_sample = 64;
+  write_atomically(folder.facts_file(), to_json(facts).dump());
+  EvalRecord test;
+  test.test_perplexity = 5.25;
+  test.test_bits_per_byte = 2.5;
+  make_metrics_writer(folder.metrics_file())->evaluated(test);
+  const Summary found = read_run(folder.path()).summary;
+  const Summary again = summary_from(to_json(found));
+  for (const Summary& summary : {found, again}) {
+    EXPECT_EQ(summary.facts.tokens_per_sample, 64);
+    EXPECT_EQ(summary.test->test_perplexity, 5.25);
+    EXPECT_EQ(summary.test->test_bits_per_byte, 2.5);
+  }
+}
+
 TEST_F(ReadRun, AFailureIsToldUntilTheRunHasAnEnd) {
   const auto writer = make_metrics_writer(folder.metrics_file());  // it is about to exit
   write_atomically(folder.failure_file(), "the disk is full\n");

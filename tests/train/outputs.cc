@@ -17,6 +17,10 @@ std::shared_ptr<models::Model> model_of(const train::Weights& weights, const tor
   models::ModelOptions options;
   options.input_shape = input.sizes().slice(1).vec();
   options.classes = std::stoi(weights.metadata.at("classes"));
+  options.text = input.scalar_type() == torch::kInt64;
+  options.width = config->width.value_or(0);
+  options.depth = config->depth.value_or(0);
+  options.heads = config->heads.value_or(0);
   options.stem = config->stem == "imagenet" ? models::Stem::imagenet : models::Stem::small;
   auto model = models::make_model(config->model, options);
   train::load_weights(*model, weights, *config);

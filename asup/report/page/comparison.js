@@ -37,10 +37,13 @@ function resultsTable(runs) {
   const columns = [
     ["Test accuracy", (r) => r.summary.test_accuracy, (v) => percent(v, 2), 1],
     ["Best test accuracy", (r) => Math.max(...r.tests.map((t) => t.test_accuracy).filter(known)), (v) => percent(v, 2), 1],
+    ["Test perplexity", (r) => r.summary.test_perplexity, short, -1],
+    ["Bits per byte", (r) => r.summary.test_bits_per_byte, (v) => fixed(v, 3), -1],
     ["Training loss", (r) => r.summary.final_loss, loss, -1],
     ["Steps", (r) => r.summary.step, grouped, 0],
     ["Time", ended("seconds"), time, -1],
-    ["Samples/s, all workers", (r) => r.summary.samples_per_s, grouped, 1],
+    ["Samples/s, all workers", (r) => r.summary.tokens_per_sample ? NaN : r.summary.samples_per_s, grouped, 1],
+    ["Tokens/s, all workers", (r) => r.summary.samples_per_s * r.summary.tokens_per_sample, grouped, 1],
     ["In communication", (r) => r.summary.workers > 1 ? r.summary.comm_share : NaN, (v) => percent(v), -1],
     ["Sent, all workers", (r) => r.summary.workers > 1 ? r.summary.bytes_sent : NaN, bytes, -1],
     ["Peak memory, all workers", (r) => r.summary.peak_memory_bytes, bytes, -1],
@@ -55,7 +58,7 @@ function resultsTable(runs) {
 class ComparisonPage {
   constructor() {
     this.x = "step";
-    this.charts = Object.fromEntries(["loss", "test_loss", "accuracy", "speed", "comm", "distance", "rate"].map(
+    this.charts = Object.fromEntries(["loss", "test_loss", "perplexity", "accuracy", "speed", "tokens", "comm", "distance", "rate"].map(
       (key) => [key, key === "test_loss" ? new Chart("Test loss", {...kCharts.loss[1], wide: false, cap: true, smooth: false})
                      : key === "loss" ? new Chart("Training loss", {...kCharts.loss[1], wide: false, cap: true})
                      : new Chart(...kCharts[key])]));
@@ -92,7 +95,9 @@ class ComparisonPage {
       loss: (r) => curve(r.steps, "loss", this.x),
       test_loss: (r) => curve(r.tests, "test_loss", this.x),
       accuracy: (r) => curve(r.tests, "test_accuracy", this.x, 100),
-      speed: (r) => curve(r.steps, "samples_per_s", this.x),
+      perplexity: (r) => curve(r.tests, "test_perplexity", this.x),
+      speed: (r) => r.summary.tokens_per_sample ? [] : curve(r.steps, "samples_per_s", this.x),
+      tokens: (r) => r.summary.tokens_per_sample ? curve(r.steps, "samples_per_s", this.x, r.summary.tokens_per_sample) : [],
       comm: (r) => r.summary.workers > 1 ? curve(r.steps, "comm_share", this.x, 100) : [],
       distance: (r) => curve(r.steps, "consensus_distance", this.x),
       rate: (r) => differs ? curve(r.steps, "lr", this.x) : [],
@@ -100,7 +105,7 @@ class ComparisonPage {
     for (const [key, chart] of Object.entries(this.charts)) {
       chart.set(this.runs.map((run, i) => ({
         name: run.label, color: colorOf(i), points: pointsOf[key](run), dashed: i >= 8,
-        dots: key === "accuracy" || key === "test_loss"})), {x: this.x});
+        dots: ["accuracy", "perplexity", "test_loss"].includes(key)})), {x: this.x});
     }
   }
 

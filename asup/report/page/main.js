@@ -26,6 +26,10 @@ function addRow(run, row) {
   sum.seconds = row.seconds;
   if (isTest) {
     sum.test_accuracy = row.test_accuracy;
+    if ("test_perplexity" in row) {
+      sum.test_perplexity = row.test_perplexity;
+      sum.test_bits_per_byte = row.test_bits_per_byte;
+    }
   } else {
     if (known(row.loss)) sum.final_loss = row.loss;
     sum.samples += row.samples;

@@ -5,6 +5,8 @@ const curve = (rows, key, x, factor = 1) => rows.map((r) => (
 const kCharts = {
   loss: ["Loss", {name: "cross-entropy, nats", wide: true, smooth: true, say: loss}],
   accuracy: ["Test accuracy", {name: "accuracy, %", most: 100, say: (y) => `${y.toFixed(2)} %`}],
+  perplexity: ["Test perplexity", {name: "e to the loss of a token", wide: true, say: (y) => short(y)}],
+  tokens: ["Speed, all workers", {name: "tokens / second", zero: true, say: (y) => `${grouped(y)} tokens/s`}],
   speed: ["Speed, all workers", {name: "samples / second", zero: true, say: (y) => `${grouped(y)} samples/s`}],
   comm: ["Time in communication, mean of the workers",
          {name: "share of the step, %", zero: true, say: (y) => `${y.toFixed(1)} %`}],
@@ -23,7 +25,9 @@ function seriesOf(run, x) {
       {name: "training", color: "var(--c0)", points: curve(steps, "loss", x)},
       {name: "test", color: "var(--c1)", points: curve(tests, "test_loss", x), dots: true}],
     accuracy: one(curve(tests, "test_accuracy", x, 100), {color: "var(--c1)", dots: true}),
-    speed: one(curve(steps, "samples_per_s", x)),
+    perplexity: one(curve(tests, "test_perplexity", x), {color: "var(--c1)", dots: true}),
+    tokens: sum.tokens_per_sample ? one(curve(steps, "samples_per_s", x, sum.tokens_per_sample)) : [],
+    speed: sum.tokens_per_sample ? [] : one(curve(steps, "samples_per_s", x)),
     comm: many ? one(curve(steps, "comm_share", x, 100)) : [],
     distance: one(curve(steps, "consensus_distance", x)),
     parts: !dealt.length ? [] : dealt[0].parts.map((_, i) => ({
@@ -38,12 +42,19 @@ const changes = (rows, key) => rows.some((r) => r[key] !== rows[0][key]);
 function tilesOf({summary: sum, status}) {
   const of = sum.workers > 1 ? "all workers" : "";
   const ended = status === "done";
+  const tokens = sum.tokens_per_sample || 0;
   return [
-    known(sum.test_accuracy) && {name: "Test accuracy", lead: true, of: `${grouped(sum.test_samples)} test samples`,
-                                 value: fixed(100 * sum.test_accuracy, 2), unit: "%"},
+    known(sum.test_perplexity) && {name: "Test perplexity", lead: true, of: `${grouped(sum.test_samples * tokens)} test tokens`,
+                                   value: short(sum.test_perplexity)},
+    known(sum.test_bits_per_byte) && {name: "Bits per byte", of: "of the test text", value: fixed(sum.test_bits_per_byte, 3)},
+    known(sum.test_accuracy) && !tokens && {
+      name: "Test accuracy", lead: true, of: `${grouped(sum.test_samples)} test samples`,
+      value: fixed(100 * sum.test_accuracy, 2), unit: "%"},
     known(sum.final_loss) && {name: ended ? "Final training loss" : "Training loss", of,
                               value: loss(sum.final_loss)},
-    known(sum.samples_per_s) && {name: "Samples a second", of, value: grouped(sum.samples_per_s)},
+    known(sum.samples_per_s) && (tokens
+      ? {name: "Tokens a second", of, value: grouped(sum.samples_per_s * tokens)}
+      : {name: "Samples a second", of, value: grouped(sum.samples_per_s)}),
     known(sum.seconds) && sum.seconds > 0 && {
       name: "Time", of: "tests included", value: sum.seconds < 60 ? fixed(sum.seconds, 1) : time(sum.seconds),
       unit: sum.seconds < 60 ? "s" : ""},
@@ -83,7 +94,8 @@ class RunPage {
     this.rest.replaceChildren(...[
       ...workerTimes(run.workers || []),
       ...(sum.server ? pace(sum, sum.server) : []),
-      ...(evaluation ? [
+      ...writing(run.generated),
+      ...(evaluation && evaluation.classes ? [
         ...gallery("What the model sees", "The first test images: what the model says, and how sure it is.",
                    evaluation.first, evaluation.classes),
         ...gallery("Its surest mistakes", "Test images of which the model was most certain, and wrong.",

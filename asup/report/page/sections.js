@@ -139,6 +139,17 @@ function gallery(title, note, examples, names) {
                                 element("div", {class: "gallery"}, ...pictures)));
 }
 
+// What a language model writes after a few words of the test.
+function writing(generated) {
+  if (!generated || !generated.samples.length) return [];
+  const note = "The model goes on after the grey beginnings, which are from the test. Drawn by the run's seed from " +
+    `the ${generated.top_k} likeliest tokens, at temperature ${generated.temperature}.`;
+  return section("What the model writes", element("div", {class: "card"},
+    element("p", {class: "lead-in"}, note),
+    ...generated.samples.map((s) => element("pre", {class: "writing"},
+      element("span", {class: "soft"}, s.prompt), s.text))));
+}
+
 // Rows are the truth, columns what the model said.
 function confusion({classes: names, confusion: counts}) {
   const n = names.length;

@@ -1,10 +1,9 @@
 #include "asup/train/loop/train_step.h"
 
 #include "asup/data/sharding.h"
+#include "asup/train/task.h"
 
 namespace asup::train {
-
-namespace F = torch::nn::functional;
 
 namespace {
 std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
@@ -47,8 +46,7 @@ double TrainStep::portion(const data::Batch& batch, double weight) {
   torch::Tensor loss;
   {
     models::ConvolutionScope scope(path_, models::Pass::forward);
-    loss = F::cross_entropy(model_.forward(batch.input), batch.target,
-                            F::CrossEntropyFuncOptions().reduction(torch::kSum));
+    loss = sum_of_losses(model_.forward(batch.input), batch.target);
   }
   models::ConvolutionScope scope(path_, models::Pass::backward);
   (loss * weight).backward();

@@ -1,12 +1,15 @@
 #include "asup/train/state/evaluate.h"
 
+#include <array>
+#include <cmath>
+#include <numbers>
+
 #include "asup/data/prefetch.h"
 #include "asup/data/sharding.h"
+#include "asup/train/task.h"
 
 namespace asup::train {
 namespace {
-
-namespace F = torch::nn::functional;
 
 // While it lives, the model is in evaluation mode.
 class EvaluationMode {
@@ -20,13 +23,10 @@ class EvaluationMode {
   models::Model& model_;
 };
 
-// Adds a batch's results to this rank's.
-void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
-         std::span<const std::int64_t> indices) {
-  const auto options = F::CrossEntropyFuncOptions().reduction(torch::kSum);
-  evaluation.loss += F::cross_entropy(scores, target, options).item<double>();
-  const auto [confidence, predicted] = torch::softmax(scores, 1).max(1);
-  const auto sure = confidence.to(torch::kFloat64);
+void add_examples(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
+                  std::span<const std::int64_t> indices) {
+  const auto predicted = scores.argmax(1);
+  const auto sure = torch::softmax(scores, 1).gather(1, predicted.unsqueeze(1)).to(torch::kFloat64);
   const auto* confidences = sure.const_data_ptr<double>();
   const auto* predictions = predicted.const_data_ptr<std::int64_t>();
   const auto* truths = target.const_data_ptr<std::int64_t>();
@@ -37,18 +37,29 @@ void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tenso
   }
 }
 
-void sum_over_ranks(Communicator& communicator, Evaluation& evaluation) {
-  communicator.all_reduce(buffer_of(std::span(&evaluation.loss, 1))).or_throw();
-  communicator.all_reduce(buffer_of(std::span(evaluation.confusion))).or_throw();
-  std::int64_t right = 0;
-  for (std::size_t i = 0; i < evaluation.confusion.size(); ++i) {
-    const auto diagonal = static_cast<std::size_t>(evaluation.classes) + 1;
-    evaluation.samples += evaluation.confusion[i];
-    if (i % diagonal == 0) right += evaluation.confusion[i];
-  }
-  const auto samples = static_cast<double>(evaluation.samples);
-  evaluation.loss /= samples;
-  evaluation.accuracy = static_cast<double>(right) / samples;
+// Adds a batch's results to this rank's: sums, as yet.
+void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
+         std::span<const std::int64_t> indices) {
+  evaluation.loss += sum_of_losses(scores, target).item<double>();
+  evaluation.accuracy += sum_of_right(scores, target);
+  evaluation.samples += static_cast<std::int64_t>(indices.size());
+  if (evaluation.classes > 0) add_examples(evaluation, scores, target, indices);
+}
+
+void average_over_ranks(Communicator& communicator, Evaluation& evaluation) {
+  std::array<double, 3> sums{evaluation.loss, evaluation.accuracy,
+                             static_cast<double>(evaluation.samples)};
+  communicator.all_reduce(buffer_of(std::span(sums))).or_throw();
+  if (evaluation.classes > 0)
+    communicator.all_reduce(buffer_of(std::span(evaluation.confusion))).or_throw();
+  evaluation.loss = sums[0] / sums[2];
+  evaluation.accuracy = sums[1] / sums[2];
+  evaluation.samples = static_cast<std::int64_t>(sums[2]);
+}
+
+void add_figures_of_text(Evaluation& evaluation, const data::Text& text) {
+  evaluation.perplexity = std::exp(evaluation.loss);
+  evaluation.bits_per_byte = evaluation.loss / std::numbers::ln2 / text.bytes_per_token;
 }
 
 }  // namespace
@@ -59,8 +70,10 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   EvaluationMode mode(model);
   models::ConvolutionScope scope(path, models::Pass::forward);
   Evaluation evaluation;
-  evaluation.classes = dataset.classes();
-  evaluation.confusion.resize(static_cast<std::size_t>(dataset.classes() * dataset.classes()));
+  if (!dataset.text()) {
+    evaluation.classes = dataset.classes();
+    evaluation.confusion.resize(static_cast<std::size_t>(dataset.classes() * dataset.classes()));
+  }
 
   const data::ShardedBatches batches(dataset.size(), 0, communicator.rank(), communicator.size(),
                                      static_cast<std::size_t>(batch), data::Remainder::keep,
@@ -70,7 +83,8 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
     const auto indices = batches.indices(0, step);
     if (!indices.empty()) add(evaluation, model.forward(part->input), part->target, indices);
   }
-  sum_over_ranks(communicator, evaluation);
+  average_over_ranks(communicator, evaluation);
+  if (const data::Text* text = dataset.text()) add_figures_of_text(evaluation, *text);
   return evaluation;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,15 @@ struct Example {
 };
 
 struct Evaluation {
-  double loss = 0;  // mean over the test set
-  double accuracy = 0;
+  double loss = 0;      // mean over the test set
+  double accuracy = 0;  // of text, the share of tokens that were thought the likeliest
   std::int64_t samples = 0;
+  // Of text: e to the loss of a token, and the loss in bits of a byte that it stands for.
+  std::optional<double> perplexity{}, bits_per_byte{};
+  // Of images.
   int classes = 0;
-  std::vector<std::int64_t> confusion;  // row: the truth, column: the prediction
-  std::vector<Example> own;             // of this rank's part
+  std::vector<std::int64_t> confusion{};  // row: the truth, column: the prediction
+  std::vector<Example> own{};             // of this rank's part
 };
 
 // Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all
@@ -37,7 +41,7 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
                     models::ConvolutionPath path, std::int64_t batch);
 
 // evaluation.json: confusion matrix, class names and a gallery: the first images, and those of
-// which the model was surest and wrong.
+// which the model was surest and wrong. Of text there is nothing more to tell.
 nlohmann::ordered_json describe_evaluation(const Evaluation& evaluation,
                                            const data::Dataset& dataset);
 

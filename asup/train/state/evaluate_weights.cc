@@ -21,17 +21,17 @@ void check_fits(const Weights& weights, const data::Dataset& dataset) {
   require(wanted == shape, "{}: is of a model for inputs of {}, and {} has {}", weights.path,
           wanted, dataset.name(), shape);
   const std::string known = said(weights, "classes", classes);
-  require(known == classes,
-          "{}: is of a model that tells {} classes apart, and {} has {} (--classes says how many a "
-          "folder in MNIST format has)",
-          weights.path, known, dataset.name(), classes);
+  require(known == classes, "{}: is of a model that tells {} classes apart, and {} has {}{}",
+          weights.path, known, dataset.name(), classes,
+          dataset.text() ? "" : " (--classes says how many a folder in MNIST format has)");
 }
 
 }  // namespace
 
 Evaluation evaluate_weights(Communicator& communicator, const Weights& weights,
                             const TrainConfig& config) {
-  const auto test = open_data(config, data::Split::test, normalisation_of(weights));
+  const auto test = open_data(config, data::Split::test, normalisation_of(weights),
+                              tokenizer_of(weights.metadata, weights.path));
   check_fits(weights, *test);
   const auto model = make_model(config, *test);
   load_weights(*model, weights, config);

@@ -107,6 +107,7 @@ report::Picture sheet_of(const std::vector<Example>& examples, const data::Datas
 }  // namespace
 
 Json describe_evaluation(const Evaluation& evaluation, const data::Dataset& dataset) {
+  if (dataset.text()) return Json::object();
   Json out{{"classes", report::class_names(dataset.name(), evaluation.classes)},
            {"confusion", evaluation.confusion}};
   if (!can_be_seen(dataset)) return out;

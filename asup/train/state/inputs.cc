@@ -7,9 +7,12 @@
 #include "asup/base/error.h"
 #include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/trained.h"
+#include "asup/data/text/text_dataset.h"
+#include "asup/data/text/tokenizer.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
+#include "asup/train/settings.h"
 #include "asup/train/state/check_inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/weights.h"
@@ -28,6 +31,8 @@ data::DatasetOptions data_options(const TrainConfig& config) {
   options.synthetic.shape = parse_shape(config.synthetic_shape);
   options.synthetic.classes = static_cast<int>(config.synthetic_classes);
   options.synthetic.noise = config.synthetic_noise;
+  options.text.context = config.context;
+  options.text.test_share = config.text_test;
   return options;
 }
 
@@ -43,6 +48,9 @@ models::ModelOptions model_options(const TrainConfig& config, const data::Datase
   options.width = config.width.value_or(options.width);
   options.depth = config.depth.value_or(options.depth);
   options.stem = stem_of(config.stem);
+  options.text = dataset.text() != nullptr;
+  options.heads = config.heads.value_or(options.heads);
+  options.dropout = config.dropout;
   return options;
 }
 
@@ -61,6 +69,28 @@ std::set<std::string> head_of(const models::Model& model, const TrainConfig& con
   return head;
 }
 
+// Tokens and heads are not seen in the tensors' shapes.
+void check_same_tokens(const Weights& weights, const TrainConfig& config, const data::Text& text) {
+  require(tokenizer_of(weights.metadata, weights.path) == text.tokenizer->model(),
+          "{}: was trained with another tokenizer than {}, whose tokens mean something else. Give "
+          "the one that it was trained with: the run's tokenizer.model, or {}.",
+          weights.path, config.tokenizer, data::kBytes);
+  const auto theirs = config_of(weights);
+  require(!theirs || theirs->heads == config.heads,
+          "{}: has heads = {}, and this run {}. Use the same.", weights.path,
+          find_setting("heads")->field.text(&*theirs), find_setting("heads")->field.text(&config));
+}
+
+// As far as it is known before the run: what rank 0 is to train stands aside for bytes.
+std::string tokenizer_known_before(const TrainConfig& config) {
+  if (!data::is_text(config.data)) return "";
+  if (!config.resume.empty()) {
+    const std::string newest = newest_whole_checkpoint(config.resume).path;
+    return tokenizer_of(info_from(checkpoint::Folder(newest).index().run, newest).model, newest);
+  }
+  return data::vocabulary_to_train(config.tokenizer) > 0 ? "" : tokenizer_model(config);
+}
+
 data::Remainder remainder_of(const std::string& name) {
   if (name == "drop") return data::Remainder::drop;
   return name == "pad" ? data::Remainder::pad : data::Remainder::keep;
@@ -69,13 +99,20 @@ data::Remainder remainder_of(const std::string& name) {
 }  // namespace
 
 std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split split,
-                                         const std::optional<data::Normalisation>& normalisation) {
+                                         const std::optional<data::Normalisation>& normalisation,
+                                         const std::string& tokenizer) {
   data::DatasetOptions options = data_options(config);
   options.normalisation = normalisation;
+  options.text.tokenizer_model = tokenizer;
   auto dataset = data::open_dataset(config.data, split, options);
   require(dataset->size() > 0, "data: {} has no {} samples", config.data,
           split == data::Split::train ? "training" : "test");
   return dataset;
+}
+
+std::string tokenizer_model(const TrainConfig& config) {
+  if (!data::is_text(config.data)) return "";
+  return data::tokenizer_model_for(config.data, config.tokenizer, config.text_test);
 }
 
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset) {
@@ -85,6 +122,7 @@ std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data:
 std::string begin_with_weights(models::Model& model, const TrainConfig& config,
                                const data::Dataset& dataset) {
   const Weights weights = read_weights(config.init);
+  if (const data::Text* text = dataset.text()) check_same_tokens(weights, config, *text);
   const auto classes = weights.metadata.find("classes");
   const bool same_head =
       classes != weights.metadata.end() && classes->second == fmt::format("{}", dataset.classes());
@@ -106,8 +144,9 @@ std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
 
 void check_inputs(const TrainConfig& config) {
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
-  const auto dataset = open_data(config, data::Split::train);
-  open_data(config, data::Split::test);
+  const std::string tokenizer = tokenizer_known_before(config);
+  const auto dataset = open_data(config, data::Split::train, {}, tokenizer);
+  open_data(config, data::Split::test, {}, tokenizer);
   const auto model = make_model(config, *dataset);
   config.strategy.check_model(*model, *make_optimizer(config, *model));
   const auto batches = make_batches(config, *dataset, 0);
@@ -136,6 +175,7 @@ std::string list_inputs() {
   }
   return out +
          "  FOLDER          in MNIST format, or CIFAR-10's binary one\n"
+         "  text:PATH       UTF-8 text, for gpt and lstm: a file, or a folder of .txt files\n"
          "models and data sets of your own (docs/your_own_model.md):\n"
          "  LIBRARY.so      for --model, --data or both\n";
 }

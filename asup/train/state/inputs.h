@@ -14,15 +14,21 @@ namespace asup::train {
 
 // All throw BadInput that says what is wrong with the name or the file.
 // `normalisation`: of image files, where it is not to be that of their own training set.
+// `tokenizer`: of text, the model that tokenizer_model() or tokenizer_of() gives.
 std::unique_ptr<data::Dataset> open_data(
     const TrainConfig& config, data::Split split,
-    const std::optional<data::Normalisation>& normalisation = {});
+    const std::optional<data::Normalisation>& normalisation = {},
+    const std::string& tokenizer = {});
+// Of the tokenizer that the configuration names, which may be trained here, by threads; empty for
+// bytes, and where the data is no text.
+std::string tokenizer_model(const TrainConfig& config);
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset);
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
                                                    const data::Dataset& dataset, int rank);
 
 // Puts the weights that config.init names into the model. Its head, the tensors whose shape depends
-// on the number of classes, begins fresh where it is of another size. Returns a line about it.
+// on the number of classes, begins fresh where it is of another size. A model of text must have the
+// same tokens. Returns a line about it.
 std::string begin_with_weights(models::Model& model, const TrainConfig& config,
                                const data::Dataset& dataset);
 

@@ -5,36 +5,52 @@
 #include "asup/optim/lars.h"
 
 namespace asup::train {
+namespace {
+
+using torch::optim::OptimizerParamGroup;
+
+// One group of all parameters, or a second one of those that do not decay.
+template <typename Options>
+std::vector<OptimizerParamGroup> groups_of(const models::Model& model, const Options& options) {
+  if (options.weight_decay() == 0 || !model.decays_matrices_alone())
+    return {OptimizerParamGroup(model.parameters())};
+  std::vector<torch::Tensor> matrices, others;
+  for (const torch::Tensor& parameter : model.parameters())
+    (parameter.dim() > 1 ? matrices : others).push_back(parameter);
+  Options without_decay = options;
+  without_decay.weight_decay(0);
+  return {OptimizerParamGroup(matrices),
+          OptimizerParamGroup(others, std::make_unique<Options>(without_decay))};
+}
+
+template <typename Optimizer, typename Options>
+std::unique_ptr<Optimizer> make(const models::Model& model, const Options& options) {
+  return std::make_unique<Optimizer>(groups_of(model, options), options);
+}
+
+}  // namespace
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model) {
-  const auto parameters = model.parameters();
-  const double lr = config.lr.value(), decay = config.weight_decay;
-  if (config.optimizer == "sgd") {
-    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(lr)
-                                                               .momentum(config.momentum)
-                                                               .nesterov(config.nesterov)
-                                                               .weight_decay(decay));
-  }
-  if (config.optimizer == "adam") {
-    return std::make_unique<torch::optim::Adam>(parameters,
-                                                torch::optim::AdamOptions(lr).weight_decay(decay));
-  }
-  if (config.optimizer == "adamw") {
-    return std::make_unique<torch::optim::AdamW>(
-        parameters, torch::optim::AdamWOptions(lr).weight_decay(decay));
-  }
-  if (config.optimizer == "lars") {
-    return std::make_unique<optim::Lars>(
-        parameters, optim::LarsOptions(lr).momentum(config.momentum).weight_decay(decay));
-  }
-  if (config.optimizer == "asup") {
-    return std::make_unique<optim::AsupMomentum>(
-        parameters, optim::AsupOptions(lr).momentum(config.momentum).weight_decay(decay));
-  }
+  namespace optim = torch::optim;
+  const double lr = config.lr.value(), decay = config.weight_decay, momentum = config.momentum;
+  if (config.optimizer == "sgd")
+    return make<optim::SGD>(
+        model,
+        optim::SGDOptions(lr).momentum(momentum).nesterov(config.nesterov).weight_decay(decay));
+  if (config.optimizer == "adam")
+    return make<optim::Adam>(model, optim::AdamOptions(lr).weight_decay(decay));
+  if (config.optimizer == "adamw")
+    return make<optim::AdamW>(model, optim::AdamWOptions(lr).weight_decay(decay));
+  if (config.optimizer == "lars")
+    return make<asup::optim::Lars>(
+        model, asup::optim::LarsOptions(lr).momentum(momentum).weight_decay(decay));
+  if (config.optimizer == "asup")
+    return make<asup::optim::AsupMomentum>(
+        model, asup::optim::AsupOptions(lr).momentum(momentum).weight_decay(decay));
   check(config.optimizer == "rmsprop", "no optimizer {}", config.optimizer);
-  return std::make_unique<torch::optim::RMSprop>(
-      parameters, torch::optim::RMSpropOptions(lr).momentum(config.momentum).weight_decay(decay));
+  return make<optim::RMSprop>(model,
+                              optim::RMSpropOptions(lr).momentum(momentum).weight_decay(decay));
 }
 
 }  // namespace asup::train

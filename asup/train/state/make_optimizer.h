@@ -8,7 +8,8 @@
 
 namespace asup::train {
 
-// The one that config.optimizer names, with the configuration's options.
+// The one that config.optimizer names, with the configuration's options. Of a model that wants it,
+// biases and norms are in a group that does not decay.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model);
 

@@ -8,6 +8,7 @@
 #include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/checkpoint/weights_sha256.h"
+#include "asup/data/text/tokenizer.h"
 #include "asup/distribute/strategy.h"
 #include "asup/report/event_file.h"
 #include "asup/report/metrics_file.h"
@@ -17,6 +18,7 @@
 #include "asup/sync/model/agreement.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/evaluate.h"
+#include "asup/train/state/generate.h"
 #include "asup/train/state/switch_strategy.h"
 
 namespace asup::train {
@@ -96,6 +98,8 @@ void RunState::begin(bool begun) {
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
+  if (const data::Text* text = context_.train->text(); text && !text->tokenizer->model().empty())
+    write_atomically(folder_.tokenizer_file(), text->tokenizer->model());
   open_files(step_ + 1);
   tell(&report::Observer::started, context_.facts);
 }
@@ -241,7 +245,9 @@ void RunState::test() {
                              evaluation.accuracy,
                              evaluation.samples,
                              seconds_since(start),
-                             seconds()};
+                             seconds(),
+                             evaluation.perplexity,
+                             evaluation.bits_per_byte};
   if (first_rank_) {
     write_atomically(folder_.evaluation_file(),
                      describe_evaluation(evaluation, *context_.test).dump() + "\n");
@@ -319,9 +325,21 @@ TrainEnd RunState::conclude() {
 Weights RunState::mean_weights() {
   Weights weights;
   context_.replica->with_mean_model([&] {
-    if (first_rank_) weights = copy_weights(*context_.model, describe_model());
+    if (!first_rank_) return;
+    weights = copy_weights(*context_.model, describe_model());
+    if (context_.test->text()) write_generated();
   });
   return weights;
+}
+
+void RunState::write_generated() {
+  const auto generated = generate(*context_.model, *context_.test,
+                                  {.temperature = config_.temperature,
+                                   .top_k = config_.top_k,
+                                   .seed = static_cast<std::uint64_t>(config_.seed)});
+  // A token may be a part of a character.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  write_atomically(folder_.generated_file(), generated.dump(1, ' ', false, kReplace) + "\n");
 }
 
 Metadata RunState::describe_model() const {

@@ -102,6 +102,7 @@ class RunState {
   void require_all_workers();
   report::Summary summarise();
   Weights mean_weights();
+  void write_generated();
   Metadata describe_model() const;
   std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);

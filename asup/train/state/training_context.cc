@@ -19,6 +19,7 @@
 #include "asup/collective/tuning/cache.h"
 #include "asup/data/load_plugin.h"
 #include "asup/data/random.h"
+#include "asup/data/text/text_dataset.h"
 #include "asup/distribute/distribute.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/net/transport/mesh.h"
@@ -28,6 +29,7 @@
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/state/rounds.h"
+#include "asup/train/weights.h"
 
 namespace asup::train {
 namespace {
@@ -64,18 +66,17 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
   sync::check_agreed(control, values);
 }
 
-// As rank 0 finds it. Bad input there is all ranks' bad input.
-report::FoundCheckpoint find_checkpoint(Communicator& control, const std::string& run_folder) {
-  report::FoundCheckpoint found;
+// Rank 0 does it. Bad input there is all ranks' bad input.
+template <typename Action>
+void on_first_rank(Communicator& control, const Action& action) {
   std::string complaint;
   if (control.rank() == 0) try {
-      found = newest_whole_checkpoint(run_folder);
+      action();
     } catch (const BadInput& error) {
       complaint = error.what();
     }
   complaint = broadcast_text(control, complaint);
   require(complaint.empty(), "{}", complaint);
-  return found;
 }
 
 // The checkpoint to resume from, if any.
@@ -83,12 +84,31 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(TrainingContext& context,
                                                     const TrainConfig& config) {
   if (config.resume.empty()) return nullptr;
   Communicator& control = *context.control;
-  const report::FoundCheckpoint found = find_checkpoint(control, config.resume);
+  report::FoundCheckpoint found;
+  on_first_rank(control, [&] { found = newest_whole_checkpoint(config.resume); });
   for (const auto& [path, why] : found.newer) {
     log().warn("{}. It is skipped: {} is whole", why, found.path);
     context.damaged.push_back(path);
   }
   return std::make_unique<checkpoint::Reader>(control, found.path);
+}
+
+// Rank 0's, which may have to train it; of a run that is resumed, the run's.
+std::string common_tokenizer(const TrainingContext& context, const TrainConfig& config) {
+  if (!data::is_text(config.data)) return "";
+  if (context.resumed) return tokenizer_of(context.resumed->model, config.resume);
+  std::string model;
+  on_first_rank(*context.control, [&] { model = tokenizer_model(config); });
+  return broadcast_text(*context.control, model);
+}
+
+void open_data_sets(TrainingContext& context, const TrainConfig& config, int rank) {
+  const std::string tokenizer = common_tokenizer(context, config);
+  context.train = open_data(config, data::Split::train, {}, tokenizer);
+  context.test = open_data(config, data::Split::test, {}, tokenizer);
+  context.batches = make_batches(config, *context.train, rank);
+  context.length =
+      run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 }
 
 // How the convolution path was found, for the log.
@@ -136,9 +156,10 @@ std::int64_t count_parameters(const models::Model& model) {
   return count;
 }
 
-// Of a library of the user's own, for people.
+// Of a library of the user's own, or of a text, for people.
 std::string short_name(const std::string& name) {
-  return data::is_plugin(name) ? std::filesystem::path(name).filename().string() : name;
+  const std::filesystem::path path(data::is_text(name) ? data::path_of_text(name) : name);
+  return data::is_plugin(name) || data::is_text(name) ? path.filename().string() : name;
 }
 
 report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {
@@ -162,6 +183,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.parameters = count_parameters(*context.model);
   facts.train_samples = static_cast<std::int64_t>(context.train->size());
   facts.test_samples = static_cast<std::int64_t>(context.test->size());
+  if (const data::Text* text = context.train->text()) facts.tokens_per_sample = text->tokens;
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;
   facts.first_step = context.resumed ? context.resumed->step : 0;
@@ -302,18 +324,12 @@ checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
 
 TrainingContext make_context(Job& job, const TrainConfig& whole) {
   TrainingContext context;
-  context.train = open_data(whole, data::Split::train);
-  context.test = open_data(whole, data::Split::test);
   context.control = make_communicator(job, of_phase(whole, Phase::first).strategy);
-  context.batches = make_batches(whole, *context.train, job.rank());
-  context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
-
   check_same_settings(*context.control, whole);
   const auto checkpoint = open_checkpoint(context, whole);
-  if (checkpoint) {
-    context.resumed = info_from(checkpoint->index().run, whole.resume);
-    check_can_resume(*context.resumed, whole, context.length.steps);
-  }
+  if (checkpoint) context.resumed = info_from(checkpoint->index().run, whole.resume);
+  open_data_sets(context, whole, job.rank());
+  if (checkpoint) check_can_resume(*context.resumed, whole, context.length.steps);
   find_phase(context, whole);
   check_roles_of_phases(job, whole, context.phase);
   context.config = of_phase(whole, context.phase, context.length);

@@ -1,0 +1,26 @@
+#include "asup/train/task.h"
+
+namespace asup::train {
+
+namespace F = torch::nn::functional;
+
+namespace {
+
+std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
+  return target.numel() / target.size(0);
+}
+
+}  // namespace
+
+torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target) {
+  const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
+  const torch::Tensor loss = F::cross_entropy(scores.flatten(0, -2), target.flatten(), sum);
+  return loss / static_cast<double>(predictions_of_a_sample(target));
+}
+
+double sum_of_right(const torch::Tensor& scores, const torch::Tensor& target) {
+  const auto right = scores.argmax(-1).eq(target).sum().item<std::int64_t>();
+  return static_cast<double>(right) / static_cast<double>(predictions_of_a_sample(target));
+}
+
+}  // namespace asup::train

@@ -1,0 +1,18 @@
+// What a model is trained for. A classifier says the class of an image, a language model at each
+// place of a text the token that follows: the losses of both are cross-entropy, and a sample's is
+// the mean over its predictions, of which an image has one. Pure; safe from any thread.
+#pragma once
+
+#include <torch/torch.h>
+
+namespace asup::train {
+
+// Scores are N x classes or N x T x classes, targets N or N x T.
+
+// The sum over samples. needs: a sample
+torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target);
+
+// The sum over samples of the share of predictions that are right. needs: a sample
+double sum_of_right(const torch::Tensor& scores, const torch::Tensor& target);
+
+}  // namespace asup::train
