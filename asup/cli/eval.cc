@@ -52,7 +52,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train:
           {"data", config.data},
           {"test_loss", evaluation.loss},
           {"test_accuracy", evaluation.accuracy},
-          {"test_samples", evaluation.samples}};
+          {"test_samples", evaluation.samples},
+          {"broken_samples", evaluation.broken}};
 }
 
 int evaluate_model(const EvalFlags& flags) {
@@ -65,6 +66,9 @@ int evaluate_model(const EvalFlags& flags) {
   fmt::print("{}: {} on {}\n  test accuracy  {}\n  test loss      {:.4f}\n  samples        {}\n",
              weights.path, config.model, config.data, report::percent(evaluation.accuracy, 2),
              evaluation.loss, report::grouped(evaluation.samples));
+  if (evaluation.broken > 0)
+    fmt::print("  broken         {} that could not be read; others took their places\n",
+               report::counted(evaluation.broken, "image"));
   if (!flags.json.empty())
     write_atomically(flags.json, to_json(evaluation, weights, config).dump(1) + "\n");
   return 0;

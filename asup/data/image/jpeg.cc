@@ -1,10 +1,11 @@
 // JPEG by libjpeg-turbo. A window is decoded alone: what is beside it is not transformed, and what
 // is below it is not even read, unless the file does not end as a JPEG does.
-#include <jpeglib.h>
 
-#include <cstdio>  // before jpeglib.h, which wants FILE
-//
+// clang-format off
+#include <cstdio>  // jpeglib.h wants FILE
+#include <jpeglib.h>
 #include <jerror.h>
+// clang-format on
 
 #include <array>
 #include <csetjmp>

@@ -48,29 +48,38 @@ class Resampler final : public RowSink {
   void row(int y, const std::uint8_t* pixels) override;
 
  private:
-  // The source's pixels that an output pixel takes, and their weights: `stride` for each.
+  // The source's pixels that each output pixel takes, `taps` from `first` on, and their weights.
+  // Those that an output pixel does not need have weight 0.
   struct Taps {
-    std::vector<int> first, count;
+    std::vector<int> first;
     std::vector<float> weights;
-    std::size_t stride = 0;
-    int begin = 0, end = 0;  // over all
+    int taps = 0;
+    int begin = 0, end = 0;  // of the pixels taken by any
 
+    // `places`: of the output, rounded up; those beyond repeat the last. `source_of`: which pixel
+    // of the output, before it is moved, is shown at a place; -1: none.
     template <typename SourceOf>
-    void set(const Axis& axis, const SourceOf& source_of);
-    int last(std::size_t pixel) const { return first[pixel] + count[pixel] - 1; }
+    void set(const Axis& axis, std::size_t places, const SourceOf& source_of);
+
+   private:
+    static int take(const Axis& axis, int pixel, std::vector<double>& triangle);
+    void put(std::size_t place, int from, const std::vector<double>& triangle);
+    std::vector<double> triangle_;  // of one place
   };
 
+  template <int kTaps>
   void resample_across(const std::uint8_t* pixels, float* planes);
+  template <int kTaps>
   void write_row(std::size_t y);
 
   Taps across_, down_;
   Levels levels_;
   float* out_ = nullptr;
   std::size_t width_ = 0, height_ = 0;  // of the output
+  std::size_t pitch_ = 0;               // the width, rounded up to whole vectors
   std::size_t next_ = 0;                // row of the output to be written
   std::vector<float> line_;             // a row of the source
-  // The last rows of the source, resampled across: 3 planes each. Row y is in place y % capacity_.
-  std::size_t capacity_ = 0;
+  // The last rows of the source, resampled across: 3 planes each. Row y is in place y % down_.taps.
   std::vector<float> rows_;
 };
 

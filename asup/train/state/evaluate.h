@@ -26,6 +26,7 @@ struct Evaluation {
   double loss = 0;  // mean over the test set
   double accuracy = 0;
   std::int64_t samples = 0;
+  std::int64_t broken = 0;  // of a data set that is opened for it: images that could not be read
   int classes = 0;
   std::vector<std::int64_t> confusion;  // row: the truth, column: the prediction
   std::vector<Example> own;             // of this rank's part

@@ -55,6 +55,15 @@ std::string links_in_words(Job& job) {
   return job.roster().one_host() ? "TCP on this host" : "TCP";
 }
 
+// The test set's pixels are taken as those of the training set, which need not be measured twice.
+void open_data_of(TrainingContext& context, const Job& job, TrainConfig config) {
+  if (!config.data_threads) config.data_threads = usual_threads(job);
+  context.train = open_data(config, data::Split::train);
+  const data::Normalisation known = context.train->normalisation();
+  context.test = open_data(config, data::Split::test,
+                           known.mean.empty() ? std::nullopt : std::optional(known));
+}
+
 // Other launchers than asup train could give each rank flags of its own.
 void check_same_settings(Communicator& control, const TrainConfig& config) {
   std::vector<sync::AgreedValue> values;
@@ -164,6 +173,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;
   facts.first_step = context.resumed ? context.resumed->step : 0;
+  facts.data_note = context.train->note();
   facts.command = command_line();
   facts.began = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
   const std::set<std::string> hosts = hosts_of(job);
@@ -300,8 +310,7 @@ checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
 
 TrainingContext make_context(Job& job, const TrainConfig& whole) {
   TrainingContext context;
-  context.train = open_data(whole, data::Split::train);
-  context.test = open_data(whole, data::Split::test);
+  open_data_of(context, job, whole);
   context.control = make_communicator(job, of_phase(whole, Phase::first).strategy);
   context.batches = make_batches(whole, *context.train, job.rank());
   context.length = run_length(whole, static_cast<std::int64_t>(context.batches->steps_per_epoch()));

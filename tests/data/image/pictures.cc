@@ -1,6 +1,10 @@
 #include "tests/data/image/pictures.h"
 
+// clang-format off
+#include <cstdio>  // jpeglib.h wants FILE
 #include <jpeglib.h>
+// clang-format on
+
 #include <png.h>
 
 #include <algorithm>
