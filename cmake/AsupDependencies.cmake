@@ -56,6 +56,28 @@ if(ASUP_WITH_TORCH)
   endif()
 endif()
 
+# ASUP_HAVE_JPEG, ASUP_HAVE_PNG: whether image files of the kind can be read. Of libjpegs, it must
+# be libjpeg-turbo, which can decode a part of an image.
+set(ASUP_HAVE_JPEG OFF)
+set(ASUP_HAVE_PNG OFF)
+if(ASUP_WITH_TORCH)
+  find_package(JPEG QUIET)
+  if(JPEG_FOUND)
+    file(STRINGS "${JPEG_INCLUDE_DIR}/jpeglib.h" turbo REGEX "jpeg_crop_scanline")
+  endif()
+  if(turbo)
+    set(ASUP_HAVE_JPEG ON)
+  else()
+    message(STATUS "No libjpeg-turbo found, so no data sets of JPEG files: install libjpeg-dev to have them")
+  endif()
+  find_package(PNG QUIET)
+  if(PNG_FOUND)
+    set(ASUP_HAVE_PNG ON)
+  else()
+    message(STATUS "No libpng found, so no data sets of PNG files: install libpng-dev to have them")
+  endif()
+endif()
+
 # Header-only, used inside .cc files alone, and found by their header: Debian's package of toml++
 # would bring a library that every user of libasup.a then had to link.
 # asup_header_only(<target> <header> <cache variable>)

@@ -17,7 +17,7 @@ trap 'rm -f "$log"' EXIT
 packages=(
   g++ make cmake ninja-build git python3 python3-venv                              # tools
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev     # libraries
-  libssl-dev zlib1g-dev libopenmpi-dev libcpp-httplib-dev pkg-config libsentencepiece-dev
+  libssl-dev zlib1g-dev libopenmpi-dev libcpp-httplib-dev pkg-config libjpeg-dev libpng-dev libsentencepiece-dev
   libgtest-dev libgmock-dev libbenchmark-dev                                       # tests
   iproute2 openssh-client openssh-server openmpi-bin dataset-fashion-mnist
 )

@@ -8,6 +8,7 @@
 #include "asup/bench/collective.h"
 #include "asup/bench/collective_names.h"
 #include "asup/bench/compare/strategies.h"
+#include "asup/bench/images.h"
 #include "asup/bench/memory.h"
 #include "asup/bench/server.h"
 #include "asup/bench/sizes.h"
@@ -117,6 +118,29 @@ Command add_memory(CLI::App& bench, const Words& self) {
        {"asup bench memory --workers 4 --size 256M", "a larger one"}});
 }
 
+Command add_images(CLI::App& bench) {
+  CLI::App* images = add_bench(
+      bench, "images", "Time the loader of image files, beside decoding them and nothing else");
+  auto options = std::make_shared<bench::ImagesBench>();
+  images->add_option("--data", options->data,
+                     "Folder with train/CLASS/….jpg, or of shards (default: pictures are made)");
+  images->add_option("--keep", options->keep, "Folder to leave the pictures in that are made");
+  images->add_option("--size", options->size, "Pixels of a side (default: 224)")
+      ->check(between<int>(8, 4096));
+  images
+      ->add_option("--crop", options->crop,
+                   "Least share of a picture's area that is taken (default: 0.08); 0: its middle")
+      ->check(between<double>(0, 1));
+  images->add_option("--threads", options->threads, "Of the last row (default: all cores)")
+      ->check(between<int>(1, 1024));
+  images->add_option("--json", options->json, "Write the rows to this file too");
+  images->add_flag("--quick", options->quick, "A third of the time, for a first look");
+  return benchmark(
+      images, [] {}, [options] { return bench::run_images_bench(*options); },
+      {{"asup bench images", "on pictures that it makes, 500 x 375 pixels each"},
+       {"asup bench images --data DIR --size 160", "on the training images of a data set"}});
+}
+
 // Of the benchmarks that train one job many times; defaults are those that it has.
 void add_training(CLI::App& bench, bench::Training& training) {
   const auto add = [&](const char* flag, auto& value, const char* help) {
@@ -215,8 +239,8 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   Words self{"/proc/self/exe"};
   self.insert(self.end(), arguments.begin(), arguments.end());
   const std::vector<Command> all = {add_collective(*bench, self), add_server(*bench, self),
-                                    add_memory(*bench, self), add_stragglers(*bench),
-                                    add_time_to_accuracy(*bench)};
+                                    add_memory(*bench, self),     add_images(*bench),
+                                    add_stragglers(*bench),       add_time_to_accuracy(*bench)};
   for (const Command& one : all) one.app->group("Benchmarks");
   const auto chosen = [all] {
     return *std::find_if(all.begin(), all.end(),

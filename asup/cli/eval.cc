@@ -53,7 +53,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train:
                               {"data", config.data},
                               {"test_loss", evaluation.loss},
                               {"test_accuracy", evaluation.accuracy},
-                              {"test_samples", evaluation.samples}};
+                              {"test_samples", evaluation.samples},
+                              {"broken_samples", evaluation.broken}};
   if (evaluation.perplexity) json["test_perplexity"] = *evaluation.perplexity;
   if (evaluation.bits_per_byte) json["test_bits_per_byte"] = *evaluation.bits_per_byte;
   return json;
@@ -69,6 +70,9 @@ void print(const train::Evaluation& evaluation) {
   line("test accuracy", report::percent(evaluation.accuracy, 2));
   line("test loss", fmt::format("{:.4f}", evaluation.loss));
   line("samples", report::grouped(evaluation.samples));
+  if (evaluation.broken > 0)
+    line("broken", fmt::format("{} that could not be read; others took their places",
+                               report::counted(evaluation.broken, "image")));
 }
 
 int evaluate_model(const EvalFlags& flags) {

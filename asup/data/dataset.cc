@@ -10,7 +10,9 @@
 #include "asup/data/augment.h"
 #include "asup/data/cifar.h"
 #include "asup/data/image_dataset.h"
+#include "asup/data/image_files_dataset.h"
 #include "asup/data/load_plugin.h"
+#include "asup/data/mixup.h"
 #include "asup/data/mnist.h"
 #include "asup/data/plugin_dataset.h"
 #include "asup/data/synthetic.h"
@@ -75,8 +77,9 @@ std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split 
   if (is_mnist_folder(folder)) return open_mnist(folder, split, options);
   const auto cifar = find_cifar10(folder);
   require(!cifar.empty(),
-          "{} holds no dataset that is understood: neither train-images-idx3-ubyte[.gz] (MNIST "
-          "format) nor data_batch_1.bin (CIFAR-10, binary version)",
+          "{} holds no dataset that is understood: neither a folder train/ with a folder for each "
+          "class (images), nor train-000000.tar (shards), train-images-idx3-ubyte[.gz] (MNIST "
+          "format) or data_batch_1.bin (CIFAR-10, binary version)",
           folder.string());
   return normalised(folder.string(), read_cifar10(cifar, split),
                     options.normalisation.value_or(cifar10_normalisation()));
@@ -93,7 +96,7 @@ std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
   std::vector<std::string> known;
   for (const DatasetInfo& info : kDatasets) known.emplace_back(info.name);
   throw BadInput(fmt::format(
-      "'{}' is neither a dataset ({}, text:PATH) nor a folder that exists (in MNIST or CIFAR-10 "
+      "'{}' is neither a dataset ({}, text:PATH) nor a folder that exists (of images, or in MNIST or CIFAR-10 "
       "binary format){}",
       name, fmt::join(known, ", "), did_you_mean(name, known)));
 }
@@ -111,9 +114,20 @@ std::span<const DatasetInfo> datasets() { return kDatasets; }
 
 std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,
                                       const DatasetOptions& options) {
-  auto dataset = open_plain(name_or_path, split, options);
-  if (split == Split::test || !options.augment.any()) return dataset;
-  return make_augmented(std::move(dataset), options.augment, options.seed);
+  const bool trains = split == Split::train;
+  std::unique_ptr<Dataset> dataset;
+  if (const auto place = find_image_files(name_or_path)) {
+    dataset = open_image_files(*place, split, options);  // augments images as it decodes them
+  } else {
+    require(options.image_size == 0,
+            "{} is no folder of image files, which can be resized. Leave image-size out",
+            name_or_path);
+    dataset = open_plain(name_or_path, split, options);
+    if (trains && options.augment.any_of_images())
+      dataset = make_augmented(std::move(dataset), options.augment, options.seed);
+  }
+  if (!trains || options.augment.mixup == 0) return dataset;
+  return make_mixed(std::move(dataset), options.augment.mixup, options.seed);
 }
 
 }  // namespace asup::data

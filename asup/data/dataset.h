@@ -19,8 +19,9 @@ namespace asup::data {
 class Tokenizer;
 
 struct Batch {
-  torch::Tensor input;   // float32, N x C x H x W, normalised; of text: int64, N x context
-  torch::Tensor target;  // int64, N; of text: N x context
+  torch::Tensor input;  // float32, N x C x H x W, normalised; of text: int64, N x context
+  // int64, N; of text: N x context; where samples are mixed, float32, N x classes: shares
+  torch::Tensor target;
 };
 
 // What a text's samples are made of.
@@ -42,6 +43,11 @@ class Dataset {
   virtual Normalisation normalisation() const { return {}; }
   // Null where samples are no text.
   virtual const Text* text() const { return nullptr; }
+  virtual std::vector<std::string> class_names() const { return {}; }  // empty: not known
+  // Samples met so far that cannot be read, ascending. Another is given in the place of each.
+  virtual std::vector<std::int64_t> broken() const { return {}; }
+  // How it was opened, where a person should know: "… was measured on 500 of 50,000 images".
+  virtual std::string note() const { return ""; }
 
   // The samples in the order asked for. `epoch` matters only where samples vary from epoch to epoch
   // (augmentation): the same index and epoch give the same bits on whichever rank asks. No indices
@@ -53,8 +59,6 @@ class Dataset {
   virtual Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const = 0;
 };
 
-enum class Split { train, test };
-
 // Images of one class share a smooth random pattern under noise, which a model can learn. They are
 // made when asked for and take no memory.
 struct SyntheticOptions {
@@ -65,12 +69,25 @@ struct SyntheticOptions {
   double noise = 1.0;  // standard deviation; a pattern's own is about 1
 };
 
-// Random changes that leave a picture's meaning: shifted by up to `shift` pixels each way (the edge
-// is repeated), and mirrored half of the time.
+// Random changes of colours, in a random order: factors of 1 ± so much, and of the hue, a shift of
+// up to so many turns of the colour circle.
+struct JitterOptions {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+};
+
+// Random changes that leave a picture's meaning.
 struct AugmentOptions {
-  int shift = 0;
-  bool flip = false;
-  bool any() const { return shift > 0 || flip; }
+  int shift = 0;           // by up to so many pixels each way
+  bool flip = false;       // mirrored half of the time
+  bool black = false;      // what a shift brings in is black; else the edge is repeated
+  double crop = 0;         // of image files: a part of at least this share of the area; 0: all
+  JitterOptions jitter{};  // colours
+  int cutout = 0;          // a square of so many pixels is blanked out
+  double mixup = 0;        // each sample is mixed with another, by shares from Beta(mixup, mixup)
+  bool any_of_images() const {  // of each by itself: all but mixup
+    return shift > 0 || flip || crop > 0 || jitter.any() || cutout > 0;
+  }
 };
 
 // Of text (text/text_dataset.h).
@@ -86,6 +103,8 @@ struct DatasetOptions {
   AugmentOptions augment{};  // of the train split alone
   int classes = 10;          // of an MNIST-format folder, whose files do not say
   std::optional<Normalisation> normalisation{};  // of image files; none: that of their training set
+  int image_size = 0;  // image files become squares of so many pixels; 0: they are of one size
+  int threads = 0;     // that decode image files; 0: as many as there are cores
   std::string fashion_mnist_folder{};  // empty: $ASUP_FASHION_MNIST, else where Debian puts it
   TextOptions text{};
 };
@@ -98,10 +117,10 @@ struct DatasetInfo {
 // What open_dataset() understands besides paths.
 std::span<const DatasetInfo> datasets();
 
-// A name of datasets(), text:PATH, a library of the user's own (plugin.h), or else the path of a
-// folder in MNIST format (train-images-idx3-ubyte[.gz], …) or CIFAR-10 binary format
-// (data_batch_1.bin, …). Throws BadInput that says what is wrong with the name or the file, and
-// what to do.
+// A name of datasets(), text:PATH, a library of the user's own (plugin.h), imagefolder:DIR or
+// shards:DIR (image/files.h), or else the path of a folder: one of those, or in MNIST format
+// (train-images-idx3-ubyte[.gz], …) or CIFAR-10 binary format (data_batch_1.bin, …).
+// Throws BadInput that says what is wrong with the name or the file, and what to do.
 std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,
                                       const DatasetOptions& options = {});
 

@@ -1,4 +1,5 @@
-// Labelled byte images as the readers leave them. Values only; no torch.
+// Labelled byte images as the readers leave them, and words that all of them share. Values only; no
+// torch.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <vector>
 
 namespace asup::data {
+
+enum class Split { train, test };
 
 struct Images {
   std::int64_t channels = 0, height = 0, width = 0;

@@ -54,6 +54,7 @@ class LiveProgress : public Observer {
     also(describe_size(facts));
     also(facts.conv_note);
     also(describe_move(facts));
+    also(facts.data_note);
     also(facts.init_note);
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
     const std::vector<std::string> heads{"epoch",     "train loss",

@@ -19,6 +19,7 @@ class PlainProgress : public Observer {
     line("asup train: {} · {} · {}", headline(facts), describe_work(facts), describe_size(facts));
     if (!facts.conv_note.empty()) line("{}", facts.conv_note);
     if (const std::string move = describe_move(facts); !move.empty()) line("{}", move);
+    if (!facts.data_note.empty()) line("{}", facts.data_note);
     if (!facts.init_note.empty()) line("{}", facts.init_note);
     if (facts.first_step > 0) line("resumed after step {}", facts.first_step);
     said_ = Clock::now();

@@ -114,6 +114,9 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
                                        : fmt::format("{}: it did not come to {}",
                                                      summary.facts.sync, summary.facts.then));
   if (!summary.server.empty()) line("servers", describe_servers(summary));
+  if (summary.broken_samples > 0)
+    line("broken", fmt::format("{} could not be read; others took their places",
+                               counted(summary.broken_samples, "image")));
   if (summary.peak_memory_bytes > 0) line("peak memory", byte_size(summary.peak_memory_bytes));
   line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
   return out;

@@ -122,6 +122,7 @@ json to_json(const Summary& summary) {
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.lost.empty()) out["lost"] = summary.lost;
+  if (summary.broken_samples > 0) out["broken_samples"] = summary.broken_samples;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
 }
@@ -194,6 +195,7 @@ Summary summary_from(const json& in) {
     summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);
   if (in.contains("lost")) in.at("lost").get_to(summary.lost);
+  summary.broken_samples = in.value("broken_samples", std::int64_t{0});
   if (in.contains("server")) summary.server = in.at("server").dump();
   if (in.contains("test_accuracy")) summary.test = figures_of_test(in);
   return summary;

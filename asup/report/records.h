@@ -24,6 +24,7 @@ struct RunFacts {
   std::string links;             // how the ranks reach each other, in words
   std::string convolution_path;  // its name; conv_note says how it was chosen
   std::string conv_note;
+  std::string data_note;  // how the data were opened, where a person should know
   std::string init_note;  // which weights it begins with, where that was said
   std::int64_t workers = 1;
   std::int64_t servers = 0;
@@ -96,6 +97,7 @@ struct Summary {
   std::optional<std::int64_t> switched_after{};  // the step after which it did
   std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
   std::vector<std::int64_t> lost{};              // workers that the others went on without
+  std::int64_t broken_samples = 0;               // that could not be read in this call
   std::uint64_t bytes_sent = 0;                  // by all ranks
   std::uint64_t peak_memory_bytes = 0;           // of all ranks together
   std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "asup/distribute/strategy.h"
+#include "asup/train/image_settings.h"
 
 namespace asup::train {
 
@@ -50,8 +51,16 @@ struct TrainConfig {
   std::string init;
   std::string data = "fashion-mnist";
   std::int64_t classes = 10;
+  std::optional<std::int64_t> image_size{};
+  PixelNormalisation normalise{};
+  std::optional<std::int64_t> data_threads{};
   std::int64_t augment_shift = 0;
+  std::string augment_fill = "edge";
   bool augment_flip = false;
+  double augment_crop = 0;
+  ColourJitter augment_jitter{};
+  std::int64_t augment_cutout = 0;
+  double augment_mixup = 0;
   std::int64_t synthetic_samples = 8192;
   std::int64_t synthetic_test_samples = 1024;
   std::string synthetic_shape = "1x28x28";

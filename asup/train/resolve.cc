@@ -163,6 +163,7 @@ void check_text(const TrainConfig& config) {
 }
 
 void check_data(const TrainConfig& config) {
+  if (config.augment_shift == 0) unused(config, "augment-fill", "augment-shift is 0");
   if (config.data == "synthetic") {
     parse_shape(config.synthetic_shape);
     return;

@@ -18,7 +18,7 @@ using config::Scope;
 using config::Setting;
 using config::Value;
 
-constexpr std::string_view kModel = "Model", kData = "Data", kLength = "Length",
+constexpr std::string_view kModel = "Model", kData = "Data", kImages = "Images", kLength = "Length",
                            kOptimizer = "Optimizer", kWorkers = "Workers", kServers = "Servers",
                            kLinks = "Links", kFolder = "Run folder";
 constexpr bool kCommon = true;  // in the short help
@@ -66,10 +66,8 @@ const std::vector<Setting>& table() {
       {"dropout", field<&C::dropout>(), "gpt, lstm: share of activations that training leaves out at random", {0, 1, false, true}, {}, Scope::fixed, kModel},
       {"stem", field<&C::stem>(), "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed, kModel},
       {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel, kCommon},
-      {"data", field<&C::data>(), "data set, text:PATH, or folder in MNIST or CIFAR-10 binary format", {}, {}, Scope::fixed, kData, kCommon},
+      {"data", field<&C::data>(), "name of a data set, text:PATH, or a folder: of images, or as MNIST or CIFAR-10", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
-      {"augment-shift", field<&C::augment_shift>(), "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed, kData},
-      {"augment-flip", field<&C::augment_flip>(), "training images are mirrored half of the time", {}, {}, Scope::fixed, kData},
       {"synthetic-samples", field<&C::synthetic_samples>(), "training images of `--data synthetic`", kCount, {}, Scope::fixed, kData},
       {"synthetic-test-samples", field<&C::synthetic_test_samples>(), "its test images", kCount, {}, Scope::fixed, kData},
       {"synthetic-shape", field<&C::synthetic_shape>(), "its images' channels x height x width", {}, {}, Scope::fixed, kData},
@@ -80,6 +78,17 @@ const std::vector<Setting>& table() {
       {"text-test", field<&C::text_test>(), "text: the share at its end that is for tests; a folder with train.txt and test.txt has its own", {0, 1, true, true}, {}, Scope::fixed, kData},
       {"temperature", field<&C::temperature>(), "text: of what the trained model writes for the report; below 1, likelier tokens are favoured", {0, 100, true, false}, {}, Scope::run, kData},
       {"top-k", field<&C::top_k>(), "text: it chooses among so many of the likeliest tokens", kCount, {}, Scope::run, kData},
+
+      {"image-size", field_or<&C::image_size, kAuto>(), "image files become squares of so many pixels; auto: as they are, where all are of one size", {8, 4096}, {}, Scope::fixed, kImages},
+      {"normalise", field<&C::normalise>(), "mean and deviation that pixels are taken by; auto: the data set's, measured on some of its training images where nobody knows them", {}, {}, Scope::fixed, kImages},
+      {"data-threads", field_or<&C::data_threads, kAuto>(), "threads of a worker that decode image files; auto: its share of the host's cores", {1, 1024}, {}, Scope::run, kImages},
+      {"augment-crop", field<&C::augment_crop>(), "training images, from files, are random parts of at least this share of the picture's area; 0: the middle", {0, 1}, {}, Scope::fixed, kImages},
+      {"augment-shift", field<&C::augment_shift>(), "training images are shifted at random by up to so many pixels", {0, 1024}, {}, Scope::fixed, kImages},
+      {"augment-fill", field<&C::augment_fill>(), "what a shift brings in: the edge again, or black", {}, {"edge", "black"}, Scope::fixed, kImages},
+      {"augment-flip", field<&C::augment_flip>(), "training images are mirrored half of the time", {}, {}, Scope::fixed, kImages},
+      {"augment-jitter", field<&C::augment_jitter>(), "random changes of training images' brightness, contrast and saturation, by factors of 1 ± so much, and of their hue, in turns", {}, {}, Scope::fixed, kImages},
+      {"augment-cutout", field<&C::augment_cutout>(), "a square of so many pixels is blanked out in each training image", {0, 4096}, {}, Scope::fixed, kImages},
+      {"augment-mixup", field<&C::augment_mixup>(), "each training sample is mixed with another, by shares from Beta(X, X); 0: not", {0, 100}, {}, Scope::fixed, kImages},
 
       {"batch", field<&C::batch>(), "global batch: samples of one step, on all workers together", kCount, {}, Scope::fixed, kLength, kCommon},
       {"epochs", field_or<&C::epochs, kAuto>(), "passes over the data; auto: as many as steps need, or else 5", kCount, {}, Scope::run, kLength, kCommon},

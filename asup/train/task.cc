@@ -14,6 +14,7 @@ std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
 
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target) {
   const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
+  if (target.is_floating_point()) return F::cross_entropy(scores, target, sum);
   const torch::Tensor loss = F::cross_entropy(scores.flatten(0, -2), target.flatten(), sum);
   return loss / static_cast<double>(predictions_of_a_sample(target));
 }

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "asup/data/image_dataset.h"
 #include "tests/data/files.h"
 
 namespace asup::data {
@@ -71,6 +72,69 @@ TEST(Augment, BelongsToTraining) {
   };
   EXPECT_TRUE(differs(Split::train));
   EXPECT_FALSE(differs(Split::test));
+}
+
+TEST(Augment, ShiftsInBlack) {
+  Images bytes{1, 4, 4, std::vector<std::uint8_t>(16, 255), {0}, 1};
+  const auto white = make_image_dataset("white", bytes, {{0.5}, {0.25}});
+  const auto shifted = make_augmented(make_image_dataset("white", bytes, {{0.5}, {0.25}}),
+                                      {.shift = 1, .black = true}, 3);
+  const std::vector<std::int64_t> one{0};
+  bool any = false;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    const auto image = shifted->get(one, epoch).input;
+    const auto black = image.eq(-2).sum().item<int>(), left = image.eq(2).sum().item<int>();
+    EXPECT_EQ(black + left, 16);
+    EXPECT_TRUE(black == 0 || black == 4 || black == 7) << black;
+    any = any || black > 0;
+  }
+  EXPECT_TRUE(any);
+}
+
+TEST(Augment, CutsOutASquareOfTheMean) {
+  DatasetOptions options{.seed = 4};
+  options.synthetic.shape = {2, 9, 11};
+  const auto plain = open_dataset("synthetic", Split::train, options);
+  const auto cut =
+      make_augmented(open_dataset("synthetic", Split::train, options), {.cutout = 4}, 3);
+  int whole = 0;
+  for (std::int64_t index = 0; index < 100; ++index) {
+    const std::vector<std::int64_t> one{index};
+    const auto before = plain->get(one).input[0], after = cut->get(one).input[0];
+    const auto gone = after.eq(0).all(0);  // in both channels
+    EXPECT_TRUE(
+        after.masked_select(gone.logical_not()).equal(before.masked_select(gone.logical_not())));
+    const auto rows = gone.any(1).sum().item<int>(), columns = gone.any(0).sum().item<int>();
+    EXPECT_EQ(gone.sum().item<int>(), rows * columns);  // a rectangle
+    EXPECT_TRUE(rows >= 2 && rows <= 4 && columns >= 2 && columns <= 4) << rows << " x " << columns;
+    whole += rows == 4 && columns == 4 ? 1 : 0;
+  }
+  EXPECT_GT(whole, 30);
+}
+
+TEST(Augment, ChangesColoursOnTheScaleOfPixels) {
+  Images bytes{3, 1, 2, {200, 40, 100, 120, 50, 220}, {0}, 1};
+  const Normalisation normalisation{{0.5, 0.4, 0.3}, {0.2, 0.25, 0.3}};
+  const auto brighter = make_augmented(make_image_dataset("two", bytes, normalisation),
+                                       {.jitter = {.brightness = 0.2}}, 3);
+  const std::vector<std::int64_t> one{0};
+  const auto pixels = [&](const Dataset& dataset, std::uint64_t epoch) {
+    return dataset.get(one, epoch).input.flatten() *
+               torch::tensor({.2f, .2f, .25f, .25f, .3f, .3f}) +
+           torch::tensor({.5f, .5f, .4f, .4f, .3f, .3f});
+  };
+  const auto before = pixels(*make_image_dataset("two", bytes, normalisation), 0);
+  for (std::uint64_t epoch = 0; epoch < 10; ++epoch) {
+    const auto after = pixels(*brighter, epoch);
+    const double factor = after[1].item<double>() / before[1].item<double>();
+    EXPECT_TRUE(factor > 0.799 && factor < 1.201) << factor;
+    EXPECT_TRUE(after.allclose((before * factor).clamp_max(1), 1e-4, 1e-5));
+  }
+}
+
+TEST(Augment, RefusesColoursOfWhatIsNoPicture) {
+  EXPECT_THAT(message_of([] { make_augmented(images(), {.jitter = {.hue = 0.1}}, 1); }),
+              HasSubstr("Leave augment-jitter out"));
 }
 
 TEST(Augment, RefusesShiftsBeyondTheImage) {

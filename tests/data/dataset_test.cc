@@ -97,7 +97,7 @@ TEST(OpenDataset, TellsFoldersApart) {
 TEST(OpenDataset, SaysWhatItUnderstands) {
   EXPECT_THAT(message_of([] { open_dataset("fashon-mnist", Split::train); }),
               AllOf(HasSubstr("fashion-mnist, synthetic"), HasSubstr("MNIST or CIFAR-10"),
-                    HasSubstr("did you mean 'fashion-mnist'?")));
+                    HasSubstr("of images"), HasSubstr("did you mean 'fashion-mnist'?")));
   EXPECT_THAT(message_of([] { open_dataset("/nowhere/at/all", Split::train); }),
               AllOf(HasSubstr("/nowhere/at/all"), Not(HasSubstr("did you mean"))));
   TemporaryFolder folder;

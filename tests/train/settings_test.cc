@@ -32,6 +32,28 @@ TEST(Settings, EveryRowHasItsOwnNameAndHelp) {
     EXPECT_FALSE(names.contains(name)) << name << " is of the run and of a way";
 }
 
+TEST(Settings, ChangesOfColoursAreFourNumbers) {
+  for (const char* text : {"none", "0.4,0.4,0.4,0.1", "0,1.5,0,0.5"}) {
+    const auto jitter = ColourJitter::from_text(text);
+    ASSERT_TRUE(jitter) << text;
+    EXPECT_EQ(jitter->to_text(), text);
+  }
+  for (const char* text : {"", "0.4", "1,1,1", "1,1,1,0.6", "-1,0,0,0", "11,0,0,0", "1,1,1,0,0",
+                           "1,1,1,x", "1,1,1,0.1,", "nan,0,0,0"})
+    EXPECT_FALSE(ColourJitter::from_text(text)) << text;
+}
+
+TEST(Settings, ANormalisationIsMeansAndDeviations) {
+  for (const char* text : {"auto", "imagenet", "0.5:0.25", "0.5,0.25,0:1,2,3"}) {
+    const auto normalisation = PixelNormalisation::from_text(text);
+    ASSERT_TRUE(normalisation) << text;
+    EXPECT_EQ(normalisation->to_text(), text);
+  }
+  EXPECT_EQ(PixelNormalisation::from_text("imagenet")->mean.size(), 3u);
+  for (const char* text : {"", "0.5", "0.5:", ":1", "0.5:0", "0.5:-1", "0.5,0.5:1", "a:b", "1:inf"})
+    EXPECT_FALSE(PixelNormalisation::from_text(text)) << text;
+}
+
 TEST(Settings, ALivePageIsAPortOrAnAddressAndAPort) {
   for (const char* text : {"off", "on", "8080", "0.0.0.0:8080", "[::1]:65535"}) {
     const auto page = LivePage::from_text(text);

@@ -27,6 +27,7 @@ struct Evaluation {
   double loss = 0;      // mean over the test set
   double accuracy = 0;  // of text, the share of tokens that were thought the likeliest
   std::int64_t samples = 0;
+  std::int64_t broken = 0;  // of a data set that is opened for it: images that could not be read
   // Of text: e to the loss of a token, and the loss in bits of a byte that it stands for.
   std::optional<double> perplexity{}, bits_per_byte{};
   // Of images.

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "asup/base/error.h"
+#include "asup/base/thread.h"
+#include "asup/train/state/count_broken.h"
 #include "asup/train/state/inputs.h"
 
 namespace asup::train {
@@ -26,18 +28,28 @@ void check_fits(const Weights& weights, const data::Dataset& dataset) {
           dataset.text() ? "" : " (--classes says how many a folder in MNIST format has)");
 }
 
+// Ranks share the cores; where they are on several hosts, some stay idle.
+std::unique_ptr<data::Dataset> open_test_data(const Communicator& communicator,
+                                              const Weights& weights, TrainConfig config) {
+  if (!config.data_threads) config.data_threads = std::max(1, usable_cores() / communicator.size());
+  return open_data(config, data::Split::test, normalisation_of(weights),
+                   tokenizer_of(weights.metadata, weights.path));
+}
+
 }  // namespace
 
 Evaluation evaluate_weights(Communicator& communicator, const Weights& weights,
                             const TrainConfig& config) {
-  const auto test = open_data(config, data::Split::test, normalisation_of(weights),
-                              tokenizer_of(weights.metadata, weights.path));
+  const auto test = open_test_data(communicator, weights, config);
   check_fits(weights, *test);
   const auto model = make_model(config, *test);
   load_weights(*model, weights, config);
   const auto path = models::convolution_path_from(said(weights, "convolution_path", "onednn"));
-  return evaluate(communicator, *model, *test, path,
-                  std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate));
+  Evaluation evaluation =
+      evaluate(communicator, *model, *test, path,
+               std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate));
+  evaluation.broken = count_broken(communicator, *test);
+  return evaluation;
 }
 
 }  // namespace asup::train

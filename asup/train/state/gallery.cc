@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFirst = 24, kMistakes = 24;
 constexpr std::int64_t kPicturesAcross = 8, kFrame = 2, kLargestPicture = 64;  // of a sheet
+constexpr std::int64_t kLargestInGallery = 128;  // pixels: what a page shows sharply
 
 std::vector<Example> first_examples(const std::vector<Example>& own) {
   auto examples = own;
@@ -54,14 +55,29 @@ bool can_be_seen(const data::Dataset& dataset) {
   return shape.size() == 3 && (shape[0] == 1 || shape[0] == 3);
 }
 
+std::vector<std::string> names_of_classes(const data::Dataset& dataset) {
+  auto names = dataset.class_names();
+  return names.empty() ? report::class_names(dataset.name(), dataset.classes()) : names;
+}
+
 data::Batch load(const std::vector<Example>& examples, const data::Dataset& dataset) {
   std::vector<std::int64_t> indices;
   for (const Example& example : examples) indices.push_back(example.index);
   return dataset.get(indices);
 }
 
+// The longer side no longer than `most`.
+torch::Tensor shrunk(const torch::Tensor& images, std::int64_t most) {
+  const std::int64_t largest = std::max(images.size(2), images.size(3));
+  if (largest <= most) return images;
+  const auto side = [&](int axis) {
+    return std::max<std::int64_t>(1, images.size(axis) * most / largest);
+  };
+  return torch::adaptive_avg_pool2d(images, {side(2), side(3)});
+}
+
 Json gallery_of(const std::vector<Example>& examples, const data::Dataset& dataset) {
-  const data::Batch batch = load(examples, dataset);
+  const torch::Tensor images = shrunk(load(examples, dataset).input, kLargestInGallery);
   Json gallery = Json::array();
   for (std::size_t i = 0; i < examples.size(); ++i) {
     gallery.push_back(
@@ -69,26 +85,16 @@ Json gallery_of(const std::vector<Example>& examples, const data::Dataset& datas
          {"truth", examples[i].truth},
          {"predicted", examples[i].predicted},
          {"confidence", examples[i].confidence},
-         {"image", data_uri(to_picture(to_bytes(batch.input[static_cast<std::int64_t>(i)])))}});
+         {"image", data_uri(to_picture(to_bytes(images[static_cast<std::int64_t>(i)])))}});
   }
   return gallery;
-}
-
-// No larger than a sheet has room for.
-torch::Tensor shrunk(const torch::Tensor& images) {
-  const std::int64_t largest = std::max(images.size(2), images.size(3));
-  if (largest <= kLargestPicture) return images;
-  const auto side = [&](int axis) {
-    return std::max<std::int64_t>(1, images.size(axis) * kLargestPicture / largest);
-  };
-  return torch::adaptive_avg_pool2d(images, {side(2), side(3)});
 }
 
 // Pictures side by side, in a green frame where the model was right, in a red one where not.
 report::Picture sheet_of(const std::vector<Example>& examples, const data::Dataset& dataset) {
   const auto green = torch::tensor({46, 160, 67}).view({3, 1, 1});
   const auto red = torch::tensor({215, 58, 73}).view({3, 1, 1});
-  const torch::Tensor images = shrunk(load(examples, dataset).input);
+  const torch::Tensor images = shrunk(load(examples, dataset).input, kLargestPicture);
   const std::int64_t height = images.size(2) + 2 * kFrame, width = images.size(3) + 2 * kFrame;
   const std::int64_t rows = (images.size(0) + kPicturesAcross - 1) / kPicturesAcross;
   auto sheet = torch::full({3, rows * height, kPicturesAcross * width}, 255, torch::kUInt8);
@@ -108,8 +114,7 @@ report::Picture sheet_of(const std::vector<Example>& examples, const data::Datas
 
 Json describe_evaluation(const Evaluation& evaluation, const data::Dataset& dataset) {
   if (dataset.text()) return Json::object();
-  Json out{{"classes", report::class_names(dataset.name(), evaluation.classes)},
-           {"confusion", evaluation.confusion}};
+  Json out{{"classes", names_of_classes(dataset)}, {"confusion", evaluation.confusion}};
   if (!can_be_seen(dataset)) return out;
   out["first"] = gallery_of(first_examples(evaluation.own), dataset);
   out["mistakes"] = gallery_of(surest_mistakes(evaluation.own), dataset);

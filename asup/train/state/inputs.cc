@@ -25,7 +25,17 @@ data::DatasetOptions data_options(const TrainConfig& config) {
   options.seed = static_cast<std::uint64_t>(config.seed);
   options.classes = static_cast<int>(config.classes);
   options.augment.shift = static_cast<int>(config.augment_shift);
+  options.augment.black = config.augment_fill == "black";
   options.augment.flip = config.augment_flip;
+  options.augment.crop = config.augment_crop;
+  const auto& most = config.augment_jitter.most;
+  options.augment.jitter = {most[0], most[1], most[2], most[3]};
+  options.augment.cutout = static_cast<int>(config.augment_cutout);
+  options.augment.mixup = config.augment_mixup;
+  options.image_size = static_cast<int>(config.image_size.value_or(0));
+  options.threads = static_cast<int>(config.data_threads.value_or(0));
+  if (const auto& by = config.normalise; !by.mean.empty())
+    options.normalisation = data::Normalisation{by.mean, by.deviation};
   options.synthetic.train_size = config.synthetic_samples;
   options.synthetic.test_size = config.synthetic_test_samples;
   options.synthetic.shape = parse_shape(config.synthetic_shape);
@@ -102,7 +112,7 @@ std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split 
                                          const std::optional<data::Normalisation>& normalisation,
                                          const std::string& tokenizer) {
   data::DatasetOptions options = data_options(config);
-  options.normalisation = normalisation;
+  if (normalisation) options.normalisation = normalisation;
   options.text.tokenizer_model = tokenizer;
   auto dataset = data::open_dataset(config.data, split, options);
   require(dataset->size() > 0, "data: {} has no {} samples", config.data,
@@ -175,6 +185,8 @@ std::string list_inputs() {
   }
   return out +
          "  FOLDER          in MNIST format, or CIFAR-10's binary one\n"
+         "  imagefolder:DIR pictures in DIR/train/CLASS/ and DIR/val/CLASS/ (docs/images.md)\n"
+         "  shards:DIR      tar archives of pictures, DIR/train-000000.tar and so on\n"
          "  text:PATH       UTF-8 text, for gpt and lstm: a file, or a folder of .txt files\n"
          "models and data sets of your own (docs/your_own_model.md):\n"
          "  LIBRARY.so      for --model, --data or both\n";

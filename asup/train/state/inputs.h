@@ -13,7 +13,7 @@
 namespace asup::train {
 
 // All throw BadInput that says what is wrong with the name or the file.
-// `normalisation`: of image files, where it is not to be that of their own training set.
+// `normalisation`: of images, where it is known already, as by the data set of the other split.
 // `tokenizer`: of text, the model that tokenizer_model() or tokenizer_of() gives.
 std::unique_ptr<data::Dataset> open_data(
     const TrainConfig& config, data::Split split,

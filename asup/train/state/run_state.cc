@@ -17,6 +17,7 @@
 #include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/train/settings.h"
+#include "asup/train/state/count_broken.h"
 #include "asup/train/state/evaluate.h"
 #include "asup/train/state/generate.h"
 #include "asup/train/state/switch_strategy.h"
@@ -365,6 +366,8 @@ report::Summary RunState::summarise() {
   summary.consensus_distance = context_.replica->stats().consensus_distance;
   summary.switched_after = context_.switched_after;
   summary.lost = lost_;
+  summary.broken_samples =
+      count_broken(control(), *context_.train) + count_broken(control(), *context_.test);
   summary.parts = context_.choices.parts;
   if (context_.server && first_rank_) summary.server = keep_server_report();
   return summary;

@@ -102,11 +102,15 @@ std::string common_tokenizer(const TrainingContext& context, const TrainConfig& 
   return broadcast_text(*context.control, model);
 }
 
-void open_data_sets(TrainingContext& context, const TrainConfig& config, int rank) {
+// The test set's pixels are taken as those of the training set, which need not be measured twice.
+void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config) {
+  if (!config.data_threads) config.data_threads = usual_threads(job);
   const std::string tokenizer = common_tokenizer(context, config);
   context.train = open_data(config, data::Split::train, {}, tokenizer);
-  context.test = open_data(config, data::Split::test, {}, tokenizer);
-  context.batches = make_batches(config, *context.train, rank);
+  const data::Normalisation known = context.train->normalisation();
+  context.test = open_data(config, data::Split::test,
+                           known.mean.empty() ? std::nullopt : std::optional(known), tokenizer);
+  context.batches = make_batches(config, *context.train, job.rank());
   context.length =
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 }
@@ -187,6 +191,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;
   facts.first_step = context.resumed ? context.resumed->step : 0;
+  facts.data_note = context.train->note();
   facts.command = command_line();
   facts.began = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
   const std::set<std::string> hosts = hosts_of(job);
@@ -328,7 +333,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   check_same_settings(*context.control, whole);
   const auto checkpoint = open_checkpoint(context, whole);
   if (checkpoint) context.resumed = info_from(checkpoint->index().run, whole.resume);
-  open_data_sets(context, whole, job.rank());
+  open_data_sets(context, job, whole);
   if (checkpoint) check_can_resume(*context.resumed, whole, context.length.steps);
   find_phase(context, whole);
   check_roles_of_phases(job, whole, context.phase);

@@ -1,0 +1,82 @@
+#include "asup/bench/plain_jpeg.h"
+
+// clang-format off
+#include <cstdio>  // jpeglib.h wants FILE
+#include <jpeglib.h>
+// clang-format on
+
+#include <cstdlib>
+
+#include "asup/base/error.h"
+
+namespace asup::bench {
+namespace {
+
+[[noreturn]] void fail(j_common_ptr info) {
+  char message[JMSG_LENGTH_MAX];
+  info->err->format_message(info, message);
+  std::fprintf(stderr, "libjpeg: %s\n", message);  // an exception cannot leave through its frames
+  std::abort();
+}
+
+}  // namespace
+
+bool has_plain_jpeg() { return true; }
+
+void decode_plain(std::span<const std::uint8_t> file, int denominator,
+                  std::vector<std::uint8_t>& pixels) {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  errors.error_exit = fail;
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned>(denominator);
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
+  const std::size_t stride = std::size_t{info.output_width} * 3;
+  pixels.resize(stride * info.output_height);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW rows[16];
+    for (std::size_t i = 0; i < 16; ++i) {
+      const auto y = std::min<std::size_t>(info.output_scanline + i, info.output_height - 1);
+      rows[i] = pixels.data() + y * stride;
+    }
+    jpeg_read_scanlines(&info, rows, 16);
+  }
+  jpeg_finish_decompress(&info);
+  jpeg_destroy_decompress(&info);
+}
+
+std::vector<std::uint8_t> encode_plain(std::span<const std::uint8_t> rgb, int width, int height,
+                                       int quality) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  errors.error_exit = fail;
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &bytes, &size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<JSAMPLE*>(rgb.data()) +
+                std::size_t{info.next_scanline} * 3 * static_cast<std::size_t>(width);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::vector<std::uint8_t> file(bytes, bytes + size);
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
+  return file;
+}
+
+}  // namespace asup::bench
