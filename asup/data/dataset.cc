@@ -102,7 +102,8 @@ Batch Dataset::get(std::span<const std::int64_t> indices, std::uint64_t epoch) c
   for (const std::int64_t index : indices)
     check(index >= 0 && static_cast<std::size_t>(index) < size(), "{} has no sample {}, only {}",
           name(), index, size());
-  return assemble(indices, epoch);
+  const Batch batch = assemble(indices, epoch);
+  return page_locked_ ? Batch{batch.input.pin_memory(), batch.target.pin_memory()} : batch;
 }
 
 std::span<const DatasetInfo> datasets() { return kDatasets; }

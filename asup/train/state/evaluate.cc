@@ -22,7 +22,7 @@ class EvaluationMode {
 
 // Adds a batch's results to this rank's.
 void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
-         std::span<const std::int64_t> indices) {
+         std::span<const std::int64_t> indices) {  // all on the CPU
   const auto options = F::CrossEntropyFuncOptions().reduction(torch::kSum);
   evaluation.loss += F::cross_entropy(scores, target, options).item<double>();
   const auto [confidence, predicted] = torch::softmax(scores, 1).max(1);
@@ -54,7 +54,7 @@ void sum_over_ranks(Communicator& communicator, Evaluation& evaluation) {
 }  // namespace
 
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
-                    models::ConvolutionPath path, std::int64_t batch) {
+                    models::ConvolutionPath path, std::int64_t batch, const torch::Device& device) {
   torch::NoGradGuard no_grad;
   EvaluationMode mode(model);
   models::ConvolutionScope scope(path, models::Pass::forward);
@@ -68,7 +68,8 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   data::Prefetcher ahead(dataset, batches, 0);
   for (std::size_t step = 0; auto part = ahead.next(); ++step) {
     const auto indices = batches.indices(0, step);
-    if (!indices.empty()) add(evaluation, model.forward(part->input), part->target, indices);
+    if (!indices.empty())
+      add(evaluation, model.forward(part->input.to(device)).cpu(), part->target, indices);
   }
   sum_over_ranks(communicator, evaluation);
   return evaluation;

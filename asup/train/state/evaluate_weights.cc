@@ -30,14 +30,16 @@ void check_fits(const Weights& weights, const data::Dataset& dataset) {
 }  // namespace
 
 Evaluation evaluate_weights(Communicator& communicator, const Weights& weights,
-                            const TrainConfig& config) {
+                            const TrainConfig& config, const torch::Device& device) {
   const auto test = open_data(config, data::Split::test, normalisation_of(weights));
   check_fits(weights, *test);
   const auto model = make_model(config, *test);
   load_weights(*model, weights, config);
+  model->to(device);
   const auto path = models::convolution_path_from(said(weights, "convolution_path", "onednn"));
   return evaluate(communicator, *model, *test, path,
-                  std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate));
+                  std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate),
+                  device);
 }
 
 }  // namespace asup::train

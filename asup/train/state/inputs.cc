@@ -8,6 +8,7 @@
 #include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/trained.h"
 #include "asup/train/checkpoint_info.h"
+#include "asup/train/device.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/check_inputs.h"
@@ -105,6 +106,7 @@ std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
 }
 
 void check_inputs(const TrainConfig& config) {
+  if (config.hosts.empty()) check_device(config.device);
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
   const auto dataset = open_data(config, data::Split::train);
   open_data(config, data::Split::test);
