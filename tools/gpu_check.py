@@ -17,10 +17,13 @@ PROGRAM = os.environ["ASUP_PROGRAM"]
 PLACE = tempfile.mkdtemp(prefix="asup-gpu-check-")
 ENVIRONMENT = dict(os.environ, XDG_CACHE_HOME=PLACE + "/cache")
 
-SMALL = ["--model=cnn", "--width=8", "--data=synthetic", "--synthetic-samples=2000",
-         "--synthetic-test-samples=200", "--synthetic-shape=1x16x16", "--batch=48", "--steps=50",
+# A network without kinks that rounding could decide about, so that courses can be compared.
+SMALL = ["--model=mlp", "--width=32", "--data=synthetic", "--synthetic-samples=2000",
+         "--synthetic-test-samples=200", "--synthetic-shape=1x8x8", "--batch=48", "--steps=50",
          "--threads=2", "--log-every=1", "--seed=7", "--progress=plain", "--no-tensorboard",
          "--checkpoint-every=never"]
+USUAL = ["--lr=0.02"]
+CONVOLUTIONS = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x32x32", "--steps=10"]
 GPU = "--device=cuda"
 
 # Ways that do what one process does with the whole batch, and ways with a course of their own.
@@ -78,7 +81,8 @@ def run_of(folder):
 
 def train(*flags, **environment):
     folder = fresh()
-    done = call("train", *SMALL, *flags, f"--out={folder}", **environment)
+    rate = [] if any(flag.startswith("--optimizer") for flag in flags) else USUAL
+    done = call("train", *SMALL, *rate, *flags, f"--out={folder}", **environment)
     if "free()" in done.stderr or "Aborted" in done.stderr:
         raise RuntimeError(done.stderr)
     summary, losses = run_of(folder)
@@ -112,6 +116,11 @@ def checks():
     check("auto takes the GPU", lambda: (train("--workers=1")[0]["device"] == "cuda:0", ""))
     check("one worker, against the CPU",
           lambda: within(1e-3, alone[1], train("--device=cpu", "--workers=1")[1]))
+    check("convolutions, against the CPU", lambda: within(
+        1e-2, train(GPU, "--workers=1", *CONVOLUTIONS)[1],
+        train("--device=cpu", "--workers=1", *CONVOLUTIONS)[1]))
+    check("convolutions, 2 ranks, twice", lambda: same_bits(
+        train(GPU, "--workers=2", *CONVOLUTIONS), train(GPU, "--workers=2", *CONVOLUTIONS)))
     for name, flags in FOLLOWS.items():
         for workers in 2, 4:
             check(f"{name}, {workers} ranks", lambda: within(
@@ -140,7 +149,7 @@ def checks():
 
 def mixed(alone):
     folder = fresh()
-    inner = " ".join([PROGRAM, "train", *SMALL, f"--out={folder}"])
+    inner = " ".join([PROGRAM, "train", *SMALL, *USUAL, f"--out={folder}"])
     call("run", "-n", "2", "--", "sh", "-c",
          f"if [ $ASUP_RANK = 0 ]; then d=cuda; else d=cpu; fi; exec {inner} --device=$d")
     summary, losses = run_of(folder)
@@ -178,7 +187,7 @@ def bad_inputs():
     check("no GPU", lambda: refused(["device = cuda", "no GPU"], 2, GPU, CUDA_VISIBLE_DEVICES=""))
     check("not enough memory", lambda: refused(
         ["not enough memory", "smaller batch"], 1, GPU, "--workers=1", "--model=resnet50",
-        "--synthetic-shape=3x224x224", "--synthetic-samples=4096", "--batch=4096", "--steps=1",
+        "--width=auto", "--synthetic-shape=3x224x224", "--synthetic-samples=4096", "--batch=4096", "--steps=1",
         "--synthetic-noise=0"))
 
 
