@@ -12,6 +12,7 @@ if(ASUP_WITH_TORCH)
   install(TARGETS asup EXPORT asup-asup)
   install(EXPORT asup-asup NAMESPACE asup:: DESTINATION "${package}")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/AsupTorch.cmake"
+                "${PROJECT_SOURCE_DIR}/cmake/AsupLibstdcxx.cmake"
                 "${PROJECT_SOURCE_DIR}/cmake/AsupPlugin.cmake" DESTINATION "${package}")
   if(TARGET asup_cli)
     # CMake keeps no link path into the source tree, where .venv is.

@@ -78,7 +78,9 @@ endfunction()
 function(_asup_import_torch root)
   # libtorch_cpu exports a copy of std::filesystem from the compiler it was built with. The loader
   # takes the first it finds, and ours must find our own, or it crashes: libstdc++ goes first.
-  set(libraries stdc++ "${root}/lib/libtorch.so" "${root}/lib/libtorch_cpu.so"
+  include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/AsupLibstdcxx.cmake")
+  asup_shared_libstdcxx(libstdcxx)
+  set(libraries "${libstdcxx}" "${root}/lib/libtorch.so" "${root}/lib/libtorch_cpu.so"
                 "${root}/lib/libc10.so")
   if(EXISTS "${root}/lib/libtorch_cuda.so")
     # Nothing refers to a symbol in libtorch_cuda, yet its kernels register when it is loaded. What

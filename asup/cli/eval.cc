@@ -11,6 +11,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/net/job.h"
 #include "asup/report/format.h"
+#include "asup/train/device.h"
 #include "asup/train/state/evaluate_weights.h"
 
 namespace asup::cli {
@@ -30,7 +31,7 @@ Of a run that has not come to its end, the newest whole checkpoint is taken. Pix
 as those that the model was trained on.)";
 
 struct EvalFlags {
-  std::string from, data, model, json;
+  std::string from, data, model, json, device = "auto";
   std::int64_t classes = 0;
 };
 
@@ -78,9 +79,13 @@ void print(const train::Evaluation& evaluation) {
 int evaluate_model(const EvalFlags& flags) {
   const train::Weights weights = train::read_weights(flags.from);
   const TrainConfig config = config_for(flags, weights);
+  train::check_device(flags.device);
   Job job = Job::join();
   const auto communicator = make_communicator(job);
-  const train::Evaluation evaluation = train::evaluate_weights(*communicator, weights, config);
+  const torch::Device device = train::choose_device(flags.device, train::place_on_host(job));
+  train::set_arithmetic(config);
+  const train::Evaluation evaluation = train::explain_lack_of_memory(
+      [&] { return train::evaluate_weights(*communicator, weights, config, device); });
   if (job.rank() != 0) return 0;
   fmt::print("{}: {} on {}\n", weights.path, config.model, config.data);
   print(evaluation);
@@ -104,6 +109,9 @@ Command add_eval_command(CLI::App& app) {
                    "Of a folder in MNIST format, whose files do not say (default: as in training)")
       ->type_name("N")
       ->check(between<std::int64_t>(1, 65536));
+  command
+      ->add_option("--device", flags->device, "cpu, cuda, cuda:N, or auto: cuda where there is one")
+      ->type_name("D");
   command->add_option("--model", flags->model, "Where the file does not say it")->type_name("M");
   command->add_option("--json", flags->json, "Write the figures to this file, too")
       ->type_name("FILE");

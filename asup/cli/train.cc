@@ -59,8 +59,7 @@ const std::vector<Example> kExamples{
 constexpr const char* kFooter = R"(
 Every flag is also a key of the file, without the dashes. The run folder holds config.toml,
 metrics.jsonl, summary.json, report.html, model.safetensors and checkpoints. Exit status: 0 done,
-1 the job failed and the last line says why, 2 bad input, 130 Ctrl-C (the run can then be
-resumed).)";
+1 the job failed and the last line says why, 2 bad input, 130 Ctrl-C (then it can be resumed).)";
 
 constexpr int kBadInput = 2;  // an exit status
 

@@ -95,10 +95,11 @@ std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
   if (std::filesystem::exists(name, error)) return open_folder(name, split, options);
   std::vector<std::string> known;
   for (const DatasetInfo& info : kDatasets) known.emplace_back(info.name);
-  throw BadInput(fmt::format(
-      "'{}' is neither a dataset ({}, text:PATH) nor a folder that exists (of images, or in MNIST or CIFAR-10 "
-      "binary format){}",
-      name, fmt::join(known, ", "), did_you_mean(name, known)));
+  throw BadInput(
+      fmt::format("'{}' is neither a dataset ({}, text:PATH) nor a folder that exists (of images, "
+                  "or in MNIST or CIFAR-10 "
+                  "binary format){}",
+                  name, fmt::join(known, ", "), did_you_mean(name, known)));
 }
 
 }  // namespace
@@ -107,7 +108,8 @@ Batch Dataset::get(std::span<const std::int64_t> indices, std::uint64_t epoch) c
   for (const std::int64_t index : indices)
     check(index >= 0 && static_cast<std::size_t>(index) < size(), "{} has no sample {}, only {}",
           name(), index, size());
-  return assemble(indices, epoch);
+  const Batch batch = assemble(indices, epoch);
+  return page_locked_ ? Batch{batch.input.pin_memory(), batch.target.pin_memory()} : batch;
 }
 
 std::span<const DatasetInfo> datasets() { return kDatasets; }

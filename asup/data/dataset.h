@@ -54,9 +54,14 @@ class Dataset {
   // give a batch of zero samples. Throws Error for an index out of range.
   Batch get(std::span<const std::int64_t> indices, std::uint64_t epoch = 0) const;
 
+  // For a GPU, which copies batches from such memory beside computing. Before others call get().
+  void set_page_locked(bool locked) { page_locked_ = locked; }
+
  private:
   // needs: indices in range.
   virtual Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const = 0;
+
+  bool page_locked_ = false;
 };
 
 // Images of one class share a smooth random pattern under noise, which a model can learn. They are

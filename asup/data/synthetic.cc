@@ -81,8 +81,11 @@ class Synthetic : public Dataset {
       const std::int64_t label = index % options_.classes;
       Random random(seed_, split_ == Split::train ? kTrainNoise : kTestNoise,
                     static_cast<std::uint64_t>(index));
-      for (const float value : patterns_[static_cast<std::size_t>(label)])
-        *out++ = value + noise * noise_of(random);
+      const auto& pattern = patterns_[static_cast<std::size_t>(label)];
+      if (noise == 0)  // as fast as memory, for measurements
+        out = std::copy(pattern.begin(), pattern.end(), out);
+      else
+        for (const float value : pattern) *out++ = value + noise * noise_of(random);
       *labels++ = label;
     }
     return batch;

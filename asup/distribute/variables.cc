@@ -37,7 +37,8 @@ constexpr std::string_view kOthers[] = {"ASUP_LOG_LEVEL",
                                         "ASUP_BENCH_LIMITS",
                                         "ASUP_MEMORY_CASE",
                                         "ASUP_MEMORY_ROWS",
-                                        "ASUP_ALONE"};
+                                        "ASUP_ALONE",
+                                        "ASUP_TEST_COPIES"};
 
 std::vector<std::string> known_variables() {
   std::vector<std::string> names = strategy_variables();

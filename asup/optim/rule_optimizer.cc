@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/kernels/update.h"
+#include "asup/optim/torch_rules.h"
 
 namespace asup::optim {
 namespace {
@@ -40,9 +41,9 @@ double trust_ratio(const kernels::Rule& rule, const float* parameters, const flo
 void require_dense_floats(const torch::Tensor& tensor, const char* what,
                           const kernels::Rule& rule) {
   require(tensor.layout() == torch::kStrided && tensor.scalar_type() == torch::kFloat32 &&
-              tensor.is_cpu(),
-          "{} takes dense f32 tensors on the CPU; a {} is {} {} on {}: convert it, or use an "
-          "optimizer of torch::optim",
+              (tensor.is_cpu() || tensor.is_cuda()),
+          "{} takes dense f32 tensors on the CPU or a GPU; a {} is {} {} on {}: convert it, or use "
+          "an optimizer of torch::optim",
           name_of(rule.kind), what, c10::str(tensor.layout()), c10::toString(tensor.scalar_type()),
           tensor.device().str());
 }
@@ -99,6 +100,13 @@ void RuleOptimizer::update(const kernels::Rule& rule, double lr, torch::Tensor& 
   require_dense_floats(parameter, "parameter", rule);
   require_dense_floats(parameter.grad(), "gradient", rule);
   RuleState& state = state_of(rule, parameter);
+  ++state.step;
+  if (parameter.is_cpu()) return update_on_cpu(rule, lr, parameter, state);
+  update_by_torch(rule, lr, state.step, parameter, parameter.grad(), state.slots);
+}
+
+void RuleOptimizer::update_on_cpu(const kernels::Rule& rule, double lr, torch::Tensor& parameter,
+                                  RuleState& state) {
   // The same memory, where that is contiguous.
   const torch::Tensor values = parameter.contiguous();
   const torch::Tensor gradient = parameter.grad().contiguous();
@@ -107,7 +115,7 @@ void RuleOptimizer::update(const kernels::Rule& rule, double lr, torch::Tensor& 
   const std::int64_t count = values.numel();
 
   const kernels::UpdateStep step{.lr = lr,
-                                 .updates = static_cast<std::uint64_t>(++state.step),
+                                 .updates = static_cast<std::uint64_t>(state.step),
                                  .trust_ratio = trust_ratio(rule, w, g, count)};
   for_each_piece(count, [&](std::size_t, std::int64_t begin, std::size_t size) {
     float* slots[kernels::kMostStateSlots] = {};
@@ -125,14 +133,14 @@ RuleState& RuleOptimizer::state_of(const kernels::Rule& rule, const torch::Tenso
   if (!held) {
     auto fresh = std::make_unique<RuleState>();
     for (std::size_t i = 0; i < kernels::state_slots(rule); ++i)
-      fresh->slots.push_back(torch::zeros(parameter.sizes(), torch::kFloat32));
+      fresh->slots.push_back(torch::zeros(parameter.sizes(), parameter.options()));
     held = std::move(fresh);
   }
   auto& found = static_cast<RuleState&>(*held);
   bool fits = found.step >= 0 && found.slots.size() == kernels::state_slots(rule);
   for (const torch::Tensor& slot : found.slots)
-    fits = fits && slot.scalar_type() == torch::kFloat32 && slot.is_cpu() && slot.is_contiguous() &&
-           slot.sizes() == parameter.sizes();
+    fits = fits && slot.scalar_type() == torch::kFloat32 && slot.device() == parameter.device() &&
+           slot.is_contiguous() && slot.sizes() == parameter.sizes();
   require(
       fits,
       "the {} optimizer's state is not that of this model's parameters: it was saved by another "

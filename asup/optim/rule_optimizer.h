@@ -1,8 +1,9 @@
 // An optimizer, as torch has them, whose step is an update rule of kernels: the same code that
 // parameter servers run. For rules that torch lacks. Used from one thread; the work of a large
-// parameter is spread over torch's threads, with the same bits for any number of them.
+// parameter is spread over torch's threads, with the same bits for any number of them. Parameters
+// on a GPU are updated there, by torch's operations (torch_rules.h).
 //
-// Parameters must be dense f32 on the CPU; step() throws BadInput that says so for others.
+// Parameters must be dense f32 on the CPU or a GPU; step() throws BadInput that says so for others.
 #pragma once
 
 #include <torch/torch.h>
@@ -40,6 +41,8 @@ class RuleOptimizer : public torch::optim::Optimizer {
 
  private:
   void update(const kernels::Rule& rule, double lr, torch::Tensor& parameter);
+  void update_on_cpu(const kernels::Rule& rule, double lr, torch::Tensor& parameter,
+                     RuleState& state);
   RuleState& state_of(const kernels::Rule& rule, const torch::Tensor& parameter);
 };
 

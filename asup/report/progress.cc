@@ -39,6 +39,7 @@ std::string headline(const RunFacts& facts) {
 std::string describe_work(const RunFacts& facts) {
   const std::string workers = facts.workers == 1 ? "1 worker" : counted(facts.workers, "worker");
   std::string text = fmt::format("{} × {}", workers, counted(facts.threads, "thread"));
+  if (facts.device != "cpu") text += " on " + facts.device;
   const std::string sync = facts.then.empty() ? facts.sync : facts.sync + ", then " + facts.then;
   if (facts.servers > 0)
     text += fmt::format(" · {}, {} at pace {} over {}", sync, counted(facts.servers, "server"),

@@ -81,6 +81,7 @@ json to_json(const RunFacts& facts) {
               {"workers", facts.workers},
               {"servers", facts.servers},
               {"threads", facts.threads},
+              {"device", facts.device},
               {"batch", facts.batch},
               {"parameters", facts.parameters},
               {"train_samples", facts.train_samples},
@@ -159,6 +160,7 @@ RunFacts facts_from(const json& in) {
   in.at("convolution_path").get_to(facts.convolution_path);
   in.at("workers").get_to(facts.workers);
   in.at("threads").get_to(facts.threads);
+  facts.device = in.value("device", "cpu");
   in.at("batch").get_to(facts.batch);
   in.at("parameters").get_to(facts.parameters);
   in.at("train_samples").get_to(facts.train_samples);

@@ -28,7 +28,8 @@ struct RunFacts {
   std::string init_note;  // which weights it begins with, where that was said
   std::int64_t workers = 1;
   std::int64_t servers = 0;
-  std::int64_t threads = 1;  // of a worker
+  std::int64_t threads = 1;    // of a worker
+  std::string device = "cpu";  // where workers compute: "cuda:0", "cpu, cuda:0"
   std::int64_t batch = 0;
   std::int64_t parameters = 0;  // numbers that are trained
   std::int64_t train_samples = 0;

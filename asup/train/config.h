@@ -102,6 +102,8 @@ struct TrainConfig {
   std::optional<std::int64_t> servers{};
   std::string hosts;
   std::optional<std::int64_t> threads{};
+  std::string device = "auto";
+  bool tf32 = false;
   Strategy strategy{};             // that the run begins with
   std::optional<Strategy> then{};  // that it changes to
   std::string at = "80%";          // when: a step, a share of the run, or stall

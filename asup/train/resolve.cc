@@ -149,10 +149,13 @@ void check_schedule(const TrainConfig& config) {
 // What is for images has no effect on text, and the other way round.
 void check_text(const TrainConfig& config) {
   const bool is_text = data::is_text(config.data);
-  const auto names = is_text
-                         ? std::vector{"classes", "augment-shift", "augment-flip"}
-                         : std::vector{"context", "tokenizer", "text-test", "temperature", "top-k"};
-  for (const char* name : names)
+  std::vector<std::string_view> names{"context", "tokenizer", "text-test", "temperature", "top-k"};
+  if (is_text) {
+    names = {"classes"};
+    for (const auto& setting : settings())
+      if (setting.group == "Images") names.push_back(setting.name);
+  }
+  for (const std::string_view name : names)
     unused(config, name, fmt::format("data is {}, {} text", config.data, is_text ? "a" : "no"));
   if (data::vocabulary_to_train(config.tokenizer) > 0)
     require(config.init.empty(),

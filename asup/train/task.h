@@ -7,8 +7,8 @@
 
 namespace asup::train {
 
-// Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are shares
-// of the classes, N x classes.
+// Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are
+// shares of the classes, N x classes.
 
 // The sum over samples. needs: a sample
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target);

@@ -32,7 +32,7 @@ OTHER_COMMANDS = [[], ["run"], ["report", "DIR"], ["eval", "DIR"],
                   ["export", "DIR"], ["plan"], ["tune"], *(["bench", name] for name in BENCHES)]
 
 ENDS_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "2>", "2>&1", "<"}
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]*[a-z]")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9]")
 
 
 def shell_words(line):

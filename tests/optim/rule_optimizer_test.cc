@@ -7,6 +7,7 @@
 #include "asup/base/error.h"
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
+#include "asup/optim/torch_rules.h"
 
 namespace asup::optim {
 namespace {
@@ -203,16 +204,17 @@ TEST(RuleOptimizer, RefusesWhatItCannotUpdate) {
   auto wide = torch::ones({3}, torch::kFloat64).requires_grad_();
   wide.mutable_grad() = torch::ones({3}, torch::kFloat64);
   Lars optimizer({wide}, LarsOptions(1.0));
-  EXPECT_EQ(
-      refusal([&] { optimizer.step(); }),
-      "lars takes dense f32 tensors on the CPU; a parameter is Strided Double on cpu: convert "
-      "it, or use an optimizer of torch::optim");
+  EXPECT_EQ(refusal([&] { optimizer.step(); }),
+            "lars takes dense f32 tensors on the CPU or a GPU; a parameter is Strided Double on "
+            "cpu: convert "
+            "it, or use an optimizer of torch::optim");
 
   auto embedding = torch::ones({3, 2}).requires_grad_();
   embedding.mutable_grad() = torch::ones({3, 2}).to_sparse();
   Lars sparse({embedding}, LarsOptions(1.0));
   EXPECT_EQ(refusal([&] { sparse.step(); }),
-            "lars takes dense f32 tensors on the CPU; a gradient is Sparse Float on cpu: convert "
+            "lars takes dense f32 tensors on the CPU or a GPU; a gradient is Sparse Float on cpu: "
+            "convert "
             "it, or use an optimizer of torch::optim");
 }
 
@@ -234,6 +236,48 @@ TEST(RuleOptimizer, RefusesAnotherModelsState) {
   EXPECT_EQ(refusal([&] { optimizer.step(); }),
             "the lars optimizer's state is not that of this model's parameters: it was saved by "
             "another optimizer or from another model");
+}
+
+// What a GPU does, on the CPU.
+TEST(TorchRules, FollowTheKernelsFor100Steps) {
+  torch::NoGradGuard no_grad;
+  const std::vector<kernels::Rule> rules{
+      LarsOptions(1.0).momentum(0.9).weight_decay(0.01).trust(0.02).rule(),
+      LarsOptions(1.0).momentum(0).rule(), AsupOptions(0.001).weight_decay(0.01).rule(),
+      AsupOptions(0.001).momentum(0.5).alpha(0.9).rule()};
+  for (const kernels::Rule& rule : rules) {
+    auto by_kernels = some_parameters();
+    std::vector<torch::Tensor> by_torch;
+    for (const auto& parameter : by_kernels) by_torch.push_back(parameter.detach().clone());
+    std::vector<std::vector<torch::Tensor>> slots;
+    for (const auto& parameter : by_torch)
+      slots.emplace_back(kernels::state_slots(rule), torch::zeros_like(parameter));
+    for (auto& of_one : slots)
+      for (auto& slot : of_one) slot = slot.clone();
+    const bool is_lars = rule.kind == kernels::Rule::Kind::lars;
+    std::unique_ptr<RuleOptimizer> optimizer;
+    if (is_lars)
+      optimizer = std::make_unique<Lars>(by_kernels, LarsOptions(1.0)
+                                                         .momentum(rule.momentum)
+                                                         .weight_decay(rule.weight_decay)
+                                                         .trust(rule.trust));
+    else
+      optimizer = std::make_unique<AsupMomentum>(by_kernels, AsupOptions(0.001)
+                                                                 .momentum(rule.momentum)
+                                                                 .alpha(rule.alpha)
+                                                                 .weight_decay(rule.weight_decay));
+    for (std::uint64_t step = 1; step <= 100; ++step) {
+      set_gradients(by_kernels, step);
+      optimizer->step();
+      for (std::size_t i = 0; i < by_torch.size(); ++i)
+        update_by_torch(rule, is_lars ? 1.0 : 0.001, static_cast<std::int64_t>(step), by_torch[i],
+                        by_kernels[i].grad(), slots[i]);
+    }
+    for (std::size_t i = 0; i < by_torch.size(); ++i)
+      EXPECT_LT(farthest(by_kernels[i], by_torch[i].to(torch::kFloat64)),
+                1e-6 * std::max(1.0, by_torch[i].abs().max().item<double>()))
+          << describe(rule) << ", parameter " << i;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/replica.h"
 #include "tests/sync/conformance_models.h"
 #include "tests/sync/training.h"
@@ -30,6 +31,7 @@ struct ReplicaWay {
   bool skips_unused = true;         // what no rank used stays; else it has a gradient of zeros
   bool exchanges_every_step = true;
   bool averages_gradients = false;  // grad() is the average of all ranks when backward returns
+  bool repeats = true;              // the same bits each time
   double rounding = 0;              // the mean of equal models may be off by so much, by their size
 };
 
@@ -37,18 +39,18 @@ struct ReplicaCase {
   ReplicaWay way;
   net::LinkKind links;
   int ranks;
+  bool copies = false;  // as if the model were on a GPU, whose memory links do not reach
 };
 
 inline std::vector<ReplicaCase> replica_cases(const ReplicaWay& way) {
-  return {{way, net::LinkKind::inproc, 1},
-          {way, net::LinkKind::inproc, 2},
-          {way, net::LinkKind::shm, 3},
-          {way, net::LinkKind::tcp, 4}};
+  return {{way, net::LinkKind::inproc, 1},       {way, net::LinkKind::inproc, 2},
+          {way, net::LinkKind::shm, 3},          {way, net::LinkKind::tcp, 4},
+          {way, net::LinkKind::inproc, 2, true}, {way, net::LinkKind::shm, 3, true}};
 }
 
 inline std::string name_of_case(const ::testing::TestParamInfo<ReplicaCase>& info) {
   return info.param.way.name + "_" + name_of(info.param.links) + "_" +
-         std::to_string(info.param.ranks);
+         std::to_string(info.param.ranks) + (info.param.copies ? "_copies" : "");
 }
 
 class ReplicaConformance : public ::testing::TestWithParam<ReplicaCase> {
@@ -59,6 +61,7 @@ class ReplicaConformance : public ::testing::TestWithParam<ReplicaCase> {
   const ReplicaWay& way() const { return GetParam().way; }
   void run(const std::function<void(const Trainee&)>& body) const {
     torch::set_num_threads(1);
+    const sync::ForcedCopies forced(GetParam().copies);
     way().run(ranks(), GetParam().links, body);
   }
 
@@ -99,6 +102,43 @@ class ReplicaConformance : public ::testing::TestWithParam<ReplicaCase> {
     });
   }
 };
+
+// A model whose memory links do not reach trains to the bits of one whose memory they do: with two
+// backward passes in a step, gradients that are only added up, clipping, and a merge.
+TEST_P(ReplicaConformance, CopiesChangeNoBit) {
+  if (!GetParam().copies || !way().repeats) return;
+  using Models = std::vector<std::vector<torch::Tensor>>;
+  const auto train = [&](bool copies) {
+    Models models(static_cast<std::size_t>(ranks()));
+    torch::set_num_threads(1);
+    const sync::ForcedCopies forced(copies);
+    way().run(ranks(), GetParam().links, [&](const Trainee& trainee) {
+      Mlp model;
+      const auto optimizer = momentum_sgd(model);
+      const auto replica = trainee.make(model, *optimizer);
+      for (int step = 0; step < 6; ++step) {
+        optimizer->zero_grad(step % 2 == 0);
+        const auto backward = [&](int i) {
+          loss_of(model, part(Mlp::batch(2 * step + i), trainee.rank, ranks())).backward();
+        };
+        {
+          NoSync no_sync(*replica);
+          backward(0);
+        }
+        backward(1);
+        replica->clip_grad_norm(0.1);
+        replica->step();
+        if (step == 3) replica->synchronize();
+      }
+      models[static_cast<std::size_t>(trainee.rank)] = snapshot(model);
+    });
+    return models;
+  };
+  const Models plain = train(false), copied = train(true);
+  for (std::size_t rank = 0; rank < plain.size(); ++rank)
+    for (std::size_t i = 0; i < plain[rank].size(); ++i)
+      EXPECT_TRUE(torch::equal(plain[rank][i], copied[rank][i])) << "rank " << rank;
+}
 
 // What another way goes on from: one state for all, in each rank's optimizer.
 TEST_P(ReplicaConformance, GathersTheOptimizersState) {
@@ -261,6 +301,22 @@ TEST_P(ReplicaConformance, RefusesAModelWithNothingToTrain) {
     const auto optimizer = plain_sgd(model);
     for (auto& parameter : model.parameters()) parameter.set_requires_grad(false);
     EXPECT_THROW(trainee.make(model, *optimizer), BadInput);
+  });
+}
+
+TEST_P(ReplicaConformance, RefusesAModelOnTwoDevices) {
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto optimizer = plain_sgd(model);
+    model.register_parameter("elsewhere", torch::empty({2}, torch::kMeta), false);
+    try {
+      trainee.make(model, *optimizer);
+      ADD_FAILURE() << "rank " << trainee.rank << " accepted two devices";
+    } catch (const BadInput& error) {
+      EXPECT_THAT(error.what(),
+                  ::testing::HasSubstr(
+                      "parameter elsewhere is on meta, and parameter first.weight on cpu: move"));
+    }
   });
 }
 

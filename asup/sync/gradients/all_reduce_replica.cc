@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "asup/base/error.h"
@@ -57,9 +58,9 @@ class AllReduceReplica final : public Replica {
   double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t, double) override {}
-  void synchronize() override {}  // always is
-  bool has_moved() const override { return false; }
-  bool models_differ() override { return false; }
+  void synchronize() override;
+  bool has_moved() const override { return moved_; }
+  bool models_differ() override { return moved_; }  // ranks step alike
   void average_buffers() override;
   void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
@@ -82,9 +83,18 @@ class AllReduceReplica final : public Replica {
   sync::TrainedModel model_;
   std::vector<std::size_t> order_;  // of the gradients; empty until observed
   sync::GradientExchange exchange_;
+  const bool rounds_differently_;  // than another rank; the same on all
+  bool moved_ = false;             // since all had the same bits, where that is so
   std::uint64_t steps_ = 0;
   double buffer_seconds_ = 0;
 };
+
+// Whether some ranks compute on a CPU and others on GPUs. Collective.
+bool devices_differ(Communicator& communicator, const torch::Device& device) {
+  std::array<std::int32_t, 2> there{device.is_cpu() ? 1 : 0, device.is_cpu() ? 0 : 1};
+  communicator.all_reduce(buffer_of(std::span(there)), ReduceOp::max).or_throw();
+  return there[0] > 0 && there[1] > 0;
+}
 
 AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
                                    torch::optim::Optimizer& optimizer,
@@ -95,7 +105,8 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       model_(module, optimizer),
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
-                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes}) {
+                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes}),
+      rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
 }
@@ -136,6 +147,7 @@ StepResult AllReduceReplica::step() {
   model_.optimizer().step();
   exchange_.next_step();
   ++steps_;
+  moved_ = rounds_differently_;
   return StepResult::applied;
 }
 
@@ -152,9 +164,17 @@ void AllReduceReplica::exchange_buffers(BufferSync way) {
 void AllReduceReplica::average_buffers() { exchange_buffers(BufferSync::average); }
 
 void AllReduceReplica::with_mean_model(const std::function<void()>& use) {
-  const sync::KeptTensors own(model_.buffers());
+  const sync::KeptTensors statistics(model_.buffers());
   average_buffers();
+  if (!moved_) return use();
+  const sync::KeptTensors own(model_.trainable());
+  sync::average_packed(communicator_, model_.trainable());
   use();
+}
+
+void AllReduceReplica::synchronize() {
+  if (moved_) sync::average_packed(communicator_, model_.trainable());
+  moved_ = false;
 }
 
 void AllReduceReplica::check_equal() {

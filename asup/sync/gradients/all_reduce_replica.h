@@ -9,6 +9,9 @@
 // in one process. Two backward passes before a step are exchanged one by one, also a backward
 // inside of another; NoSync around the first saves one. A rank without data calls step() alone: the
 // others wait for it in backward.
+//
+// All ranks have the same bits after every step, unless some are on a CPU and others on GPUs: these
+// round differently, and models may differ, by rounding alone, until synchronize().
 #pragma once
 
 #include <memory>

@@ -8,9 +8,13 @@
 namespace asup::sync {
 namespace {
 
+torch::Tensor sum_by_torch(const torch::Tensor& gradient) {
+  return gradient.to(torch::kDouble).square().sum();
+}
+
 double sum_of_squares(const torch::Tensor& gradient) {
   if (gradient.scalar_type() != torch::kFloat || !gradient.is_non_overlapping_and_dense())
-    return gradient.to(torch::kDouble).square().sum().item<double>();
+    return sum_by_torch(gradient).item<double>();
   return kernels::sum_of_squares(gradient.const_data_ptr<float>(),
                                  static_cast<std::size_t>(gradient.numel()));
 }
@@ -20,8 +24,15 @@ double sum_of_squares(const torch::Tensor& gradient) {
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
   torch::NoGradGuard no_grad;
   double sum = 0;
-  for (const auto& [name, tensor] : parameters)
-    if (tensor.grad().defined()) sum += sum_of_squares(tensor.grad());
+  std::vector<torch::Tensor> on_device;  // sums, which are fetched at once
+  for (const auto& [name, tensor] : parameters) {
+    if (!tensor.grad().defined()) continue;
+    if (tensor.grad().is_cpu())
+      sum += sum_of_squares(tensor.grad());
+    else
+      on_device.push_back(sum_by_torch(tensor.grad()));
+  }
+  if (!on_device.empty()) sum += torch::stack(on_device).sum().item<double>();
   return std::sqrt(sum);
 }
 

@@ -7,8 +7,9 @@
 
 namespace asup::sync {
 
-// The root of the sum of squares of all gradients that are defined. For 32-bit floats the same bits
-// on every processor, so that ranks with equal gradients clip alike.
+// The root of the sum of squares of all gradients that are defined. For 32-bit floats on the CPU
+// the same bits on every processor, so that ranks with equal gradients clip alike; GPUs of one kind
+// agree with each other.
 double gradient_norm(const std::vector<NamedTensor>& parameters);
 
 // What gradients of this norm are to be multiplied with so that it is at most `most`: 1 where it

@@ -36,9 +36,10 @@ std::vector<std::size_t> large(const std::vector<NamedTensor>& parameters,
   return sizes;
 }
 
-// Gradients are larger than caches and not read again here: a copy that goes around them is faster.
+// On the CPU, gradients are larger than caches and not read again here: a copy that goes around
+// them is faster.
 void copy_gradient(const torch::Tensor& to, const torch::Tensor& from) {
-  if (from.strides() == to.strides() && to.is_non_overlapping_and_dense())
+  if (to.is_cpu() && from.strides() == to.strides() && to.is_non_overlapping_and_dense())
     kernels::copy(to.data_ptr(), from.data_ptr(), to.nbytes());
   else
     to.copy_(from);
@@ -78,7 +79,8 @@ void GradientCollector::set_sync(bool sync) {
 
 void GradientCollector::begin_round() {
   finished_ = false;
-  left_ = 0;
+  left_ = handed_over_ = 0;
+  leaving_.clear();
   travelling_.clear();
   arrived_.assign(parameters_.size(), 0);
   used_.assign(parameters_.size(), 0);
@@ -97,6 +99,7 @@ void GradientCollector::before(std::size_t parameter) {
 
 void GradientCollector::after(std::size_t parameter) {
   std::lock_guard lock(mutex_);
+  buckets_->follow_stream();
   adopt(parameter);
   carrier_.watch();
   if (!sync_) return;
@@ -105,6 +108,7 @@ void GradientCollector::after(std::size_t parameter) {
   if (recording_) arrivals_.push_back(parameter);
   --missing_[buckets_->bucket_of(parameter)];
   while (left_ < missing_.size() && missing_[left_] == 0) leave();
+  hand_over(false);
 }
 
 void GradientCollector::end_with_this_backward() {
@@ -127,15 +131,32 @@ void GradientCollector::adopt(std::size_t parameter) {
 
 bool GradientCollector::in_place(std::size_t parameter) const {
   const torch::Tensor& gradient = parameters_[parameter].tensor.grad();
-  return buckets_->alone(parameter) && arena_.holds(gradient) &&
+  return !buckets_->mirrored() && buckets_->alone(parameter) && arena_.holds(gradient) &&
          gradient.strides() == buckets_->view(parameter).strides();
 }
 
 // The next bucket leaves.
 void GradientCollector::leave() {
-  const Buffer buffer = fill(left_);
-  carrier_.carry(left_, buffer);
+  leaving_.push_back(fill(left_));
+  buckets_->to_host(left_);
   ++left_;
+}
+
+bool GradientCollector::were_changed() const {
+  std::lock_guard lock(mutex_);
+  for (std::size_t bucket = 0; bucket < left_; ++bucket)
+    if (buckets_->was_changed(bucket)) return true;
+  return false;
+}
+
+// The carrier gets the buckets that are on the host, or all that have left, in order.
+void GradientCollector::hand_over(bool wait) {
+  for (; handed_over_ < left_; ++handed_over_) {
+    if (!wait && !buckets_->has_come(handed_over_)) return;
+    if (wait && buckets_->mirrored()) carrier_.about_to_wait();
+    buckets_->wait_for(handed_over_);
+    carrier_.carry(handed_over_, leaving_[handed_over_]);
+  }
 }
 
 // What leaves for a bucket.
@@ -163,7 +184,9 @@ void GradientCollector::finish() {
 void GradientCollector::finish_locked() {
   if (finished_) return;
   torch::NoGradGuard no_grad;
+  buckets_->follow_stream();
   while (left_ < buckets_->size()) leave();
+  hand_over(true);
   carrier_.finish_round();
   finished_ = true;
   recording_ = false;

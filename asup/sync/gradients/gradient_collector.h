@@ -8,7 +8,9 @@
 // gradients that did not come.
 //
 // Small gradients are copied into their bucket; large ones, which autograd makes in memory that
-// links reach (GradientArena), leave from where they are.
+// links reach (GradientArena), leave from where they are. On a GPU, all are copied into their
+// bucket, which is copied to the host beside backward, and handed over when it is there: backward's
+// host thread is far ahead of the GPU, and waits for one bucket after the other at the end.
 //
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
@@ -39,6 +41,8 @@ class BucketCarrier {
   virtual void second_backward() = 0;
   // A gradient has come.
   virtual void watch() {}
+  // Backward has ended on the host, which is about to wait for a bucket that the GPU computes.
+  virtual void about_to_wait() {}
 };
 
 class GradientCollector {
@@ -58,6 +62,10 @@ class GradientCollector {
   void finish();
   // Begins the next one. needs: finish()
   void next_round();
+
+  // Whether gradients on a GPU are others than those that left for the host: the program has
+  // changed them, as clipping does. A look at the begin of each bucket.
+  bool were_changed() const;
 
   // The order in which gradients came in the first round, those that did not come at the end.
   std::vector<std::size_t> observed_order() const;
@@ -80,6 +88,7 @@ class GradientCollector {
   void adopt(std::size_t parameter);
   bool in_place(std::size_t parameter) const;
   void leave();
+  void hand_over(bool wait);
   void finish_locked();
   Buffer fill(std::size_t bucket);
   void begin_round();
@@ -101,7 +110,9 @@ class GradientCollector {
   int ending_ = -1;                           // the backward whose end ends the round
   std::vector<std::uint8_t> arrived_, used_;  // a parameter's, in this round
   std::vector<std::size_t> missing_;          // gradients that a bucket waits for
-  std::size_t left_ = 0;                      // buckets that have
+  std::size_t left_ = 0;                      // buckets that are complete
+  std::size_t handed_over_ = 0;               // of them, those that the carrier has
+  std::vector<Buffer> leaving_;               // what each of them is
   std::vector<torch::Tensor> travelling_;  // gradients in place, whatever the user does to grad()
   std::vector<std::size_t> arrivals_;      // of the first round
   bool recording_ = true;

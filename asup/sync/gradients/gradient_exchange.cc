@@ -29,7 +29,10 @@ GradientExchange::~GradientExchange() {
 }
 
 void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
-  if (bucket == 0) works_.clear();
+  if (bucket == 0) {
+    works_.clear();
+    returned_ = 0;
+  }
   if (bucket + 1 == collector_.buckets().size()) write_notes();
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
@@ -50,10 +53,24 @@ void GradientExchange::finish_round() {
 
 void GradientExchange::wait_for_works() {
   const auto start = Clock::now();
-  const Outcome failure = wait_for_all(works_);
+  Outcome failure;
+  for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
+    const Outcome outcome = works_[bucket].wait();
+    if (failure.ok()) failure = outcome;
+    if (failure.ok() && bucket >= returned_) collector_.buckets().to_device(bucket);
+  }
+  returned_ = works_.size();
   wait_seconds_ += seconds_since(start);
   watch();
   failure.or_throw(fmt::format("averaging the gradients of step {}", step_));
+}
+
+// Averages that are there go back meanwhile.
+void GradientExchange::about_to_wait() {
+  for (; returned_ < works_.size() && works_[returned_].done(); ++returned_) {
+    if (!works_[returned_].wait().ok()) return;
+    collector_.buckets().to_device(returned_);
+  }
 }
 
 void GradientExchange::read_notes() {

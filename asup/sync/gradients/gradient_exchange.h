@@ -44,6 +44,7 @@ class GradientExchange : private BucketCarrier {
   void finish_round() override;
   void second_backward() override {}  // finishing the round is all
   void watch() override;
+  void about_to_wait() override;
 
   void write_notes();
   void read_notes();
@@ -54,7 +55,8 @@ class GradientExchange : private BucketCarrier {
 
   // Under the collector's lock.
   std::uint64_t step_ = 0;
-  std::vector<Work> works_;  // of the buckets that have left, in order
+  std::vector<Work> works_;   // of the buckets that have left, in order
+  std::size_t returned_ = 0;  // of them, those that are back where the model is
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;

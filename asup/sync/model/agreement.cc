@@ -5,6 +5,8 @@
 #include <limits>
 #include <sstream>
 
+#include "asup/sync/model/device.h"
+
 namespace asup::sync {
 namespace {
 
@@ -80,7 +82,7 @@ std::int64_t hash(std::span<const std::byte> bytes) {
 }
 
 std::int64_t hash(const torch::Tensor& tensor) {
-  const torch::Tensor dense = tensor.contiguous();
+  const torch::Tensor dense = on_host(tensor).contiguous();
   const Buffer buffer = bytes_of(dense);
   return hash(std::span(static_cast<const std::byte*>(buffer.data), buffer.bytes()));
 }
@@ -118,7 +120,7 @@ void check_agreed(Communicator& communicator, std::span<const AgreedValue> facts
 void broadcast_tensors(Communicator& communicator, std::span<const NamedTensor> tensors) {
   torch::NoGradGuard no_grad;
   for (const NamedTensor& named : tensors) {
-    torch::Tensor value = named.tensor.detach();
+    torch::Tensor value = on_host(named.tensor.detach());
     if (!value.is_non_overlapping_and_dense()) value = value.contiguous();
     communicator.broadcast(bytes_of(value)).or_throw();
     if (!value.is_alias_of(named.tensor)) named.tensor.detach().copy_(value);

@@ -3,17 +3,20 @@
 #include <map>
 
 #include "asup/base/error.h"
+#include "asup/sync/model/device.h"
 
 namespace asup::sync {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-// Buffers of one type, end to end. Their exchange changes nothing until unpack().
+// Buffers of one type, end to end, on the host. Their exchange changes nothing until unpack().
 torch::Tensor pack(const Tensors& buffers) {
   Tensors flat;
   for (const torch::Tensor& buffer : buffers) flat.push_back(buffer.flatten());
-  return torch::cat(flat);
+  const torch::Tensor packed = torch::cat(flat);
+  return packed.is_cpu() ? packed
+                         : on_host(packed);  // that of tensors on the CPU is a copy already
 }
 
 void unpack(const torch::Tensor& packed, const Tensors& buffers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/sync/model/device.h"
 
 namespace asup::sync {
 namespace {
@@ -40,6 +41,8 @@ FlatModel::FlatModel(Communicator& communicator, std::vector<NamedTensor> parame
   layout_ = layout::packed(shapes, widest(shapes));
   flat_ = tensor_for_links(communicator, static_cast<std::int64_t>(layout_.elements),
                            scalar_type_of(layout_.dtype));
+  const Buffer memory = buffer_of(flat_);
+  locked_ = lock_pages({static_cast<std::byte*>(memory.data), memory.bytes()}, device());
   for (const auto& [index, name, range] : layout_.tensors)
     places_.push_back(
         flat_.as_strided(parameters_[index].sizes(), parameters_[index].strides(),
@@ -49,13 +52,15 @@ FlatModel::FlatModel(Communicator& communicator, std::vector<NamedTensor> parame
 void FlatModel::take(std::span<const torch::Tensor> tensors) {
   torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < places_.size(); ++i)
-    tensors[i].defined() ? places_[i].copy_(tensors[i]) : places_[i].zero_();
+    tensors[i].defined() ? places_[i].copy_(tensors[i], /*non_blocking=*/true) : places_[i].zero_();
+  wait_for_stream(device());
 }
 
 void FlatModel::give(std::span<const torch::Tensor> tensors) const {
   torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < places_.size(); ++i)
-    if (tensors[i].defined()) tensors[i].detach().copy_(places_[i]);
+    if (tensors[i].defined()) tensors[i].detach().copy_(places_[i], /*non_blocking=*/true);
+  wait_for_stream(device());
 }
 
 // Calls visit(elements of a parameter, the same elements here).
@@ -73,20 +78,22 @@ void FlatModel::for_each_piece(std::int64_t begin, std::int64_t end, const Visit
 
 void FlatModel::take(std::int64_t begin, std::int64_t end) {
   for_each_piece(begin, end, [](const torch::Tensor& parameter, const torch::Tensor& here) {
-    here.copy_(parameter);
+    here.copy_(parameter, /*non_blocking=*/true);
   });
+  wait_for_stream(device());
 }
 
 void FlatModel::give(std::int64_t begin, std::int64_t end) const {
   for_each_piece(begin, end, [](const torch::Tensor& parameter, const torch::Tensor& here) {
-    parameter.copy_(here);
+    parameter.copy_(here, /*non_blocking=*/true);
   });
+  wait_for_stream(device());
 }
 
 double FlatModel::squared_distance() const {
   double sum = 0;
   for_each_piece(0, elements(), [&](const torch::Tensor& parameter, const torch::Tensor& here) {
-    const double distance = (here - parameter).norm().item<double>();
+    const double distance = (here - parameter.to(here.device())).norm().item<double>();
     sum += distance * distance;
   });
   return sum;

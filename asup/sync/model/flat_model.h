@@ -2,7 +2,8 @@
 // are exchanged. It is a copy, so that an exchange that fails leaves the model as it was.
 //
 // Elements are f32, or f64 where a parameter is; 16-bit parameters travel as f32, so that they are
-// rounded once. Used from the thread that trains.
+// rounded once. It is in the host's memory, also for a model on a GPU: copies have ended when
+// take() and give() return. Used from the thread that trains.
 #pragma once
 
 #include <torch/torch.h>
@@ -44,12 +45,14 @@ class FlatModel {
   double squared_distance() const;
 
  private:
+  torch::Device device() const { return parameters_.front().device(); }
   template <typename Visit>
   void for_each_piece(std::int64_t begin, std::int64_t end, const Visit& visit) const;
 
   std::vector<torch::Tensor> parameters_;
   layout::Layout layout_;
   torch::Tensor flat_;
+  std::shared_ptr<void> locked_;       // its pages
   std::vector<torch::Tensor> places_;  // views of it, each with its parameter's shape and strides
 };
 

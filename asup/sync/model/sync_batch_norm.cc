@@ -1,6 +1,7 @@
 #include "asup/sync/model/sync_batch_norm.h"
 
 #include "asup/base/error.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/model/tensors.h"
 
 namespace asup {
@@ -17,16 +18,18 @@ struct Statistics {
   double count;
 };
 
-void sum_over_ranks(Communicator& communicator, const Tensor& values) {
-  communicator.all_reduce(sync::buffer_of(values), ReduceOp::sum)
+void sum_over_ranks(Communicator& communicator, Tensor& values) {
+  const Tensor travelling = sync::on_host(values);
+  communicator.all_reduce(sync::buffer_of(travelling), ReduceOp::sum)
       .or_throw("synchronized batch normalization");
+  values = travelling.to(values.device());
 }
 
 // [sums, sums of squares, count]. Sums of squares in f64, or large means would drown variances.
 Tensor local_sums(const Tensor& input) {
   const std::int64_t channels = input.size(1);
   const std::int64_t count = input.numel() / std::max<std::int64_t>(channels, 1);
-  Tensor sums = torch::zeros({2 * channels + 1}, torch::kFloat64);
+  Tensor sums = torch::zeros({2 * channels + 1}, input.options().dtype(torch::kFloat64));
   sums[-1] = count;
   if (count == 0) return sums;
   auto [mean, variance] = torch::batch_norm_update_stats(input, {}, {}, 0.0);
@@ -38,7 +41,7 @@ Tensor local_sums(const Tensor& input) {
 
 Statistics global_statistics(Communicator& communicator, const Tensor& input) {
   const std::int64_t channels = input.size(1);
-  const Tensor sums = local_sums(input);
+  Tensor sums = local_sums(input);
   sum_over_ranks(communicator, sums);
   const double count = sums[-1].item<double>();
   check(count > 1,
@@ -92,7 +95,7 @@ struct Normalize : torch::autograd::Function<Normalize> {
     auto [dx, dweight, dbias] =
         with_constant_statistics(gradients[0], input, weight, mean, variance, eps);
     const std::int64_t channels = input.size(1);
-    const Tensor sums = torch::cat({dbias, dweight}).to(torch::kFloat64);
+    Tensor sums = torch::cat({dbias, dweight}).to(torch::kFloat64);
     const auto held = context->saved_data["communicator"].toCapsule();
     sum_over_ranks(*static_cast<Held&>(*held).communicator, sums);
 

@@ -86,12 +86,25 @@ std::vector<layout::TensorShape> shapes_of(const std::vector<NamedTensor>& tenso
   return shapes;
 }
 
-torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory) {
-  const auto options = torch::dtype(like.scalar_type()).device(like.device());
+namespace {
+
+torch::Tensor view_on(const torch::Device& device, const torch::Tensor& like, void* data,
+                      std::shared_ptr<void> memory) {
+  const auto options = torch::dtype(like.scalar_type()).device(device);
   const auto keep = [memory = std::move(memory)](void*) {};
   return like.is_non_overlapping_and_dense()
              ? torch::from_blob(data, like.sizes(), like.strides(), keep, options)
              : torch::from_blob(data, like.sizes(), keep, options);
+}
+
+}  // namespace
+
+torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory) {
+  return view_on(like.device(), like, data, std::move(memory));
+}
+
+torch::Tensor host_view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory) {
+  return view_on(torch::kCPU, like, data, std::move(memory));
 }
 
 Buffer bytes_of(const torch::Tensor& tensor) {

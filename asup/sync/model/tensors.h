@@ -32,8 +32,10 @@ torch::ScalarType scalar_type_of(Dtype dtype);
 std::vector<layout::TensorShape> shapes_of(const std::vector<NamedTensor>& tensors);
 
 // A tensor of the shape, the type and, where there are no holes in it, the strides of `like`, in
-// memory that it keeps alive.
+// memory of its device that it keeps alive.
 torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory);
+// The same in memory of the host, wherever `like` is.
+torch::Tensor host_view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory);
 
 using asup::buffer_of;  // of spans, beside that of tensors
 

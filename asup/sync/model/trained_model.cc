@@ -18,9 +18,20 @@ void require_averageable(const NamedTensor& parameter) {
           "parameter {} is computed from other tensors: register what it is computed from, and "
           "compute it in forward",
           name);
-  require(tensor.is_cpu(),
-          "parameter {} is on {}: this version trains on the CPU; move the model there first", name,
-          tensor.device().str());
+  require(
+      tensor.is_cpu() || tensor.is_cuda(),
+      "parameter {} is on {}: training is on the CPU or on CUDA GPUs; move the model there first",
+      name, tensor.device().str());
+}
+
+void require_one_device(const std::vector<NamedTensor>& parameters) {
+  const NamedTensor& first = parameters.front();
+  for (const auto& [name, tensor] : parameters)
+    require(
+        tensor.device() == first.tensor.device(),
+        "parameter {} is on {}, and parameter {} on {}: move the whole model to one device with "
+        "module.to(device), before the optimizer and the replica are made",
+        first.name, first.tensor.device().str(), name, tensor.device().str());
 }
 
 std::vector<NamedTensor> trainable_of(const std::vector<NamedTensor>& parameters) {
@@ -30,6 +41,7 @@ std::vector<NamedTensor> trainable_of(const std::vector<NamedTensor>& parameters
   require(!result.empty(),
           "the model has no parameter that requires a gradient: there is nothing to train");
   for (const NamedTensor& parameter : result) require_averageable(parameter);
+  require_one_device(parameters);
   return result;
 }
 

@@ -22,6 +22,8 @@ class TrainedModel {
   // Parameters that require a gradient.
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   torch::optim::Optimizer& optimizer() const { return optimizer_; }
+  // That all parameters are on.
+  torch::Device device() const { return trainable_.front().tensor.device(); }
 
   // Throws Error where a parameter was unfrozen, or the optimizer was given one that the module
   // does not have: its gradient would not be averaged. Freezing late only costs time and is warned

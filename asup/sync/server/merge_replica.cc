@@ -2,11 +2,14 @@
 
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "asup/base/error.h"
 #include "asup/kernels/finite.h"
 #include "asup/ps/client.h"
 #include "asup/sync/gradients/clip.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/sharing.h"
@@ -57,11 +60,22 @@ class MergeReplica final : public ServerReplica {
   void check_same() const;
   ps::ServerSetup setup() const;
   void move_parameters();
+  void keep_on_device();
   void exchange();
   bool on_any_worker(bool here);
   void fetch_center();
   void wait();
   void show(const std::vector<torch::Tensor>& views);
+  // Between the GPU and the host, where the model is not on the host.
+  void take_own() {
+    if (!own_on_host_.empty()) copy_each(own_on_host_, own_);
+  }
+  void give_own() {
+    if (!own_on_host_.empty()) copy_each(own_, own_on_host_);
+  }
+  void give_center() {
+    if (!own_on_host_.empty()) copy_each(center_, center_on_host_);
+  }
   bool is_easgd() const { return options_.merge == Merge::easgd; }
   torch::Tensor whole(float* data) const;
 
@@ -74,6 +88,9 @@ class MergeReplica final : public ServerReplica {
   std::unique_ptr<ps::Client> client_;  // its parameters are the center
   std::shared_ptr<net::ReachableMemory> memory_;  // of the worker's own
   std::vector<torch::Tensor> own_, center_;       // views of both, by parameter
+  // Where the model is on a GPU: own_ and center_ are there, and these are the views.
+  std::vector<torch::Tensor> own_on_host_, center_on_host_;
+  std::shared_ptr<void> locked_own_, locked_center_;  // the pages of both
   std::vector<NamedTensor> averaged_, unshared_;
 
   bool sync_ = true, shows_common_ = false;
@@ -138,12 +155,24 @@ void MergeReplica::move_parameters() {
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const torch::Tensor& tensor = sharing_.shared[i].tensor;
     const std::uint64_t at = ranges[i].begin;
-    own_.push_back(view_like(tensor, own + at, memory_));
-    center_.push_back(view_like(tensor, client_->parameters().data() + at, client_->memory()));
+    own_.push_back(host_view_like(tensor, own + at, memory_));
+    center_.push_back(host_view_like(tensor, client_->parameters().data() + at, client_->memory()));
     own_.back().copy_(tensor);
     center_.back().copy_(tensor);
   }
+  if (travels_as_copy(model_.device())) keep_on_device();
   show(own_);
+}
+
+void MergeReplica::keep_on_device() {
+  own_on_host_ = std::exchange(own_, {});
+  center_on_host_ = std::exchange(center_, {});
+  for (const auto& [name, tensor] : sharing_.shared) {
+    own_.push_back(tensor.detach().clone());
+    center_.push_back(tensor.detach().clone());
+  }
+  locked_own_ = lock_pages(memory_->bytes(), model_.device());
+  locked_center_ = lock_pages(client_->memory()->bytes(), model_.device());
 }
 
 void MergeReplica::show_common(bool common) {
@@ -168,6 +197,7 @@ void MergeReplica::wait() {
   const double waited_before = client_->wait_seconds();
   if (prepare_) prepare_(client_->wait_for_release());
   release_ = client_->wait();
+  give_center();
   waited_ = client_->wait_seconds() - waited_before;
   released_at_ = Clock::now();
   show(release_.next == ps::Release::Next::lease ? own_ : center_);
@@ -208,6 +238,7 @@ StepResult MergeReplica::step() {
 
 void MergeReplica::exchange() {
   const auto start = Clock::now();
+  take_own();
   auto* own = reinterpret_cast<float*>(memory_->bytes().data());
   const double workers = workers_.size();
   const double rate = is_easgd() ? options_.elasticity : 1;
@@ -226,6 +257,7 @@ void MergeReplica::exchange() {
   torch::NoGradGuard no_grad;
   const torch::Tensor center = whole(client_->parameters().data());
   elastic ? whole(own).lerp_(center, rate / workers) : whole(own).copy_(center);
+  give_own();
   exchange_seconds_ += seconds_since(start);
 }
 
@@ -247,6 +279,7 @@ void MergeReplica::synchronize() {
   torch::NoGradGuard no_grad;
   whole(reinterpret_cast<float*>(memory_->bytes().data()))
       .copy_(whole(client_->parameters().data()));
+  give_own();
   moved_ = false;
 }
 
@@ -259,6 +292,7 @@ void MergeReplica::fetch_center() {
   torch::NoGradGuard no_grad;
   torch::Tensor center = whole(client_->parameters().data());
   workers_.broadcast(buffer_of(center)).or_throw();
+  give_center();
 }
 
 // The servers have the model that all have in common; it takes the mean's place.

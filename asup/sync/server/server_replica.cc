@@ -13,6 +13,7 @@
 #include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
@@ -103,6 +104,9 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   std::vector<sync::NamedTensor> unshared_;
   layout::FlatSpace space_;
   std::unique_ptr<ps::Client> client_;
+  // Where the model is not in the client's memory: there, and in the model.
+  std::vector<torch::Tensor> arriving_, on_device_;
+  std::shared_ptr<void> locked_;  // the pages of that memory
 
   std::function<void(const ps::Release&)> prepare_;
   ps::Release release_;
@@ -178,17 +182,24 @@ ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   return setup;
 }
 
-// Parameters come to lie where servers write them; the memory they had goes.
+// Parameters come to lie where servers write them; the memory they had goes. On a GPU they stay
+// where they are, and are copied from there.
 void ServerReplicaOfClient::move_parameters() {
   torch::NoGradGuard no_grad;
   const auto ranges = layout::ranges_by_index(space_.layout, sharing_.shared.size());
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     torch::Tensor tensor = sharing_.shared[i].tensor;
     float* place = client_->parameters().data() + ranges[i].begin;
-    const torch::Tensor view = sync::view_like(tensor, place, client_->memory());
+    const torch::Tensor view = sync::host_view_like(tensor, place, client_->memory());
     view.copy_(tensor);
-    tensor.set_data(view);
+    if (sync::travels_as_copy(tensor.device()))
+      arriving_.push_back(view);
+    else
+      tensor.set_data(view);
   }
+  if (arriving_.empty()) return;
+  locked_ = sync::lock_pages(client_->memory()->bytes(), model_.device());
+  for (const auto& [name, tensor] : sharing_.shared) on_device_.push_back(tensor);
 }
 
 void ServerReplicaOfClient::arrive(const std::vector<int>& met) {
@@ -200,6 +211,7 @@ void ServerReplicaOfClient::wait() {
   const double waited_before = client_->wait_seconds();
   if (prepare_) prepare_(client_->wait_for_release());
   release_ = client_->wait();
+  sync::copy_each(on_device_, arriving_);
   waited_ = client_->wait_seconds() - waited_before;
   released_at_ = Clock::now();
   figures_ = {};
@@ -290,12 +302,15 @@ double ServerReplicaOfClient::clip_grad_norm(double max_norm) {
 
 // A look at the begin of each bucket finds what is done to all gradients, as clipping is.
 void ServerReplicaOfClient::check_those_that_left() const {
+  constexpr const char* kChanged =
+      "gradients were changed after backward, when they were on their way to the servers. To "
+      "clip them, call the replica's clip_grad_norm(); to change them otherwise, run backward "
+      "in a NoSync scope, change them, and then call step().";
+  check(!collector_.were_changed(), "{}", kChanged);
   for (const auto& [data, count, squares] : left_)
     check(std::bit_cast<std::uint64_t>(kernels::sum_of_squares(data, count)) ==
               std::bit_cast<std::uint64_t>(squares),
-          "gradients were changed after backward, when they were on their way to the servers. To "
-          "clip them, call the replica's clip_grad_norm(); to change them otherwise, run backward "
-          "in a NoSync scope, change them, and then call step().");
+          "{}", kChanged);
 }
 
 void ServerReplicaOfClient::check_unchanged() {
@@ -339,7 +354,10 @@ void ServerReplicaOfClient::synchronize() {
 void ServerReplicaOfClient::fetch_parameters() {
   workers_.barrier().or_throw();
   sync::together(workers_, [&] {
-    if (workers_.rank() == 0) client_->fetch_parameters();
+    if (workers_.rank() == 0) {
+      client_->fetch_parameters();
+      sync::copy_each(on_device_, arriving_);
+    }
   });
   sync::broadcast_tensors(workers_, sharing_.shared);
 }
@@ -369,6 +387,7 @@ void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
           [&](std::size_t slot, ps::Range piece, const float* from) {
             state.write(slot, piece, from);
           });
+    state.end_write();
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "asup/base/error.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/server/rules_of.h"
 
 namespace asup::sync {
@@ -27,7 +28,8 @@ torch::Tensor in_order(const torch::Tensor& parameter, const torch::Tensor& stat
   const bool is_so = parameter.is_non_overlapping_and_dense()
                          ? state.strides() == parameter.strides()
                          : state.is_contiguous();
-  return is_so && state.dtype() == torch::kFloat32 ? state : zeros_in_order(parameter).copy_(state);
+  return is_so && state.dtype() == torch::kFloat32 ? on_host(state)
+                                                   : zeros_in_order(parameter).copy_(state);
 }
 
 std::vector<kernels::Rule> rules_by_parameter(const torch::optim::Optimizer& optimizer,
@@ -105,6 +107,17 @@ void ServerState::begin_write(std::span<const std::uint64_t> updates, layout::Ra
     for (std::size_t slot = 0; slot < count; ++slot)
       slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
     state_.set_slots(i, rules_[i], {static_cast<std::int64_t>(updates[k]), slots_[i]});
+  }
+}
+
+void ServerState::end_write() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].empty() || !travels_as_copy(parameters_[i].tensor.device())) continue;
+    OptimizerState::Slots slots{state_.slots(i).updates, {}};
+    for (const torch::Tensor& slot : slots_[i])
+      slots.tensors.push_back(torch::empty_like(parameters_[i].tensor.detach()).copy_(slot));
+    state_.set_slots(i, rules_[i], slots);
   }
 }
 

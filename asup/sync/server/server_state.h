@@ -38,6 +38,8 @@ class ServerState {
   // updated so often and lie in the range, and then elements of a slot.
   void begin_write(std::span<const std::uint64_t> updates, layout::Range range);
   void write(std::size_t slot, layout::Range range, const float* from);
+  // All has been written: it goes to where the parameters are.
+  void end_write();
 
   // The optimizer has no state of these parameters any more: it is the servers', or begins anew.
   void forget() { state_.clear(); }

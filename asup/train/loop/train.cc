@@ -6,6 +6,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
+#include "asup/train/device.h"
 #include "asup/train/loop/trainer.h"
 #include "asup/train/state/generation.h"
 #include "asup/train/state/run_state.h"
@@ -70,11 +71,12 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
                                          report::Observer& display,
                                          const std::function<bool()>& stop_asked, StepHooks& hooks,
                                          const JobLife& life, Begun& begun) {
-  RunState run(job, config, display, hooks);
+  RunState run = explain_lack_of_memory([&] { return RunState(job, config, display, hooks); });
   if (job.generation() == 1)
     if (auto end = end_before(run)) return end;
   try {
-    return train_run(job, config, run, stop_asked, life, begun);
+    return explain_lack_of_memory(
+        [&] { return train_run(job, config, run, stop_asked, life, begun); });
   } catch (const std::exception& failure) {
     run.failed(failure.what());
     throw;

@@ -16,6 +16,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       replica_(replica),
       hooks_(hooks),
       path_(path),
+      device_(model.parameters().front().device()),
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)) {}
@@ -28,29 +29,36 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   hooks_.before_batch(own, progress);
   const double waited = replica_.stats().wait_seconds;
   const auto portions = std::min(ceil_of(own, portion_size_), portions_);
-  double loss = 0;
+  std::vector<sync::FetchedNumber> losses;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);
     const auto begin = static_cast<std::int64_t>(part.begin);
     const auto count = static_cast<std::int64_t>(part.size());
     std::optional<NoSync> local;
     if (i + 1 < portions) local.emplace(replica_);
-    loss += portion({batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)},
-                    work.weight);
+    losses.push_back(portion(
+        {batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)}, work.weight));
   }
+  double loss = 0;
+  for (const sync::FetchedNumber& each : losses) loss += each.value();
   hooks_.after_batch(own, replica_.stats().wait_seconds - waited);
   return {work.step, static_cast<std::int64_t>(own), loss};
 }
 
-double TrainStep::portion(const data::Batch& batch, double weight) {
+// The loss is fetched behind forward, and read when backward is under way: a GPU is not waited for.
+sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) {
   torch::Tensor loss;
+  const auto there = [this](const torch::Tensor& part) {
+    return part.to(device_, /*non_blocking=*/true);
+  };
   {
     models::ConvolutionScope scope(path_, models::Pass::forward);
-    loss = sum_of_losses(model_.forward(batch.input), batch.target);
+    loss = sum_of_losses(model_.forward(there(batch.input)), there(batch.target));
   }
+  sync::FetchedNumber fetched(loss.detach());
   models::ConvolutionScope scope(path_, models::Pass::backward);
   (loss * weight).backward();
-  return loss.item<double>();
+  return fetched;
 }
 
 }  // namespace asup::train

@@ -4,6 +4,7 @@
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
 #include "asup/models/model.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/replica.h"
 #include "asup/train/config.h"
 #include "asup/train/loop/work_source.h"
@@ -22,13 +23,14 @@ class TrainStep {
   StepOutcome run(const StepWork& work, double progress);
 
  private:
-  double portion(const data::Batch& batch, double weight);
+  sync::FetchedNumber portion(const data::Batch& batch, double weight);
 
   models::Model& model_;
   torch::optim::Optimizer& optimizer_;
   Replica& replica_;
   StepHooks& hooks_;
   const models::ConvolutionPath path_;
+  const torch::Device device_;
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;

@@ -23,6 +23,7 @@ class EvaluationMode {
   models::Model& model_;
 };
 
+// Scores and targets are on the CPU.
 void add_examples(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
                   std::span<const std::int64_t> indices) {
   const auto predicted = scores.argmax(1);
@@ -65,7 +66,7 @@ void add_figures_of_text(Evaluation& evaluation, const data::Text& text) {
 }  // namespace
 
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
-                    models::ConvolutionPath path, std::int64_t batch) {
+                    models::ConvolutionPath path, std::int64_t batch, const torch::Device& device) {
   torch::NoGradGuard no_grad;
   EvaluationMode mode(model);
   models::ConvolutionScope scope(path, models::Pass::forward);
@@ -81,7 +82,8 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   data::Prefetcher ahead(dataset, batches, 0);
   for (std::size_t step = 0; auto part = ahead.next(); ++step) {
     const auto indices = batches.indices(0, step);
-    if (!indices.empty()) add(evaluation, model.forward(part->input), part->target, indices);
+    if (!indices.empty())
+      add(evaluation, model.forward(part->input.to(device)).cpu(), part->target, indices);
   }
   average_over_ranks(communicator, evaluation);
   if (const data::Text* text = dataset.text()) add_figures_of_text(evaluation, *text);

@@ -37,9 +37,11 @@ struct Evaluation {
 };
 
 // Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all
-// buffers as they were. `batch`: samples worked on at once, on all ranks together.
+// buffers as they were. `batch`: samples worked on at once, on all ranks together. `device`: where
+// the model is.
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
-                    models::ConvolutionPath path, std::int64_t batch);
+                    models::ConvolutionPath path, std::int64_t batch,
+                    const torch::Device& device = torch::kCPU);
 
 // evaluation.json: confusion matrix, class names and a gallery: the first images, and those of
 // which the model was surest and wrong. Of text there is nothing more to tell.

@@ -39,15 +39,16 @@ std::unique_ptr<data::Dataset> open_test_data(const Communicator& communicator,
 }  // namespace
 
 Evaluation evaluate_weights(Communicator& communicator, const Weights& weights,
-                            const TrainConfig& config) {
+                            const TrainConfig& config, const torch::Device& device) {
   const auto test = open_test_data(communicator, weights, config);
   check_fits(weights, *test);
   const auto model = make_model(config, *test);
   load_weights(*model, weights, config);
+  model->to(device);
   const auto path = models::convolution_path_from(said(weights, "convolution_path", "onednn"));
-  Evaluation evaluation =
-      evaluate(communicator, *model, *test, path,
-               std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate));
+  Evaluation evaluation = evaluate(
+      communicator, *model, *test, path,
+      std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate), device);
   evaluation.broken = count_broken(communicator, *test);
   return evaluation;
 }

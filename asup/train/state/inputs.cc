@@ -10,6 +10,7 @@
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
 #include "asup/train/checkpoint_info.h"
+#include "asup/train/device.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/settings.h"
@@ -153,6 +154,7 @@ std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
 }
 
 void check_inputs(const TrainConfig& config) {
+  if (config.hosts.empty()) check_device(config.device);
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
   const std::string tokenizer = tokenizer_known_before(config);
   const auto dataset = open_data(config, data::Split::train, {}, tokenizer);

@@ -237,7 +237,8 @@ void RunState::test() {
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   Evaluation evaluation;
   context_.replica->with_mean_model([&] {
-    evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once);
+    evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once,
+                          context_.device);
   });
 
   test_ = report::EvalRecord{step_,

@@ -25,6 +25,7 @@
 #include "asup/net/transport/mesh.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
+#include "asup/train/device.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
@@ -57,11 +58,11 @@ std::string links_in_words(Job& job) {
   return job.roster().one_host() ? "TCP on this host" : "TCP";
 }
 
-// Other launchers than asup train could give each rank flags of its own.
+// Other launchers than asup train could give each rank flags of its own. A device may be.
 void check_same_settings(Communicator& control, const TrainConfig& config) {
   std::vector<sync::AgreedValue> values;
   for (const SettingValue& value : values_of(config))
-    if (value.setting->scope != config::Scope::call)
+    if (value.setting->scope != config::Scope::call && value.setting->name != "device")
       values.push_back({fmt::format("setting {}", value.setting->name), value.text});
   sync::check_agreed(control, values);
 }
@@ -122,6 +123,8 @@ struct PathChoice {
 };
 
 PathChoice measure_path(const TrainingContext& context, const TrainConfig& config) {
+  if (!context.device.is_cpu())  // where there is none to choose
+    return {std::string(models::name_of(models::ConvolutionPath::onednn)), ""};
   const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
   const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
@@ -183,6 +186,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.convolution_path = context.choices.convolution_path;
   facts.workers = config.workers;
   facts.threads = context.choices.threads;
+  facts.device = devices_in_words(*context.control, context.device);
   facts.batch = config.batch;
   facts.parameters = count_parameters(*context.model);
   facts.train_samples = static_cast<std::int64_t>(context.train->size());
@@ -236,6 +240,7 @@ void make_trained_parts(TrainingContext& context, Job& job) {
       if (job.rank() == 0)
         context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
     });
+  context.model->to(context.device);
   context.optimizer = make_optimizer(config, *context.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
@@ -341,6 +346,9 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   const TrainConfig& config = context.config;
   if (context.phase == Phase::second) context.control = make_communicator(job, config.strategy);
   set_threads(context, job, config);
+  set_arithmetic(config);
+  context.device = choose_device(config.device, place_on_host(job));
+  context.train->set_page_locked(!context.device.is_cpu());
   make_trained_parts(context, job);
   begin(context, job, checkpoint.get());
 

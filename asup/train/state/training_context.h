@@ -29,6 +29,7 @@ struct TrainingContext {
   std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
   std::unique_ptr<data::Dataset> train, test;
   std::unique_ptr<data::ShardedBatches> batches;
+  torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order

@@ -58,6 +58,7 @@ const ReplicaWay kPairs{
     .equal_after_steps = false,
     .follows_one_process = false,
     .exchanges_every_step = false,
+    .repeats = false,
     .rounding = 1e-6};
 
 std::vector<ReplicaCase> cases_of_pairs() {

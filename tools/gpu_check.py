@@ -1,0 +1,251 @@
+"""Checks asup on a machine with a GPU, and measures it: a table, and status 1 where a line fails.
+
+    ASUP_PROGRAM=build/gpu/asup python3 tools/gpu_check.py [--quick]
+
+--quick leaves the measurement out. tools/gpu_check.sh builds first. Python's standard library only.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.environ["ASUP_PROGRAM"]
+PLACE = tempfile.mkdtemp(prefix="asup-gpu-check-")
+ENVIRONMENT = dict(os.environ, XDG_CACHE_HOME=PLACE + "/cache")
+
+# A network without kinks that rounding could decide about, so that courses can be compared.
+SMALL = ["--model=mlp", "--width=32", "--data=synthetic", "--synthetic-samples=2000",
+         "--synthetic-test-samples=200", "--synthetic-shape=1x8x8", "--batch=48", "--steps=50",
+         "--threads=2", "--log-every=1", "--seed=7", "--progress=plain", "--no-tensorboard",
+         "--checkpoint-every=never"]
+USUAL = ["--lr=0.02"]
+CONVOLUTIONS = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x32x32", "--steps=10"]
+GPU = "--device=cuda"
+
+# Ways that do what one process does with the whole batch, and ways with a course of their own.
+FOLLOWS = {"allreduce": [], "server bsp": ["--sync=server", "--pace=bsp"],
+           "local, every step": ["--sync=local", "--every=1"]}
+REPEATS = {"local": ["--sync=local", "--every=4"], "slowmo": ["--sync=slowmo", "--every=4"],
+           "diloco": ["--sync=diloco", "--every=8", "--outer-overlap=2", "--fragments=2"],
+           "gossip": ["--sync=gossip"],
+           "merge": ["--sync=server", "--pace=bsp", "--merge=mean", "--every=4"]}
+FREE = {"adpsgd": ["--sync=adpsgd"], "server asp": ["--sync=server", "--pace=asp"],
+        "server ssp": ["--sync=server", "--pace=ssp"],
+        "server adaptive": ["--sync=server", "--pace=adaptive"]}
+
+rows = []
+
+
+def tell(what, ok, detail=""):
+    rows.append(ok)
+    print(f"{'ok  ' if ok else 'FAIL'}  {what:<44} {detail}", flush=True)
+
+
+def check(what, action):
+    """A line of the table; what goes wrong is its detail."""
+    try:
+        ok, detail = action()
+    except Exception as error:  # the other lines are of interest still
+        ok, detail = False, str(error).strip().splitlines()[-1][:200] if str(error) else repr(error)
+    tell(what, ok, detail)
+
+
+def call(*flags, status=0, **environment):
+    done = subprocess.run([PROGRAM, *flags], env=dict(ENVIRONMENT, **environment), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+    if done.returncode != status:
+        raise RuntimeError(f"status {done.returncode}: {done.stderr.strip() or done.stdout}")
+    return done
+
+
+count = 0
+
+
+def fresh():
+    global count
+    count += 1
+    return f"{PLACE}/run-{count}"
+
+
+def run_of(folder):
+    with open(folder + "/summary.json") as file:
+        summary = json.load(file)
+    with open(folder + "/metrics.jsonl") as file:
+        metrics = [json.loads(line) for line in file]
+    return summary, [row for row in metrics if "loss" in row]
+
+
+def train(*flags, **environment):
+    folder = fresh()
+    rate = [] if any(flag.startswith("--optimizer") for flag in flags) else USUAL
+    done = call("train", *SMALL, *rate, *flags, f"--out={folder}", **environment)
+    if "free()" in done.stderr or "Aborted" in done.stderr:
+        raise RuntimeError(done.stderr)
+    summary, losses = run_of(folder)
+    return summary, [row["loss"] for row in losses], done.stdout, folder
+
+
+def apart(one, other):
+    if len(one) != len(other):
+        raise RuntimeError(f"{len(one)} and {len(other)} steps")
+    return max(abs(a - b) / abs(b) for a, b in zip(one, other))
+
+
+def within(most, one, other):
+    distance = apart(one, other)
+    return distance <= most, f"losses apart by {distance:.1e} (at most {most:.0e})"
+
+
+def same_bits(first, second):
+    same = first[0]["weights_sha256"] == second[0]["weights_sha256"] and first[1] == second[1]
+    return same, "the same bits twice" if same else "other bits the second time"
+
+
+def checks():
+    tell("program", True, call("version").stdout.strip().replace("\n", ", "))
+    alone = train(GPU, "--workers=1")
+
+    def starts():
+        line = "on cuda:0" in alone[2] and alone[0]["device"] == "cuda:0"
+        return line, "exits clean; the start line says cuda:0"
+    check("one worker", starts)
+    check("auto takes the GPU", lambda: (train("--workers=1")[0]["device"] == "cuda:0", ""))
+    check("one worker, against the CPU",
+          lambda: within(1e-3, alone[1], train("--device=cpu", "--workers=1")[1]))
+    check("convolutions, against the CPU", lambda: within(
+        1e-2, train(GPU, "--workers=1", *CONVOLUTIONS)[1],
+        train("--device=cpu", "--workers=1", *CONVOLUTIONS)[1]))
+    check("convolutions, 2 ranks, twice", lambda: same_bits(
+        train(GPU, "--workers=2", *CONVOLUTIONS), train(GPU, "--workers=2", *CONVOLUTIONS)))
+    for name, flags in FOLLOWS.items():
+        for workers in 2, 4:
+            check(f"{name}, {workers} ranks", lambda: within(
+                1e-5, train(GPU, f"--workers={workers}", *flags)[1], alone[1]))
+    for name, flags in {**FOLLOWS, **REPEATS}.items():
+        flags = [GPU, "--workers=2", *flags]
+        check(f"{name}, twice", lambda: same_bits(train(*flags), train(*flags)))
+    for name, flags in REPEATS.items():
+        check(f"{name}, against the CPU", lambda: within(
+            1e-3, train(GPU, "--workers=2", *flags)[1],
+            train("--device=cpu", "--workers=2", *flags)[1]))
+    for name, flags in FREE.items():
+        def learns():
+            losses = train(GPU, "--workers=2", *flags)[1]
+            return losses[-1] < 0.5 * losses[0], f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
+        check(f"{name}, 2 ranks", learns)
+    for optimizer in "adam", "lars", "asup":
+        flags = [f"--optimizer={optimizer}", GPU]
+        check(f"{optimizer}, 2 ranks against one", lambda: within(
+            1e-4, train(*flags, "--workers=2")[1], train(*flags, "--workers=1")[1]))
+    check("a CPU and a GPU in one job", lambda: mixed(alone[1]))
+    check("resumes, also on the CPU", resumes)
+    check("eval on GPU and CPU", lambda: evals(alone[3]))
+    bad_inputs()
+
+
+def mixed(alone):
+    folder = fresh()
+    inner = " ".join([PROGRAM, "train", *SMALL, *USUAL, f"--out={folder}"])
+    call("run", "-n", "2", "--", "sh", "-c",
+         f"if [ $ASUP_RANK = 0 ]; then d=cuda; else d=cpu; fi; exec {inner} --device=$d")
+    summary, losses = run_of(folder)
+    ok, detail = within(1e-3, [row["loss"] for row in losses], alone)
+    return ok and summary["device"] == "cpu, cuda:0", f"on {summary['device']}; {detail}"
+
+
+def resumes():
+    flags = [GPU, "--workers=2", "--optimizer=adam", "--checkpoint-every=20"]
+    whole = train(*flags)
+    part = train(*flags, "--stop-at=30")[3]
+    call("train", f"--resume={part}")
+    same = run_of(part)[0]["weights_sha256"] == whole[0]["weights_sha256"]
+    other = train(*flags, "--stop-at=30")[3]
+    call("train", f"--resume={other}", "--device=cpu")
+    return same, "the bits of a run that was not stopped" if same else "other bits"
+
+
+def evals(folder):
+    marks = []
+    for device in "cuda", "cpu":
+        call("eval", folder, f"--device={device}", f"--json={PLACE}/{device}.json")
+        with open(f"{PLACE}/{device}.json") as file:
+            marks.append(json.load(file)["test_loss"])
+    return within(1e-3, marks[:1], marks[1:])
+
+
+def bad_inputs():
+    def refused(words, status, *flags, **environment):
+        done = call("train", *SMALL, *flags, f"--out={fresh()}", status=status, **environment)
+        line = done.stderr.strip().splitlines()[-1]
+        return all(word in line for word in words), line[:160]
+    check("a GPU that is not there", lambda: refused(
+        ["device = cuda:7", "no such GPU"], 2, "--device=cuda:7"))
+    check("no GPU", lambda: refused(["device = cuda", "no GPU"], 2, GPU, CUDA_VISIBLE_DEVICES=""))
+    check("not enough memory", lambda: refused(
+        ["not enough memory", "smaller batch"], 1, GPU, "--workers=1", "--model=resnet50",
+        "--width=auto", "--synthetic-shape=3x224x224", "--synthetic-samples=4096", "--batch=4096", "--steps=1",
+        "--synthetic-noise=0"))
+
+
+STEPS, WARM = 60, 20
+LARGE = ["--model=resnet50", "--data=synthetic", "--synthetic-shape=3x224x224",
+         "--synthetic-classes=100", "--synthetic-noise=0", "--synthetic-samples=20000",
+         "--synthetic-test-samples=64", f"--steps={STEPS}", "--log-every=1", "--progress=none",
+         "--no-tensorboard", "--checkpoint-every=never", "--eval-every=never", "--tf32", GPU]
+
+
+def speed(folder):
+    """Samples a second, after the first steps."""
+    losses = run_of(folder)[1][WARM:]
+    return sum(row["samples"] for row in losses) / sum(row["step_s"] for row in losses)
+
+
+def start(*flags):
+    folder = fresh()
+    process = subprocess.Popen([PROGRAM, "train", *LARGE, *flags, f"--out={folder}"],
+                               env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True)
+    return process, folder
+
+
+def finish(started):
+    for process, folder in started:
+        _, said = process.communicate(timeout=500)
+        if process.returncode != 0:
+            raise RuntimeError(said)
+    return sum(speed(folder) for _, folder in started)
+
+
+def measure():
+    threads = max(1, os.cpu_count() // 2 - 1)
+    usual = [f"--threads={threads}"]
+    together, independent = [], []
+    for _ in range(3):  # in turn, so that what changes with time changes for both
+        together.append(finish([start(*usual, "--workers=2", "--batch=128")]))
+        independent.append(finish([start(*usual, "--workers=1", "--batch=64", f"--seed={seed}")
+                                   for seed in (1, 2)]))
+        print(f"      all-reduce {together[-1]:.0f}, two processes {independent[-1]:.0f} samples/s",
+              flush=True)
+    alone = finish([start(*usual, "--workers=1", "--batch=64")])
+    ratio = statistics.median(a / b for a, b in zip(together, independent))
+    tell("ResNet-50, 224x224, 2 ranks by all-reduce", ratio >= 0.93,
+         f"{ratio:.3f} of two independent processes (goal 0.93); one alone {alone:.0f} samples/s")
+    data = start(*usual, "--workers=1", "--batch=64", "--model=mlp", "--width=1", "--depth=1")
+    print(f"      batches alone come at {finish([data]):.0f} samples/s for each worker", flush=True)
+
+
+def main():
+    began = time.monotonic()
+    checks()
+    if "--quick" not in sys.argv:
+        check("measurement", lambda: (measure() is None, "done"))
+    print(f"{sum(rows)} of {len(rows)} lines are ok, after {time.monotonic() - began:.0f} s")
+    sys.exit(0 if all(rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
