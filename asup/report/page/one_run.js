@@ -4,8 +4,8 @@ const curve = (rows, key, x, factor = 1) => rows.map((r) => (
 
 const kCharts = {
   loss: ["Loss", {name: "cross-entropy, nats", wide: true, smooth: true, say: loss}],
-  accuracy: ["Test accuracy", {name: "accuracy, %", most: 100, say: (y) => `${y.toFixed(2)} %`}],
   perplexity: ["Test perplexity", {name: "e to the loss of a token", wide: true, say: (y) => short(y)}],
+  accuracy: ["Test accuracy", {name: "accuracy, %", most: 100, say: (y) => `${y.toFixed(2)} %`}],
   tokens: ["Speed, all workers", {name: "tokens / second", zero: true, say: (y) => `${grouped(y)} tokens/s`}],
   speed: ["Speed, all workers", {name: "samples / second", zero: true, say: (y) => `${grouped(y)} samples/s`}],
   comm: ["Time in communication, mean of the workers",
@@ -44,9 +44,9 @@ function tilesOf({summary: sum, status}) {
   const ended = status === "done";
   const tokens = sum.tokens_per_sample || 0;
   return [
-    known(sum.test_perplexity) && {name: "Test perplexity", lead: true, of: `${grouped(sum.test_samples * tokens)} test tokens`,
-                                   value: short(sum.test_perplexity)},
-    known(sum.test_bits_per_byte) && {name: "Bits per byte", of: "of the test text", value: fixed(sum.test_bits_per_byte, 3)},
+    known(sum.test_perplexity) && {
+      name: "Test perplexity", lead: true, value: short(sum.test_perplexity),
+      of: known(sum.test_bits_per_byte) ? `${fixed(sum.test_bits_per_byte, 3)} bits per byte` : ""},
     known(sum.test_accuracy) && !tokens && {
       name: "Test accuracy", lead: true, of: `${grouped(sum.test_samples)} test samples`,
       value: fixed(100 * sum.test_accuracy, 2), unit: "%"},
