@@ -66,7 +66,7 @@ const std::vector<Setting>& table() {
       {"dropout", field<&C::dropout>(), "gpt, lstm: share of activations that training leaves out at random", {0, 1, false, true}, {}, Scope::fixed, kModel},
       {"stem", field<&C::stem>(), "how a ResNet begins: for ImageNet's sizes, or for small images", {}, {"auto", "imagenet", "small"}, Scope::fixed, kModel},
       {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel, kCommon},
-      {"data", field<&C::data>(), "name of a data set, text:PATH, or a folder: of images, or as MNIST or CIFAR-10", {}, {}, Scope::fixed, kData, kCommon},
+      {"data", field<&C::data>(), "name of a data set, text:PATH, or a folder: images, MNIST, CIFAR-10", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
       {"synthetic-samples", field<&C::synthetic_samples>(), "training images of `--data synthetic`", kCount, {}, Scope::fixed, kData},
       {"synthetic-test-samples", field<&C::synthetic_test_samples>(), "its test images", kCount, {}, Scope::fixed, kData},

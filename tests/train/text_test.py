@@ -10,7 +10,7 @@ import unittest
 
 from harness import Case, Run
 
-SENTENCEPIECE = os.environ.get("ASUP_SENTENCEPIECE", "ON") == "ON"
+SENTENCEPIECE = os.environ.get("HAS_SENTENCEPIECE", "ON") == "ON"
 
 GPT = ["--model=gpt", "--width=32", "--depth=1", "--heads=2", "--context=24", "--batch=16", "--optimizer=adamw",
        "--lr=0.01", "--threads=1", "--log-every=1", "--seed=5", "--eval-every=never"]

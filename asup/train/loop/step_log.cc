@@ -154,14 +154,15 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
   return record;
 }
 
-// The steps until there are told, whose losses show how it came to this.
+// The steps until there are told, whose losses show how it came to this. Where losses that are no
+// numbers are left out, some of them may be such, but not all of a row.
 void StepLog::require_finite(const Metrics::Row& row, const report::StepRecord& record) {
-  if (std::isfinite(row.diverged)) return;
+  if (std::isfinite(row.diverged) && std::isfinite(record.loss)) return;
   run_.log(row_);
-  throw Error(
-      fmt::format("the loss became {} in step {}: training has diverged. A lower learning "
-                  "rate (lr is {:g}) or a warm-up may help.",
-                  row.diverged, record.step, record.lr));
+  throw Error(fmt::format(
+      "the loss became {} in step {}: training has diverged. A lower learning "
+      "rate (lr is {:g}) or a warm-up may help.",
+      std::isfinite(row.diverged) ? record.loss : row.diverged, record.step, record.lr));
 }
 
 // Those of workers that are lost are no numbers.
