@@ -2,7 +2,7 @@
 #
 #   asup_test(<name> MODULES <module>... SOURCES <file>...
 #             [LABEL fast|full]      default fast; fast ones are run under sanitizers too
-#             [TIMEOUT <seconds>]    default 60 for fast, 600 for full; five times that under a
+#             [TIMEOUT <seconds>]    default 300 for fast, 600 for full; five times that under a
 #                                    sanitizer
 #             [PROCESSES <n>]        ranks it runs at once: ctest then starts less beside it
 #             [MPI]                  its PROCESSES ranks are started by mpirun; left out where asup is
@@ -100,7 +100,7 @@ function(asup_test name)
     set(arg_LABEL fast)
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 300)
     if(arg_LABEL STREQUAL full)
       set(arg_TIMEOUT 600)
     endif()
