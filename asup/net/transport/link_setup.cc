@@ -177,12 +177,14 @@ class Acceptor {
   }
 
   void admit(int peer, Fd connection, bool local) {
+    const int number = connection.get();
     std::unique_ptr<Wire> wire;
     if (local)
       wire = ShmWire::accept(connection.release());
     else
       wire = std::make_unique<TcpWire>(connection.release());
     const std::lock_guard lock(mutex_);
+    unproven_.erase(number);  // with the slot: who is collected is not shut down any more
     auto& slot = wires_[static_cast<std::size_t>(peer)];
     if (!slot) slot = std::move(wire);
   }
