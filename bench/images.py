@@ -2,7 +2,7 @@
 """Images a second of asup's loader and of torchvision's with PyTorch's DataLoader, from the same JPEG
 files with as many workers: decode, RandomResizedCrop, flip, normalise, in batches of 64.
 
-Both take turns over all the files, several rounds; figures are medians. torchvision is that of
+Both take turns over the first 1024 files, several rounds; figures are medians. torchvision is that of
 --python, a Python with torch and torchvision; pictures are made where --data names none.
 
     bench/images.py --python VENV/bin/python [--data DIR] [--workers 2] [--rounds 5]
@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST = 1024  # files, as `asup bench images` takes them
 
 # Answers each line on its standard input with the images a second of one pass over the files.
 PEER = r"""
@@ -33,11 +34,12 @@ except RuntimeError:  # its compiled part is for another build of torch; transfo
         library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
 from torchvision import datasets, transforms
-folder, workers, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+folder, workers, size, most = sys.argv[1], *map(int, sys.argv[2:])
 torch.set_num_threads(1)
 data = datasets.ImageFolder(folder + "/train", transforms.Compose([
     transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
     transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]))
+data = torch.utils.data.Subset(data, range(min(len(data), most)))
 loader = torch.utils.data.DataLoader(data, batch_size=64, num_workers=workers, shuffle=True,
                                      persistent_workers=True)
 for batch in loader:  # workers start
@@ -78,7 +80,8 @@ def main():
             folder = os.path.join(place, "pictures")
             subprocess.run([program, "bench", "images", "--quick", "--keep", folder], check=True,
                            stdout=subprocess.DEVNULL)
-        peer = subprocess.Popen([flags.python, "-c", PEER, folder, str(flags.workers), str(flags.size)],
+        peer = subprocess.Popen([flags.python, "-c", PEER, folder, str(flags.workers), str(flags.size),
+                                 str(MOST)],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         ready = peer.stdout.readline().split()
         if not ready:

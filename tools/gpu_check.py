@@ -14,7 +14,8 @@ import tempfile
 import time
 
 PROGRAM = os.environ["ASUP_PROGRAM"]
-PLACE = tempfile.mkdtemp(prefix="asup-gpu-check-")
+FOLDER = tempfile.TemporaryDirectory(prefix="asup-gpu-check-")  # goes with this process
+PLACE = FOLDER.name
 ENVIRONMENT = dict(os.environ, XDG_CACHE_HOME=PLACE + "/cache")
 
 # A network without kinks that rounding could decide about, so that courses can be compared.
@@ -165,7 +166,11 @@ def resumes():
     same = run_of(part)[0]["weights_sha256"] == whole[0]["weights_sha256"]
     other = train(*flags, "--stop-at=30")[3]
     call("train", f"--resume={other}", "--device=cpu")
-    return same, "the bits of a run that was not stopped" if same else "other bits"
+    summary, losses = run_of(other)
+    near, detail = within(1e-3, [losses[-1]["loss"]], whole[1][-1:])
+    bits = "the bits of a run that was not stopped" if same else "other bits"
+    return (same and near and (summary["step"], summary["device"]) == (whole[0]["step"], "cpu"),
+            f"{bits}; on the CPU {detail} at step {summary['step']}")
 
 
 def evals(folder):
@@ -183,7 +188,7 @@ def bad_inputs():
         line = done.stderr.strip().splitlines()[-1]
         return all(word in line for word in words), line[:160]
     check("a GPU that is not there", lambda: refused(
-        ["device = cuda:7", "no such GPU"], 2, "--device=cuda:7"))
+        ["device = cuda:99", "no such GPU"], 2, "--device=cuda:99"))
     check("no GPU", lambda: refused(["device = cuda", "no GPU"], 2, GPU, CUDA_VISIBLE_DEVICES=""))
     check("not enough memory", lambda: refused(
         ["not enough memory", "smaller batch"], 1, GPU, "--workers=1", "--model=resnet50",

@@ -25,16 +25,16 @@ std::string to_base64(std::string_view bytes) {
 }
 
 std::optional<std::string> from_base64(std::string_view text) {
-  const bool whole = text.size() % 4 == 0;
+  const std::string_view given = text;
   for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
-  if (!whole || text.find_first_not_of(kDigits) != text.npos) return std::nullopt;
+  if (text.find_first_not_of(kDigits) != text.npos) return std::nullopt;
   std::string bytes;
   std::uint32_t group = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     group = group << 6 | static_cast<std::uint32_t>(kDigits.find(text[i]));
     if (i % 4 > 0) bytes += static_cast<char>(group >> (6 - 2 * (i % 4)) & 0xff);
   }
-  return bytes;
+  return to_base64(bytes) == given ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace asup

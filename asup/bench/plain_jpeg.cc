@@ -5,30 +5,50 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <array>
+#include <csetjmp>
 #include <cstdlib>
 
-#include "asup/base/error.h"
+#include "asup/data/image/decoder.h"
 
 namespace asup::bench {
 namespace {
 
+// An exception cannot leave through libjpeg's frames.
+struct Errors : jpeg_error_mgr {
+  std::jmp_buf escape;
+  std::array<char, JMSG_LENGTH_MAX> message;
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* errors = static_cast<Errors*>(info->err);
+  errors->format_message(info, errors->message.data());
+  std::longjmp(errors->escape, 1);
+}
+
 [[noreturn]] void fail(j_common_ptr info) {
   char message[JMSG_LENGTH_MAX];
   info->err->format_message(info, message);
-  std::fprintf(stderr, "libjpeg: %s\n", message);  // an exception cannot leave through its frames
+  std::fprintf(stderr, "libjpeg: %s\n", message);
   std::abort();
 }
 
-}  // namespace
+struct Decompression {
+  Decompression() {
+    info.err = jpeg_std_error(&errors);
+    errors.error_exit = leave;
+  }
+  ~Decompression() { jpeg_destroy_decompress(&info); }
+  Decompression(const Decompression&) = delete;
+  Decompression& operator=(const Decompression&) = delete;
 
-bool has_plain_jpeg() { return true; }
-
-void decode_plain(std::span<const std::uint8_t> file, int denominator,
-                  std::vector<std::uint8_t>& pixels) {
+  Errors errors{};
   jpeg_decompress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  errors.error_exit = fail;
+};
+
+// It is left by a longjmp: nothing that has a destructor may be alive in it.
+void read_pixels(jpeg_decompress_struct& info, std::span<const std::uint8_t> file, int denominator,
+                 std::vector<std::uint8_t>& pixels) {
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
   jpeg_read_header(&info, TRUE);
@@ -47,7 +67,18 @@ void decode_plain(std::span<const std::uint8_t> file, int denominator,
     jpeg_read_scanlines(&info, rows, 16);
   }
   jpeg_finish_decompress(&info);
-  jpeg_destroy_decompress(&info);
+}
+
+}  // namespace
+
+bool has_plain_jpeg() { return true; }
+
+void decode_plain(std::span<const std::uint8_t> file, int denominator,
+                  std::vector<std::uint8_t>& pixels) {
+  Decompression jpeg;
+  if (setjmp(jpeg.errors.escape) != 0)
+    throw data::image::BrokenImage(fmt::format("is no plain JPEG: {}", jpeg.errors.message.data()));
+  read_pixels(jpeg.info, file, denominator, pixels);
 }
 
 std::vector<std::uint8_t> encode_plain(std::span<const std::uint8_t> rgb, int width, int height,

@@ -12,7 +12,7 @@ namespace asup::bench {
 bool has_plain_jpeg();
 
 // The whole image at 1/`denominator` of its size, 3 bytes a pixel, into `pixels`, which is used
-// again and again.
+// again and again. Throws data::image::BrokenImage for what libjpeg-turbo does not make RGB of.
 void decode_plain(std::span<const std::uint8_t> file, int denominator,
                   std::vector<std::uint8_t>& pixels);
 

@@ -11,6 +11,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/net/job.h"
 #include "asup/report/format.h"
+#include "asup/report/records.h"
 #include "asup/train/device.h"
 #include "asup/train/state/evaluate_weights.h"
 
@@ -56,8 +57,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train:
                               {"test_accuracy", evaluation.accuracy},
                               {"test_samples", evaluation.samples},
                               {"broken_samples", evaluation.broken}};
-  if (evaluation.perplexity) json["test_perplexity"] = *evaluation.perplexity;
-  if (evaluation.bits_per_byte) json["test_bits_per_byte"] = *evaluation.bits_per_byte;
+  report::put_figures_of_text(json, {.test_perplexity = evaluation.perplexity,
+                                     .test_bits_per_byte = evaluation.bits_per_byte});
   return json;
 }
 

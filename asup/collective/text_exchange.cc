@@ -1,6 +1,7 @@
 #include "asup/collective/text_exchange.h"
 
 #include <numeric>
+#include <utility>
 
 namespace asup {
 namespace {
@@ -31,11 +32,18 @@ std::vector<std::string> cut(const std::string& all, const std::vector<std::size
 
 }  // namespace
 
-std::string broadcast_text(Communicator& communicator, std::string text) {
+std::string broadcast_text(Communicator& communicator, std::string text, Seconds timeout) {
+  const auto broadcast = [&](Buffer data) {
+    Call call;
+    call.collective = collective::Collective::broadcast;
+    call.input = call.output = data;
+    call.timeout = timeout;
+    communicator.run(std::move(call)).or_throw();
+  };
   auto length = static_cast<std::int64_t>(text.size());
-  communicator.broadcast(buffer_of(std::span(&length, 1))).or_throw();
+  broadcast(buffer_of(std::span(&length, 1)));
   text.resize(static_cast<std::size_t>(length));
-  communicator.broadcast(buffer_of_text(text)).or_throw();
+  broadcast(buffer_of_text(text));
   return text;
 }
 

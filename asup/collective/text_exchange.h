@@ -10,8 +10,9 @@
 
 namespace asup {
 
-// Rank 0's text, on every rank.
-std::string broadcast_text(Communicator& communicator, std::string text);
+// Rank 0's text, on every rank. `timeout`: of each call; zero: the communicator's.
+std::string broadcast_text(Communicator& communicator, std::string text,
+                           Seconds timeout = Seconds(0));
 
 // Every rank's text, by rank, on every rank.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);

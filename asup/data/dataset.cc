@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -85,6 +86,13 @@ std::unique_ptr<Dataset> open_folder(const std::filesystem::path& folder, Split 
                     options.normalisation.value_or(cifar10_normalisation()));
 }
 
+// It stands for the same whatever folders are beside the program.
+bool is_name(const std::string& name) {
+  return is_text(name) || is_plugin(name) ||
+         std::any_of(std::begin(kDatasets), std::end(kDatasets),
+                     [&](const DatasetInfo& info) { return name == info.name; });
+}
+
 std::unique_ptr<Dataset> open_plain(const std::string& name, Split split,
                                     const DatasetOptions& options) {
   if (name == "fashion-mnist") return open_fashion_mnist(split, options);
@@ -118,7 +126,8 @@ std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split spl
                                       const DatasetOptions& options) {
   const bool trains = split == Split::train;
   std::unique_ptr<Dataset> dataset;
-  if (const auto place = find_image_files(name_or_path)) {
+  const auto place = is_name(name_or_path) ? std::nullopt : find_image_files(name_or_path);
+  if (place) {
     dataset = open_image_files(*place, split, options);  // augments images as it decodes them
   } else {
     require(options.image_size == 0,

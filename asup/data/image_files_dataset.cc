@@ -24,25 +24,19 @@ using image::Size;
 constexpr std::size_t kMostInARow = 1000;  // broken files, before the data set is given up
 constexpr std::string_view kFolderName = "imagefolder:", kShardsName = "shards:";
 
-std::unique_ptr<image::Files> open_files(const ImageFilesPlace& place, Split split) {
-  return place.shards ? image::open_shards(place.folder, split)
-                      : image::open_image_folder(place.folder, split);
-}
-
 class ImageFilesDataset : public Dataset {
  public:
   ImageFilesDataset(const ImageFilesPlace& place, Split split, const DatasetOptions& options)
       : place_(place),
+        split_(split),
         files_(open_files(place, split)),
         augment_(split == Split::train ? options.augment : AugmentOptions{}),
         seed_(options.seed),
         given_(options.normalisation),
         parallel_for_(options.threads) {
-    if (split == Split::test && (options.image_size == 0 || !given_))
-      train_ = open_files(place, Split::train);
     output_ = options.image_size > 0 ? Size{options.image_size, options.image_size}
                                      : image::find_size(train_files(), place.folder);
-    resized_ = options.image_size > 0 ? (options.image_size * 256 + 112) / 224
+    resized_ = options.image_size > 0 ? image::resized_side(options.image_size)
                                       : std::min(output_.width, output_.height);
     check_shift(augment_.shift, output_.height, output_.width);
     (void)changer_for(given_.value_or(Normalisation{{0, 0, 0}, {1, 1, 1}}));
@@ -105,19 +99,18 @@ class ImageFilesDataset : public Dataset {
     files_->read(file, space.bytes);
     const Size picture = space.open();
     const Shift shift = draw_shift(augment_, random);
-    const Crop crop = augment_.crop > 0 ? random_crop(picture, augment_.crop, output_, random)
-                                        : fixed_crop(picture);
+    const Crop crop = sample_crop(picture, augment_.crop, resized_, output_, random);
     space.render(picture, crop, {shift.down, shift.right, shift.mirror, augment_.black},
                  taken_by.of_bytes, out);
     taken_by.changer->change(out, random);
   }
 
-  Crop fixed_crop(Size picture) const {
-    return picture == output_ ? image::whole(picture)
-                              : image::centre_crop(picture, resized_, output_);
+  // Opened with the first call where these are others. needs: the constructor, or levels_once_.
+  const image::Files& train_files() const {
+    if (split_ == Split::train) return *files_;
+    if (!train_) train_ = open_files(place_, Split::train);
+    return *train_;
   }
-
-  const image::Files& train_files() const { return train_ ? *train_ : *files_; }
 
   ImageChanger changer_for(const Normalisation& normalisation) const {
     return {augment_, input_shape(), normalisation, name()};
@@ -134,8 +127,9 @@ class ImageFilesDataset : public Dataset {
       found.normalisation = *given_;
     } else {
       const auto measured = image::measure_levels(
-          train_files(), place_.folder, output_, [this](Size size) { return fixed_crop(size); },
-          workspaces_, parallel_for_);
+          train_files(), place_.folder, output_,
+          [this](Size size) { return fixed_crop(size, resized_, output_); }, workspaces_,
+          parallel_for_);
       found.normalisation = measured.normalisation;
       found.note = fmt::format(
           "images are normalised by mean {:.4f} and deviation {:.4f}, measured on {} of {} "
@@ -154,8 +148,8 @@ class ImageFilesDataset : public Dataset {
 
   // Constant after construction.
   const ImageFilesPlace place_;
+  const Split split_;
   const std::unique_ptr<image::Files> files_;
-  std::unique_ptr<image::Files> train_;  // where these are others, and needed
   const AugmentOptions augment_;
   const std::uint64_t seed_;
   const std::optional<Normalisation> given_;
@@ -168,6 +162,7 @@ class ImageFilesDataset : public Dataset {
   mutable BrokenSamples broken_;
 
   mutable std::once_flag levels_once_;
+  mutable std::unique_ptr<image::Files> train_;   // by train_files()
   mutable std::optional<LevelsOfImages> levels_;  // set once
 };
 
@@ -179,6 +174,11 @@ std::optional<ImageFilesPlace> find_image_files(const std::string& name) {
   if (image::is_shard_folder(name)) return ImageFilesPlace{name, true};
   if (image::is_image_folder(name)) return ImageFilesPlace{name, false};
   return std::nullopt;
+}
+
+std::unique_ptr<image::Files> open_files(const ImageFilesPlace& place, Split split) {
+  return place.shards ? image::open_shards(place.folder, split)
+                      : image::open_image_folder(place.folder, split);
 }
 
 std::unique_ptr<Dataset> open_image_files(const ImageFilesPlace& place, Split split,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "asup/data/dataset.h"
+#include "asup/data/image/files.h"
 
 namespace asup::data {
 
@@ -18,6 +19,9 @@ struct ImageFilesPlace {
 
 // Of a name like imagefolder:DIR or shards:DIR, or a folder that has such a layout.
 std::optional<ImageFilesPlace> find_image_files(const std::string& name_or_path);
+
+// The files themselves. Throws BadInput for what is wrong with the folder.
+std::unique_ptr<image::Files> open_files(const ImageFilesPlace& place, Split split);
 
 // Images become squares of options.image_size; without it they must be of one size, which the
 // headers of some of them say. To test, as torchvision does: the shorter side is resized to 256/224

@@ -89,8 +89,7 @@ class ParallelFor::Threads {
 };
 
 ParallelFor::ParallelFor(int threads)
-    : threads_(threads > 0 ? threads : usable_cores()),
-      pool_(std::make_unique<Threads>(threads_ - 1)) {}
+    : pool_(std::make_unique<Threads>((threads > 0 ? threads : usable_cores()) - 1)) {}
 
 ParallelFor::~ParallelFor() = default;
 

@@ -15,15 +15,12 @@ class ParallelFor {
   ParallelFor(const ParallelFor&) = delete;
   ParallelFor& operator=(const ParallelFor&) = delete;
 
-  int threads() const { return threads_; }
-
   // work(i) for each i below `count`, in any order; returns when all are done. What the first of
   // them throws is thrown here, and those not yet begun are left out.
   void operator()(std::size_t count, const std::function<void(std::size_t)>& work);
 
  private:
   class Threads;
-  const int threads_;
   std::unique_ptr<Threads> pool_;
 };
 

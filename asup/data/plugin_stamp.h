@@ -6,7 +6,11 @@
 
 #include "asup/base/version.h"
 
-#define ASUP_PLUGIN_STAMP "asup " ASUP_VERSION " and torch " TORCH_VERSION
+// Another number with every change to what such a library derives from: Dataset and Model.
+#define ASUP_PLUGIN_INTERFACE "2"
+
+#define ASUP_PLUGIN_STAMP \
+  "asup " ASUP_VERSION " with interface " ASUP_PLUGIN_INTERFACE " and torch " TORCH_VERSION
 
 // Seen from outside, however the library is compiled.
 #define ASUP_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))

@@ -41,7 +41,10 @@ TrainingProgress progress_from(const Json& json, const std::string& path) try {
 }
 
 // So that training may go on while they are written.
-torch::Tensor copy_of(const torch::Tensor& tensor) { return tensor.detach().clone(); }
+torch::Tensor copy_of(const torch::Tensor& tensor) {
+  return tensor.detach().to(torch::kCPU, tensor.scalar_type(), /*non_blocking=*/false,
+                            /*copy=*/true);
+}
 
 }  // namespace
 
@@ -190,7 +193,7 @@ class Checkpoint::State {
   void write(const std::string& path, const Json& run,
              const std::vector<checkpoint::WrittenPart>& parts) try {
     sees_folder_ = checkpoint::write(*communicator_, path, run, parts);
-    if (communicator_->rank() == 0 && options_.keep > 0) series_.keep(options_.keep);
+    if (communicator_->rank() == 0) series_.keep(options_.keep);
   } catch (...) {
     failure_ = std::current_exception();
   }

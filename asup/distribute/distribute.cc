@@ -156,6 +156,8 @@ void DistributedReplica::with_mean_model(const std::function<void()>& use) {
   const auto use_once = [&] {
     try {
       use();
+    } catch (const JobFailed&) {
+      throw;  // a collective in it: the whole call is repeated
     } catch (...) {
       thrown = std::current_exception();
     }

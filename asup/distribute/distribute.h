@@ -30,9 +30,9 @@ class DistributedReplica final : public Replica {
  public:
   struct Parts {
     Strategy strategy;
-    std::unique_ptr<Communicator> communicator, control;
-    std::unique_ptr<StepWatch> watch;
-    MadeReplica made;
+    std::unique_ptr<Communicator> communicator{}, control{};
+    std::unique_ptr<StepWatch> watch{};
+    MadeReplica made{};
   };
   DistributedReplica(Job& job, Parts parts);
   ~DistributedReplica() override;

@@ -23,8 +23,10 @@ std::int64_t offset_of(const torch::Tensor& tensor, std::int64_t element) {
 // FNV-1a over words.
 std::uint64_t add(std::uint64_t hash, std::uint64_t word) { return (hash ^ word) * 0x100000001b3; }
 
+// Of a tensor on a GPU, which would have to be waited for, how often torch has changed it.
 std::uint64_t add(std::uint64_t hash, const torch::Tensor& tensor) {
-  if (!tensor.device().is_cpu() || tensor.numel() == 0) return hash;
+  if (tensor.numel() == 0) return hash;
+  if (!tensor.is_cpu()) return add(hash, tensor._version());
   const auto bytes = static_cast<std::int64_t>(tensor.element_size());
   const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
   const std::int64_t count = std::min(tensor.numel(), kElements);

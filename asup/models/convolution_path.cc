@@ -9,6 +9,7 @@
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/base/suggest.h"
+#include "asup/models/task.h"
 
 namespace asup::models {
 namespace {
@@ -64,7 +65,7 @@ double time_step(Model& model, const data::Batch& sample, ConvolutionPath path) 
   torch::Tensor loss;
   {
     ConvolutionScope scope(path, Pass::forward);
-    loss = torch::nn::functional::cross_entropy(model.forward(sample.input), sample.target);
+    loss = sum_of_losses(model.forward(sample.input), sample.target);
   }
   ConvolutionScope scope(path, Pass::backward);
   // grad() rather than backward(): it returns the gradients and leaves the parameters' own alone.

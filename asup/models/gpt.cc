@@ -171,4 +171,6 @@ std::shared_ptr<Model> make_gpt(const ModelOptions& options) {
   return std::make_shared<Gpt>(options);
 }
 
+std::int64_t heads_of_gpt(const ModelOptions& options) { return size_of(options).heads; }
+
 }  // namespace asup::models

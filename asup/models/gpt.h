@@ -14,4 +14,7 @@ namespace asup::models {
 // BadInput for heads that do not divide the width.
 std::shared_ptr<Model> make_gpt(const ModelOptions& options);
 
+// Heads of attention that it would have. Throws as make_gpt() does.
+std::int64_t heads_of_gpt(const ModelOptions& options);
+
 }  // namespace asup::models

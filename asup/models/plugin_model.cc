@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/data/load_plugin.h"
+#include "asup/models/evaluation_mode.h"
 
 namespace asup::models {
 namespace {
@@ -13,12 +14,11 @@ using Make = void (*)(const ModelOptions*, std::shared_ptr<Model>*);
 // Two samples through it: better now than in every worker.
 void check_scores(Model& model, const ModelOptions& options) {
   torch::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
   std::vector<std::int64_t> shape = options.input_shape;
   shape.insert(shape.begin(), 2);
-  model.eval();
   const torch::Tensor scores =
       model.forward(torch::zeros(shape, options.text ? torch::kInt64 : torch::kFloat32));
-  model.train();
   std::vector<std::int64_t> wanted = options.text ? shape : std::vector<std::int64_t>{2};
   wanted.push_back(options.classes);
   require(scores.sizes() == wanted,

@@ -40,12 +40,14 @@ double trust_ratio(const kernels::Rule& rule, const float* parameters, const flo
 
 void require_dense_floats(const torch::Tensor& tensor, const char* what,
                           const kernels::Rule& rule) {
-  require(tensor.layout() == torch::kStrided && tensor.scalar_type() == torch::kFloat32 &&
-              (tensor.is_cpu() || tensor.is_cuda()),
-          "{} takes dense f32 tensors on the CPU or a GPU; a {} is {} {} on {}: convert it, or use "
-          "an optimizer of torch::optim",
-          name_of(rule.kind), what, c10::str(tensor.layout()), c10::toString(tensor.scalar_type()),
-          tensor.device().str());
+  if (tensor.layout() == torch::kStrided && tensor.scalar_type() == torch::kFloat32 &&
+      (tensor.is_cpu() || tensor.is_cuda()))
+    return;
+  throw BadInput(fmt::format(
+      "{} takes dense f32 tensors on the CPU or a GPU; a {} is {} {} on {}: convert it, or use "
+      "an optimizer of torch::optim",
+      name_of(rule.kind), what, c10::str(tensor.layout()), c10::toString(tensor.scalar_type()),
+      tensor.device().str()));
 }
 
 const RuleOptions& options_of(const torch::optim::OptimizerParamGroup& group) {
@@ -138,9 +140,11 @@ RuleState& RuleOptimizer::state_of(const kernels::Rule& rule, const torch::Tenso
   }
   auto& found = static_cast<RuleState&>(*held);
   bool fits = found.step >= 0 && found.slots.size() == kernels::state_slots(rule);
-  for (const torch::Tensor& slot : found.slots)
+  for (torch::Tensor& slot : found.slots) {
     fits = fits && slot.scalar_type() == torch::kFloat32 && slot.device() == parameter.device() &&
-           slot.is_contiguous() && slot.sizes() == parameter.sizes();
+           slot.sizes() == parameter.sizes();
+    if (!slot.is_contiguous()) slot = slot.contiguous();  // one that was loaded, of channels-last
+  }
   require(
       fits,
       "the {} optimizer's state is not that of this model's parameters: it was saved by another "

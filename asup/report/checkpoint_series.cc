@@ -60,7 +60,7 @@ void CheckpointSeries::keep(std::int64_t count) const {
   const auto found = list();
   const auto all = static_cast<std::int64_t>(found.size());
   std::error_code ignored;  // one too many does no harm
-  for (std::int64_t i = 0; i + count < all; ++i)
+  for (std::int64_t i = 0; count > 0 && i + count < all; ++i)
     fs::remove_all(found[static_cast<std::size_t>(i)], ignored);
   for (const auto& entry : fs::directory_iterator(folder_, ignored))
     if (entry.path().filename().string().starts_with(fmt::format(".{}", kPrefix)))

@@ -27,7 +27,7 @@ class CheckpointSeries {
   std::vector<std::string> list() const;
   // The newest of which `verify` does not throw BadInput.
   FoundCheckpoint newest_whole(const std::function<void(const std::string& path)>& verify) const;
-  // Deletes all but the last `count`, and what was left of unfinished ones.
+  // Deletes all but the last `count` (0: none), and what was left of unfinished ones.
   void keep(std::int64_t count) const;
   // One that cannot be used gets a name by which it is no longer one of these.
   void set_aside(const std::string& path) const;

@@ -50,12 +50,12 @@ namespace {
 
 constexpr const char *kPerplexity = "test_perplexity", *kBitsPerByte = "test_bits_per_byte";
 
+}  // namespace
+
 void put_figures_of_text(json& out, const EvalRecord& test) {
   if (test.test_perplexity) out[kPerplexity] = *test.test_perplexity;
   if (test.test_bits_per_byte) out[kBitsPerByte] = *test.test_bits_per_byte;
 }
-
-}  // namespace
 
 json to_json(const EvalRecord& record) {
   json out = {{"step", record.step},

@@ -114,6 +114,8 @@ nlohmann::ordered_json to_json(const RunFacts& facts);
 nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const EvalRecord& record);
 nlohmann::ordered_json to_json(const Summary& summary);
+// Adds test_perplexity and test_bits_per_byte, where they are known.
+void put_figures_of_text(nlohmann::ordered_json& out, const EvalRecord& test);
 
 // Of what to_json() wrote; a key that is missing or of another type throws nlohmann's exceptions.
 RunFacts facts_from(const nlohmann::ordered_json& json);

@@ -36,18 +36,20 @@ std::optional<std::int64_t> number_of(const std::string& setting) {
   return number_in<std::int64_t>(setting.substr(kCuda.size() + 1));
 }
 
-}  // namespace
-
-void check_device(const std::string& setting) {
+void check_device(const std::string& setting, int gpus) {
   if (setting == "cpu" || setting == "auto") return;
   const auto number = number_of(setting);
   require(setting == kCuda || (number && *number >= 0),
           "device = '{}' is none of cpu, cuda, cuda:N and auto", setting);
-  require(gpus() > 0, "device = {}: {}. Or use device = cpu", setting, what_is_missing());
-  require(!number || *number < gpus(),
+  require(gpus > 0, "device = {}: {}. Or use device = cpu", setting, what_is_missing());
+  require(!number || *number < gpus,
           "device = {}: there is no such GPU here, where torch finds {}: cuda:0 is the first",
-          setting, gpus());
+          setting, gpus);
 }
+
+}  // namespace
+
+void check_device(const std::string& setting) { check_device(setting, gpus()); }
 
 int place_on_host(const Job& job) {
   const auto workers = job.roster().workers();
@@ -59,9 +61,13 @@ int place_on_host(const Job& job) {
 }
 
 torch::Device choose_device(const std::string& setting, int place_on_host) {
-  check_device(setting);
-  if (setting == "cpu" || (setting == "auto" && gpus() == 0)) return torch::kCPU;
-  const auto index = number_of(setting).value_or(place_on_host % gpus());
+  return choose_device(setting, place_on_host, gpus());
+}
+
+torch::Device choose_device(const std::string& setting, int place_on_host, int gpus) {
+  check_device(setting, gpus);
+  if (setting == "cpu" || (setting == "auto" && gpus == 0)) return torch::kCPU;
+  const auto index = number_of(setting).value_or(place_on_host % gpus);
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

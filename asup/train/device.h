@@ -23,6 +23,9 @@ int place_on_host(const Job& job);
 // check_device() does.
 torch::Device choose_device(const std::string& setting, int place_on_host);
 
+// The same for a host that has so many GPUs.
+torch::Device choose_device(const std::string& setting, int place_on_host, int gpus);
+
 // So that a run repeats its bits: algorithms of convolutions are fixed, not measured. For the whole
 // process.
 void set_arithmetic(const TrainConfig& config);

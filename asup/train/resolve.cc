@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "asup/base/error.h"
-#include "asup/data/load_plugin.h"
+#include "asup/data/dataset.h"
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
 #include "asup/models/model.h"
@@ -126,7 +126,7 @@ void check_model(const TrainConfig& config) {
     require(model.text || !data::is_text(config.data),
             "model = {} takes images, and data = {} is text. Give model = gpt or lstm.", model.name,
             config.data);
-    require(!model.text || data::is_text(config.data) || data::is_plugin(config.data),
+    require(!model.text || data::is_text(config.data),
             "model = {} takes text, and data = {} is none. Give data = text:PATH.", model.name,
             config.data);
   }
@@ -167,8 +167,12 @@ void check_text(const TrainConfig& config) {
 
 void check_data(const TrainConfig& config) {
   if (config.augment_shift == 0) unused(config, "augment-fill", "augment-shift is 0");
+  for (const data::DatasetInfo& known : data::datasets())
+    if (config.data == known.name)
+      unused(config, "data-threads", fmt::format("data is {}, and no image files", config.data));
   if (config.data == "synthetic") {
     parse_shape(config.synthetic_shape);
+    unused(config, "normalise", "data is synthetic, whose values are no pixels");
     return;
   }
   for (const auto& setting : settings()) {

@@ -27,6 +27,9 @@ TEST(Base64, RefusesWhatIsNone) {
   EXPECT_EQ(from_base64("Zg="), std::nullopt);
   EXPECT_EQ(from_base64("Z g="), std::nullopt);
   EXPECT_EQ(from_base64("===="), std::nullopt);
+  EXPECT_EQ(from_base64("QQ=="), "A");
+  EXPECT_EQ(from_base64("QR=="), std::nullopt);  // bits that no byte has
+  EXPECT_EQ(from_base64("Q"), std::nullopt);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::checkpoint {
 namespace {

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "asup/base/error.h"
 #include "asup/checkpoint/weights_sha256.h"
@@ -16,6 +18,7 @@
 #include "asup/report/run_folder.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::checkpoint {
 namespace {
@@ -77,6 +80,16 @@ TEST(StringsExchange, TextsOfAnyLength) {
     if (job.rank() == 0) dealt = {"first", "", "and last"};
     const std::array expected{"first", "", "and last"};
     EXPECT_EQ(scatter_texts(*communicator, dealt), expected[static_cast<std::size_t>(job.rank())]);
+  });
+}
+
+TEST(StringsExchange, WaitsForATextAsLongAsItIsTold) {
+  run_ranks(2, net::LinkKind::inproc, [](Job& job) {
+    CommunicatorOptions options;
+    options.timeout = Seconds(0.2);
+    const auto communicator = make_communicator(job, options);
+    if (job.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    EXPECT_EQ(broadcast_text(*communicator, job.rank() == 0 ? "late" : "", Seconds(60)), "late");
   });
 }
 

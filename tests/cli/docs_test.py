@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bench/README.md",
 # Flags of other programs that the text names by themselves.
 FOREIGN = {"--mpi"}  # srun's
 
-BENCHES = ["collective", "server", "memory", "stragglers", "time-to-accuracy"]
+BENCHES = ["collective", "server", "memory", "images", "stragglers", "time-to-accuracy"]
 OTHER_COMMANDS = [[], ["run"], ["report", "DIR"], ["eval", "DIR"],
                   ["export", "DIR"], ["plan"], ["tune"], *(["bench", name] for name in BENCHES)]
 
@@ -148,7 +148,7 @@ class Program:
         """What the program says to command lines that it refuses, by index."""
         ended = subprocess.run([self.path, "--dry-run", "-"], text=True, capture_output=True,
                                input="".join("\t".join(line) + "\n" for line in lines),
-                               env=self.environment, timeout=60)
+                               env=self.environment, timeout=300)
         messages = {int(number) - 1: message for number, message
                     in re.findall(r"^line (\d+): (.*)", ended.stderr, re.MULTILINE)}
         if (ended.returncode != 0) != bool(messages):

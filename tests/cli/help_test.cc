@@ -106,7 +106,7 @@ void expect_can_be_given(const std::vector<std::string>& examples) {
   const asup::testing::TemporaryFolder folder;
   const auto program = start_command({"sh", "-c", "exec \"$0\" --dry-run - < \"$1\"",
                                       program_path(), folder.write("lines", lines)});
-  EXPECT_EQ(program->wait(Seconds(40)), 0) << program->err() << "of\n" << lines;
+  EXPECT_EQ(program->wait(), 0) << program->err() << "of\n" << lines;
 }
 
 // Adds the page's examples to those.

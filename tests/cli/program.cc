@@ -31,7 +31,7 @@ std::unique_ptr<launch::Launched> start_command(const std::vector<std::string>& 
 
 Ended run(const std::vector<std::string>& words) {
   const auto program = start(words);
-  const int status = program->wait(Seconds(40));
+  const int status = program->wait();
   return {status, program->out_lines(), program->out(), program->last_line()};
 }
 

@@ -22,7 +22,7 @@ struct Ended {
   std::string text, last_error;
 };
 
-// Starts it and waits, 40 s at most, for its end.
+// Starts it and waits, 120 s at most, for its end.
 Ended run(const std::vector<std::string>& words);
 
 }  // namespace asup::cli

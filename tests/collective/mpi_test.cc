@@ -9,7 +9,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/net/transport/mesh.h"
 #include "tests/collective/sample.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::collective {
 namespace {

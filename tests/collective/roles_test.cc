@@ -12,23 +12,16 @@
 #include "asup/net/transport/mesh.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/thrown.h"
 
 namespace asup {
 namespace {
 
 using net::LinkKind;
 using ::testing::HasSubstr;
+using testing::message_of;
 
 constexpr int kWorkers = 2, kServers = 2, kMembers = kWorkers + kServers;
-
-std::string complaint_of(const std::function<void()>& action) {
-  try {
-    action();
-    return "none";
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-}
 
 void work(Job& job) {
   EXPECT_EQ(job.rank(), job.member());
@@ -49,8 +42,8 @@ void serve(Job& job) {
   const std::string name = "server " + std::to_string(server);
   EXPECT_THAT(job.roster().members[static_cast<std::size_t>(job.member())].describe(),
               HasSubstr(name + " (pid "));
-  EXPECT_THAT(complaint_of([&] { job.rank(); }), HasSubstr(name + " has no rank"));
-  EXPECT_THAT(complaint_of([&] { make_communicator(job); }),
+  EXPECT_THAT(message_of<BadInput>([&] { job.rank(); }), HasSubstr(name + " has no rank"));
+  EXPECT_THAT(message_of<BadInput>([&] { make_communicator(job); }),
               HasSubstr(name + " cannot make a communicator"));
   job.wait_for_workers_to_leave();
   const net::MeshLock lock(job.mesh().loop());
@@ -101,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Links, RolesOfProcesses, ::testing::Values(LinkKind::sh
 TEST(Roles, AJobNeedsAWorker) {
   net::JoinOptions options;
   options.size = options.servers = 1;
-  EXPECT_THAT(complaint_of([&] { Job::join(options); }),
+  EXPECT_THAT(message_of<BadInput>([&] { Job::join(options); }),
               HasSubstr("at least one member must train"));
 }
 

@@ -6,7 +6,7 @@
 #include "asup/base/error.h"
 #include "asup/config/field_or.h"
 #include "asup/config/step_or_share.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::config {
 namespace {

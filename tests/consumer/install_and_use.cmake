@@ -1,13 +1,7 @@
 # Installs asup from BUILD into a fresh folder under WORK, and builds and runs the consumer with it.
 #   cmake -DBUILD=... -DWORK=... -DSOURCE=... -DCOMPILER=... -P install_and_use.cmake
 
-function(run)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed)
-  if(failed)
-    list(JOIN ARGV " " command)
-    message(FATAL_ERROR "failed: ${command}")
-  endif()
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 file(REMOVE_RECURSE "${WORK}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/asup")

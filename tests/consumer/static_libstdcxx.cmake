@@ -1,13 +1,8 @@
 # A compiler that has libstdc++ as an archive alone still makes programs that share torch's.
-#   cmake -DCMAKE=<folder of asup's modules> -DTORCH=... -DWORK=... -DCOMPILER=... -P static_libstdcxx.cmake
+#   cmake -DCMAKE=<folder of asup's modules> -DTORCH=... -DWORK=... -DCOMPILER=... -DREADELF=...
+#         -P static_libstdcxx.cmake
 
-function(run)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed)
-  if(failed)
-    list(JOIN ARGV " " command)
-    message(FATAL_ERROR "failed: ${command}")
-  endif()
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 file(REMOVE_RECURSE "${WORK}")
 execute_process(COMMAND "${COMPILER}" -print-file-name=libstdc++.a
@@ -18,9 +13,12 @@ file(WRITE "${WORK}/compiler"
      "#!/bin/sh\nexec '${COMPILER}' -L'${WORK}/archives' \"$@\" -static-libstdc++\n")
 file(CHMOD "${WORK}/compiler" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 
-file(WRITE "${WORK}/program.cc" "#include <iostream>
-#include <locale>
-int main() { std::cout << std::locale().name() << std::endl; }
+file(WRITE "${WORK}/program.cc" "#include <sstream>
+int main(int count, char**) {
+  std::ostringstream text;
+  text << count;
+  return text.str().size() == 1 ? 0 : 1;
+}
 ")
 file(WRITE "${WORK}/CMakeLists.txt" "cmake_minimum_required(VERSION 3.22)
 project(static_libstdcxx LANGUAGES CXX)
@@ -32,8 +30,9 @@ target_link_options(program PRIVATE -Wl,--no-as-needed)  # torch too, which this
 run("${CMAKE_COMMAND}" -S "${WORK}" -B "${WORK}/build" -G Ninja "-DASUP_TORCH=${TORCH}"
     "-DCMAKE_CXX_COMPILER=${WORK}/compiler")
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
-file(STRINGS "${WORK}/build/program" names REGEX "^libstdc[+][+][.]so[.]6$")
-if(NOT names)
+execute_process(COMMAND "${READELF}" --dynamic "${WORK}/build/program"
+                OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+if(NOT dynamic MATCHES "[(]NEEDED[)][^\n]*[[]libstdc[+][+][.]so[.]6[]]")
   message(FATAL_ERROR "the program has a libstdc++ of its own, beside torch's")
 endif()
 run("${WORK}/build/program")

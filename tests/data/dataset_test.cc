@@ -108,6 +108,16 @@ TEST(OpenDataset, SaysWhatItUnderstands) {
   EXPECT_THAT(message_of([&] { open_dataset(file, Split::train); }), HasSubstr("is a file"));
 }
 
+TEST(OpenDataset, TakesANameForTheDataSetWhateverFoldersAreThere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "synthetic" / "train" / "cats");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const auto dataset = open_dataset("synthetic", Split::train);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(dataset->name(), "synthetic");
+}
+
 TEST(OpenDataset, OpensEveryNameItLists) {
   for (const auto& info : datasets())
     EXPECT_GT(open_dataset(info.name, Split::test)->size(), 0u) << info.name;

@@ -1,17 +1,19 @@
 // Files that tests write: folders that vanish again, idx and gzip bytes, and the message that a
-// BadInput carries.
+// BadInput carries; all indices of a data set.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "asup/base/error.h"
+#include "asup/data/dataset.h"
+#include "tests/support/thrown.h"
 
 namespace asup::data {
 
@@ -64,16 +66,18 @@ inline Bytes idx(const std::vector<std::uint32_t>& dimensions, const Bytes& body
   return out;
 }
 
+inline Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+inline std::vector<std::int64_t> all_of(const Dataset& dataset) {
+  std::vector<std::int64_t> indices(dataset.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
 // What the BadInput says that `function` throws.
 template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no BadInput was thrown";
-  return "";
+std::string message_of(const Function& function) {
+  return asup::testing::message_of<BadInput>(function);
 }
 
 }  // namespace asup::data

@@ -30,7 +30,12 @@ TEST(ParallelFor, UsesSoManyThreads) {
     while (here < 3) std::this_thread::yield();
   });
   EXPECT_EQ(here, 3);
-  EXPECT_GE(ParallelFor(0).threads(), 1);
+}
+
+TEST(ParallelFor, OfNoThreadsHasThoseOfTheMachine) {
+  std::atomic<int> done{0};
+  ParallelFor(0)(20, [&](std::size_t) { ++done; });
+  EXPECT_EQ(done, 20);
 }
 
 TEST(ParallelFor, OfOneThreadStaysInTheCallers) {

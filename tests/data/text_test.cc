@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "asup/data/mixup.h"
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/text_files.h"
 #include "asup/data/text/tokenizer.h"
@@ -15,8 +16,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 // Every three bytes tell where they are.
 std::string counting(std::size_t size) {
@@ -33,12 +32,6 @@ std::string counting(std::size_t size) {
 std::unique_ptr<Dataset> open(const std::filesystem::path& path, Split split,
                               const TextOptions& options, std::uint64_t seed = 3) {
   return open_text("text:" + path.string(), split, options, seed);
-}
-
-std::vector<std::int64_t> all_of(const Dataset& dataset) {
-  std::vector<std::int64_t> indices(dataset.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(i);
-  return indices;
 }
 
 std::string text_of(const torch::Tensor& tokens) {
@@ -167,12 +160,28 @@ TEST(Text, SaysWhatIsWrong) {
               AllOf(HasSubstr("10 tokens to test with"), HasSubstr("raise text-test")));
 }
 
-TEST(TokenBuffer, TakesAsFewBytesAsTheVocabularyNeeds) {
-  for (const auto& [vocabulary, width] : {std::pair{256, 1}, {257, 2}, {65536, 2}, {65537, 4}}) {
+// A link that leads to itself is no file.
+TEST(Text, LeavesOutWhatCannotBeLookedAt) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train.txt", "loop.txt"})
+    std::filesystem::create_symlink(name, folder.path() / name);
+  folder.write("test.txt", bytes_of("all there is\n"));
+  EXPECT_EQ(read_text(folder.path(), Split::train, 0), "all there is\n");
+}
+
+TEST(Text, IsTextThoughItsSamplesAreChanged) {
+  const TemporaryFolder folder;
+  auto book = open(folder.write("book", bytes_of(counting(100))), Split::train, {.context = 9});
+  const Text* const text = book->text();
+  EXPECT_EQ(make_mixed(std::move(book), 0.2, 1)->text(), text);
+}
+
+TEST(TokenBuffer, GivesBackTokensOfAnyVocabulary) {
+  for (const int vocabulary : {256, 257, 65536, 65537}) {
     TokenBuffer tokens{std::int64_t{vocabulary}};
     const std::vector<std::int64_t> values{0, vocabulary - 1, vocabulary / 2};
     for (const std::int64_t value : values) tokens.push_back(value);
-    EXPECT_EQ(tokens.bytes_per_token(), static_cast<std::size_t>(width));
+    EXPECT_EQ(tokens.size(), 3u);
     std::vector<std::int64_t> back(2);
     tokens.copy(1, 2, back.data());
     EXPECT_EQ(back, std::vector(values.begin() + 1, values.end()));

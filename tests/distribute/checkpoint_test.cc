@@ -13,6 +13,7 @@
 #include "asup/ps/serve.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup {
 namespace {

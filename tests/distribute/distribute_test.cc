@@ -13,6 +13,7 @@
 #include "tests/support/join_options.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup {
 namespace {

@@ -11,7 +11,7 @@
 #include "asup/distribute/ways.h"
 #include "asup/ps/serve.h"
 #include "tests/support/ranks.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup {
 namespace {

@@ -10,6 +10,7 @@
 #include "asup/base/error.h"
 #include "asup/distribute/ways.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup {
 namespace {

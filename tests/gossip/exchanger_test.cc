@@ -93,7 +93,7 @@ TEST_P(OnEveryLink, TheMeanIsKeptWhileAllTrainAtTheirOwnPace) {
   std::barrier all(kRanks);
   std::vector<Model> models(kRanks);
   std::vector<double> added(kRanks);
-  std::atomic<int> done = 0;
+  std::atomic<int> trained = 0, done = 0;
   run(kRanks, [&](Job& job) {
     const auto rank = static_cast<std::size_t>(job.rank());
     Model& model = models[rank];
@@ -106,15 +106,17 @@ TEST_P(OnEveryLink, TheMeanIsKeptWhileAllTrainAtTheirOwnPace) {
       added[rank] += gradient;
       exchanger.visit(model, true);
     }
+    // Each has a hundred exchanges after the last gradient, and goes on asking until all have: it
+    // may be needed between the others.
+    const auto go_on_until = [&](const auto& enough, const char* what) {
+      wait_until([&] { return exchanger.visit(model, true), enough(); }, what);
+    };
+    ++trained;
+    go_on_until([&] { return trained == kRanks; }, "the end of the others' gradients");
     const std::uint64_t so_far = exchanger.stats().exchanges;
-    wait_until(
-        [&] {
-          exchanger.visit(model, true);
-          return exchanger.stats().exchanges >= so_far + 100;
-        },
-        "a hundred exchanges");
+    go_on_until([&] { return exchanger.stats().exchanges >= so_far + 100; }, "a hundred exchanges");
     ++done;
-    wait_until([&] { return exchanger.visit(model, false), done == kRanks; }, "the others");
+    go_on_until([&] { return done == kRanks; }, "the others");
     exchanger.synchronize(model);
     all.arrive_and_wait();
   });

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "asup/base/error.h"
+#include "tests/support/thrown.h"
 
 namespace asup::gossip {
 namespace {
@@ -15,12 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::string refusal(const std::string& text, int ranks) {
-  try {
-    graph_of(text, ranks);
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  return "";
+  return asup::testing::message_of<BadInput>([&] { graph_of(text, ranks); });
 }
 
 TEST(Graph, RingHasNeighbours) {

@@ -57,8 +57,8 @@ TEST_P(CastTest, SpecialValues) {
 TEST_P(CastTest, NothingIsFine) { cast(from(), nullptr, to(), nullptr, 0); }
 
 INSTANTIATE_TEST_SUITE_P(All, CastTest,
-                         testing::Combine(testing::ValuesIn(reference::kDtypes),
-                                          testing::ValuesIn(reference::kDtypes)),
+                         ::testing::Combine(::testing::ValuesIn(reference::kDtypes),
+                                            ::testing::ValuesIn(reference::kDtypes)),
                          [](const auto& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_to_" +
                                   std::string(name_of(std::get<1>(info.param)));
@@ -106,7 +106,7 @@ TEST_P(HalfTest, IntegersRoundOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HalfTest, testing::Values(Dtype::f16, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(All, HalfTest, ::testing::Values(Dtype::f16, Dtype::bf16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(Cast, SaturatesToIntegers) {

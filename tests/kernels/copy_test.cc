@@ -15,8 +15,8 @@ constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
 void check_copy(std::size_t bytes, std::size_t src_offset, std::size_t dst_offset) {
-  SCOPED_TRACE(testing::Message() << bytes << " bytes, offsets " << src_offset << ", "
-                                  << dst_offset);
+  SCOPED_TRACE(::testing::Message()
+               << bytes << " bytes, offsets " << src_offset << ", " << dst_offset);
   std::vector<std::byte> src(src_offset + bytes + 8);
   std::vector<std::byte> dst(kGuard + dst_offset + bytes + kGuard, kGuardByte);
   std::mt19937_64 random(bytes);

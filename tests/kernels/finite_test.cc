@@ -18,7 +18,7 @@ TEST(CountNotFinite, CountsInfinitiesAndNansOnEveryInstructionSet) {
   for (const Table* table : supported_tables())
     for (const std::size_t count : {1, 15, 16, 17, 2047, 2049, 10007})
       for (std::size_t offset = 0; offset < 4; ++offset) {
-        SCOPED_TRACE(testing::Message() << table->name << ", " << count << " at " << offset);
+        SCOPED_TRACE(::testing::Message() << table->name << ", " << count << " at " << offset);
         // What lies around must not count.
         std::vector<float> data(offset + count + 1, Limits::infinity());
         for (std::size_t i = 0; i < count; ++i) data[offset + i] = i % 2 == 0 ? Limits::max() : 0;

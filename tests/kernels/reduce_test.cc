@@ -6,10 +6,12 @@
 #include "asup/kernels/isa/table.h"
 #include "tests/kernels/reference_reduce.h"
 #include "tests/kernels/samples.h"
+#include "tests/support/thrown.h"
 
 namespace asup::kernels {
 namespace {
 
+using asup::testing::message_of;
 using reference::Bits;
 
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
@@ -59,8 +61,8 @@ class ReduceTest : public ::testing::TestWithParam<std::tuple<Dtype, ReduceOp>> 
     const auto sources = random_sources(dtype(), source_count, count, offset);
     const auto wanted = expected(dtype(), op(), sources, divisor());
     for (const Table* table : supported_tables()) {
-      SCOPED_TRACE(testing::Message() << table->name << ", " << source_count << " sources of "
-                                      << count << " elements at offset " << offset);
+      SCOPED_TRACE(::testing::Message() << table->name << ", " << source_count << " sources of "
+                                        << count << " elements at offset " << offset);
       Array out(dtype(), count, offset);
       table->reduce(dtype(), op(), out.data(), pointers(sources).data(), source_count, count,
                     divisor());
@@ -104,7 +106,7 @@ TEST_P(ReduceTest, DestinationsMayBeAllSources) {
     auto arrays = random_sources(dtype(), sources, kCount, 1);
     const auto wanted = expected(dtype(), op(), arrays, divisor());
     for (const Table* table : supported_tables()) {
-      SCOPED_TRACE(testing::Message() << table->name << ", " << sources << " sources");
+      SCOPED_TRACE(::testing::Message() << table->name << ", " << sources << " sources");
       auto places = arrays;
       places.emplace_back(dtype(), kCount, 0);
       std::vector<void*> to;
@@ -151,8 +153,8 @@ TEST_P(ReduceTest, NothingIsFine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReduceTest,
-                         testing::Combine(testing::ValuesIn(reference::kDtypes),
-                                          testing::ValuesIn(kOps)),
+                         ::testing::Combine(::testing::ValuesIn(reference::kDtypes),
+                                            ::testing::ValuesIn(kOps)),
                          [](const auto& info) {
                            return test_name(std::get<0>(info.param), std::get<1>(info.param));
                          });
@@ -179,7 +181,7 @@ TEST_P(DtypeTest, SpecialValuesAgainstEachOther) {
   }
   for (const ReduceOp op : kOps)
     for (const Table* table : supported_tables()) {
-      SCOPED_TRACE(testing::Message() << table->name << " " << name_of(op));
+      SCOPED_TRACE(::testing::Message() << table->name << " " << name_of(op));
       Array out(GetParam(), sources[0].count(), 0);
       table->reduce(GetParam(), op, out.data(), pointers(sources).data(), 2, out.count(), 1);
       expect_equal(out, expected(GetParam(), op, sources, 1));
@@ -192,7 +194,7 @@ TEST_P(DtypeTest, Divides) {
       const auto input = random_sources(GetParam(), 1, count, 1);
       const auto wanted = expected(GetParam(), ReduceOp::average, input, divisor);
       for (const Table* table : supported_tables()) {
-        SCOPED_TRACE(testing::Message() << table->name << ", divisor " << divisor);
+        SCOPED_TRACE(::testing::Message() << table->name << ", divisor " << divisor);
         Array data = input[0];
         table->divide(GetParam(), data.data(), count, divisor);
         expect_equal(data, wanted);
@@ -203,7 +205,7 @@ TEST_P(DtypeTest, Divides) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DtypeTest, testing::ValuesIn(reference::kDtypes),
+INSTANTIATE_TEST_SUITE_P(All, DtypeTest, ::testing::ValuesIn(reference::kDtypes),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 // f16 holds integers to 2048: were every partial sum rounded to it, the ones would be lost.
@@ -231,34 +233,25 @@ TEST(Halves, AverageDoesNotOverflowOnTheWay) {
   EXPECT_EQ(average, big);
 }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(ReduceErrors, SayWhatIsWrong) {
   std::vector<float> a(8), b(8);
   const auto reduce_by = [&](ReduceOp op, int divisor) {
     reduce(Dtype::f32, op, a.data(), a.data(), b.data(), 8, divisor);
   };
-  EXPECT_EQ(message_of([&] { reduce_by(ReduceOp::average, 0); }),
+  EXPECT_EQ(message_of<Error>([&] { reduce_by(ReduceOp::average, 0); }),
             "kernels: divisor 0 must be at least 1");
-  EXPECT_EQ(message_of([&] { divide(Dtype::f32, a.data(), 8, -2); }),
+  EXPECT_EQ(message_of<Error>([&] { divide(Dtype::f32, a.data(), 8, -2); }),
             "kernels: divisor -2 must be at least 1");
-  EXPECT_EQ(message_of([&] { reduce_by(ReduceOp::max, 2); }),
+  EXPECT_EQ(message_of<Error>([&] { reduce_by(ReduceOp::max, 2); }),
             "kernels: a max cannot be divided by 2: only sum and average can");
-  EXPECT_EQ(message_of([&] { reduce_many(Dtype::f32, ReduceOp::sum, a.data(), {}, 8); }),
+  EXPECT_EQ(message_of<Error>([&] { reduce_many(Dtype::f32, ReduceOp::sum, a.data(), {}, 8); }),
             "kernels: nothing to reduce: no sources");
 }
 
 TEST(ReduceErrors, RefusePartialOverlap) {
   std::vector<float> a(9), b(8);
   for (const auto& [dst, source] : {std::pair{a.data(), a.data() + 1}, {a.data() + 1, a.data()}})
-    EXPECT_NE(message_of([&, dst = dst, source = source] {
+    EXPECT_NE(message_of<Error>([&, dst = dst, source = source] {
                 reduce(Dtype::f32, ReduceOp::sum, dst, source, b.data(), 8);
               }).find("overlaps the destination"),
               std::string::npos);

@@ -76,7 +76,7 @@ TEST_F(AgentTest, EndsItsRanksWhenItsInputEnds) {
   ASSERT_TRUE(agent_->wait_for_output("pid=", 2));
   const auto pids = numbers_after(agent_->out(), "pid=");
   to_agent_.reset();
-  EXPECT_EQ(agent_->wait(Seconds(5)), 0);
+  EXPECT_EQ(agent_->wait(Seconds(60)), 0);
   EXPECT_TRUE(all_gone(pids, Seconds(0)));
 }
 
@@ -84,7 +84,7 @@ TEST_F(AgentTest, EndsItsRanksWhenItIsKilled) {
   start("echo pid=$$; while true; do sleep 0.1; done");
   ASSERT_TRUE(agent_->wait_for_output("pid=", 2));
   agent_->signal(SIGKILL);
-  EXPECT_TRUE(all_gone(numbers_after(agent_->out(), "pid="), Seconds(5)));
+  EXPECT_TRUE(all_gone(numbers_after(agent_->out(), "pid="), Seconds(60)));
 }
 
 TEST_F(AgentTest, RefusesNonsense) {
@@ -95,7 +95,7 @@ TEST_F(AgentTest, RefusesNonsense) {
 
 TEST_F(AgentTest, EndsWhenNobodyTellsItAnything) {
   to_agent_.reset();
-  EXPECT_EQ(agent_->wait(Seconds(5)), 0);
+  EXPECT_EQ(agent_->wait(Seconds(60)), 0);
 }
 
 }  // namespace

@@ -4,20 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
+#include "tests/support/thrown.h"
 
 namespace asup::launch {
 namespace {
 
+using asup::testing::message_of;
 using ::testing::HasSubstr;
-
-std::string complaint_of(const std::function<void()>& action) {
-  try {
-    action();
-    return "";
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-}
 
 // "alpha 0+2, beta 2+2 s0 s1": the host, its first rank, how many, its servers.
 std::string placed(int ranks, const std::string& hosts, int servers = 0) {
@@ -45,8 +38,8 @@ TEST(Hosts, AreRead) {
 TEST(Hosts, WrongOnesAreNamed) {
   for (const char* wrong :
        {"", "alpha,", "alpha:0", "alpha:x", "alpha:2x", ":2", "a b", "-oProxy=x"})
-    EXPECT_THAT(complaint_of([&] { parse_hosts(wrong); }), HasSubstr("--hosts")) << wrong;
-  EXPECT_THAT(complaint_of([] { parse_hosts("alpha,alpha"); }), HasSubstr("write alpha:2"));
+    EXPECT_THAT(message_of<BadInput>([&] { parse_hosts(wrong); }), HasSubstr("--hosts")) << wrong;
+  EXPECT_THAT(message_of<BadInput>([] { parse_hosts("alpha,alpha"); }), HasSubstr("write alpha:2"));
 }
 
 TEST(Place, OneRankAHostByDefault) { EXPECT_EQ(placed(0, "a,b,c"), "a 0+1, b 1+1, c 2+1"); }
@@ -76,7 +69,7 @@ TEST(Place, HostsWithoutRanksGetServersFirst) {
 }
 
 TEST(Place, TooManyAreRefused) {
-  EXPECT_EQ(complaint_of([] { place(5, parse_hosts("a:2,b:2")); }),
+  EXPECT_EQ(message_of<BadInput>([] { place(5, parse_hosts("a:2,b:2")); }),
             "5 ranks do not fit into the 4 slots of --hosts");
 }
 

@@ -124,10 +124,10 @@ TEST(Launch, APortInUseIsBadInput) {
 }
 
 TEST(Failure, AnExitStatusEndsTheJobAndIsNamed) {
-  Launched job(shell_job(3, "echo pid=$$; [ $ASUP_RANK = 1 ] && sleep 0.3 && exit 3; sleep 100"));
+  Launched job(shell_job(3, "echo pid=$$; [ $ASUP_RANK = 1 ] && sleep 0.3 && exit 3; sleep 1000"));
   const auto start = Clock::now();
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_LT(seconds_since(start), 5.0);
+  EXPECT_LT(seconds_since(start), 60.0);
   const auto pids = numbers_after(job.out(), "[1] pid=");
   ASSERT_EQ(pids.size(), 1u);
   EXPECT_EQ(job.last_line(), fmt::format("rank 1 (pid {} on {}) exited with status 3", pids[0],
@@ -136,7 +136,7 @@ TEST(Failure, AnExitStatusEndsTheJobAndIsNamed) {
 }
 
 TEST(Failure, ASignalIsNamed) {
-  Launched job(shell_job(2, "[ $ASUP_RANK = 0 ] && kill -SEGV $$; sleep 100"));
+  Launched job(shell_job(2, "[ $ASUP_RANK = 0 ] && kill -SEGV $$; sleep 1000"));
   EXPECT_EQ(job.wait(), 1);
   EXPECT_THAT(job.last_line(), AllOf(StartsWith("rank 0 (pid "), HasSubstr("signal 11 (SIGSEGV)")));
 }
@@ -147,7 +147,7 @@ TEST(Failure, SurvivorsSayWhomTheyLost) {
     Launched job(member_job(3, {"die", "1", how}));
     const auto start = Clock::now();
     EXPECT_EQ(job.wait(), 1);
-    EXPECT_LT(seconds_since(start), 5.0);
+    EXPECT_LT(seconds_since(start), 60.0);
     EXPECT_THAT(job.out(), AllOf(HasSubstr("[0] lost rank 1 (pid "), HasSubstr("[2] lost rank 1")));
     EXPECT_THAT(job.last_line(), StartsWith("rank 1 (pid ")) << how;
   }
@@ -180,17 +180,17 @@ TEST(Launch, SaysNothingOfProgramsThatDoNotJoin) {
 
 TEST(Failure, ARankThatNeverJoinsIsNamed) {
   LaunchOptions options = member_job(3, {"never", "2"});
-  options.join_timeout = Seconds(2);  // also what the others have to reach the coordinator
+  options.join_timeout = Seconds(4);  // also what the others have to reach the coordinator
   Launched job(options);
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.last_line(), "rank 2 never joined within 2 s; ranks 0 and 1 did");
+  EXPECT_EQ(job.last_line(), "rank 2 never joined within 4 s; ranks 0 and 1 did");
 }
 
 TEST(Failure, ARankThatEndsInsteadOfJoiningIsNamedAtOnce) {
   Launched job(member_job(2, {"early", "1"}));
   const auto start = Clock::now();
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_LT(seconds_since(start), 5.0);
+  EXPECT_LT(seconds_since(start), 60.0);
   EXPECT_THAT(job.last_line(), AllOf(StartsWith("rank 1 (pid "),
                                      HasSubstr("exited with status 0 before it joined")));
 }
@@ -198,7 +198,7 @@ TEST(Failure, ARankThatEndsInsteadOfJoiningIsNamedAtOnce) {
 TEST(Failure, WhoDoesNotHearSigtermIsKilled) {
   LaunchOptions options =
       shell_job(2,
-                "trap '' TERM; echo pid=$$; [ $ASUP_RANK = 1 ] && exit 3; sleep 100 & wait; "
+                "trap '' TERM; echo pid=$$; [ $ASUP_RANK = 1 ] && exit 3; sleep 1000 & wait; "
                 "while true; do sleep 1; done");
   options.grace = Seconds(0.5);
   Launched job(options);
@@ -221,7 +221,7 @@ TEST(Leftovers, AKilledLauncherTakesAllAlong) {
   const auto pids = numbers_after(job.out(), "pid=");
   job.signal(SIGKILL);
   EXPECT_EQ(job.wait(), 128 + SIGKILL);
-  EXPECT_TRUE(all_gone(pids, Seconds(5)));
+  EXPECT_TRUE(all_gone(pids, Seconds(60)));
 }
 
 TEST(Signals, CtrlCReachesAllRanksAndEndsTheJob) {
@@ -238,7 +238,7 @@ TEST(Signals, CtrlCReachesAllRanksAndEndsTheJob) {
 
 TEST(Signals, OtherSignalsGiveTheirOwnStatus) {
   for (const int number : {SIGTERM, SIGHUP}) {
-    Launched job(shell_job(2, "echo pid=$$; exec sleep 100"));
+    Launched job(shell_job(2, "echo pid=$$; exec sleep 1000"));
     ASSERT_TRUE(job.wait_for_output("pid=", 2));
     job.signal(number);
     EXPECT_EQ(job.wait(), 128 + number);
@@ -254,7 +254,7 @@ TEST(Signals, ASecondCtrlCKills) {
   job.signal(SIGINT);
   EXPECT_EQ(job.wait(Seconds(0.5)), -1) << "the first one is only passed on";
   job.signal(SIGINT);
-  EXPECT_EQ(job.wait(Seconds(5)), 130);
+  EXPECT_EQ(job.wait(Seconds(60)), 130);
   EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(0)));
 }
 
@@ -264,7 +264,7 @@ TEST(Signals, TheGraceEnds) {
   Launched job(options);
   ASSERT_TRUE(job.wait_for_output("pid="));
   job.signal(SIGINT);
-  EXPECT_EQ(job.wait(Seconds(5)), 130);
+  EXPECT_EQ(job.wait(Seconds(60)), 130);
 }
 
 TEST(Secrets, TheKeyIsInNoCommandLineAndNoEnvironment) {

@@ -29,7 +29,7 @@ std::string content(int fd) {
 }
 
 bool wait_for(int fd, const std::string& text, std::size_t times) {
-  for (const Deadline deadline = after(Seconds(30)); Clock::now() < deadline; pause_briefly()) {
+  for (const Deadline deadline = after(Seconds(120)); Clock::now() < deadline; pause_briefly()) {
     const std::string all = content(fd);
     std::size_t found = 0;
     for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; ++at) ++found;

@@ -23,7 +23,7 @@ class Launched {
 
   void signal(int number);
   // The exit status, or 128 + the signal that killed it; -1 where it does not end in time.
-  int wait(Seconds timeout = Seconds(20));
+  int wait(Seconds timeout = Seconds(120));
 
   pid_t pid() const { return pid_; }
   std::string out() const;  // standard output so far
@@ -31,7 +31,7 @@ class Launched {
   std::vector<std::string> out_lines() const;  // sorted, since ranks write in any order
   std::string last_line() const;               // of standard error
 
-  // Until the text is in the standard output; false after 30 s.
+  // Until the text is in the standard output; false after 120 s.
   bool wait_for_output(const std::string& text, std::size_t times = 1) const;
   // The same for standard error.
   bool wait_for_error(const std::string& text) const;

@@ -62,15 +62,15 @@ TEST(Servers, WriteIntoFilesOfTheirOwn) {
 TEST(Servers, OneThatNeverJoinsIsNamed) {
   LaunchOptions options = member_job(2, {"work"});
   options.servers = 1;
-  options.server_program = {"sh", "-c", "sleep 100"};
-  options.join_timeout = Seconds(2);  // also what the others have to reach the coordinator
+  options.server_program = {"sh", "-c", "sleep 1000"};
+  options.join_timeout = Seconds(4);  // also what the others have to reach the coordinator
   Launched job(options);
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.last_line(), "server 0 never joined within 2 s; ranks 0 and 1 did");
+  EXPECT_EQ(job.last_line(), "server 0 never joined within 4 s; ranks 0 and 1 did");
 }
 
 TEST(Servers, AKilledOneEndsTheJob) {
-  LaunchOptions options = shell_job(2, "echo pid=$$; exec sleep 100");
+  LaunchOptions options = shell_job(2, "echo pid=$$; exec sleep 1000");
   options.servers = 1;
   options.server_program = {"sh", "-c", "kill -9 $$"};
   Launched killed(options);
@@ -83,7 +83,7 @@ TEST(Servers, AKilledOneEndsTheJob) {
 TEST(Servers, OneThatStaysIsKilledAfterTheGrace) {
   LaunchOptions options = shell_job(2, "true");
   options.servers = 1;
-  options.server_program = {"sh", "-c", "trap '' TERM; echo pid=$$; exec sleep 100"};
+  options.server_program = {"sh", "-c", "trap '' TERM; echo pid=$$; exec sleep 1000"};
   options.grace = Seconds(0.3);
   Launched job(options);
   EXPECT_EQ(job.wait(), 0);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "asup/base/error.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::layout {
 namespace {

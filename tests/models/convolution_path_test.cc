@@ -177,6 +177,23 @@ TEST(ConvolutionPath, NeedsNoMeasurementWithoutConvolutions) {
   EXPECT_EQ(choice.describe(), "convolution path: onednn (nothing to choose)");
 }
 
+TEST(ConvolutionPath, IsMeasuredOnTextToo) {
+  struct Filter : Model {
+    Filter() {
+      embedding = register_module("embedding", torch::nn::Embedding(7, 4));
+      conv = register_module("conv", torch::nn::Conv1d(torch::nn::Conv1dOptions(4, 7, 1)));
+    }
+    torch::Tensor forward(torch::Tensor tokens) override {
+      return conv->forward(embedding->forward(tokens).transpose(1, 2)).transpose(1, 2);
+    }
+    torch::nn::Embedding embedding{nullptr};
+    torch::nn::Conv1d conv{nullptr};
+  };
+  const auto model = std::make_shared<Filter>();
+  const data::Batch sample{torch::randint(7, {4, 9}), torch::randint(7, {4, 9})};
+  EXPECT_EQ(measure_convolution_path(*model, sample, 0.1).times.size(), 3u);
+}
+
 // Sixteen images would take seconds: it works with fewer.
 TEST(ConvolutionPath, ShortensTheSampleOfASlowModel) {
   struct Counting : Model {

@@ -7,10 +7,12 @@
 
 #include "asup/base/error.h"
 #include "asup/models/lstm.h"
+#include "tests/support/thrown.h"
 
 namespace asup::models {
 namespace {
 
+using asup::testing::message_of;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -29,7 +31,7 @@ std::int64_t parameters_of(const Model& model) {
   return count;
 }
 
-class LanguageModels : public testing::TestWithParam<const char*> {
+class LanguageModels : public ::testing::TestWithParam<const char*> {
  protected:
   std::shared_ptr<Model> make() const {
     torch::manual_seed(4);
@@ -103,7 +105,7 @@ TEST_P(LanguageModels, LearnATextByHeart) {
   EXPECT_LT(last, 0.5 * first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, LanguageModels, testing::Values("gpt", "lstm"));
+INSTANTIATE_TEST_SUITE_P(Text, LanguageModels, ::testing::Values("gpt", "lstm"));
 
 // 124,439,808: what the paper calls its smallest, with one matrix for both ends.
 TEST(Gpt, HasGpt2sParameters) {
@@ -145,31 +147,38 @@ TEST(Gpt, BeginsAsGpt2Does) {
 }
 
 TEST(Gpt, HasAHeadForEach64) {
-  const auto usual = [](std::int64_t width) {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor text = tokens(1, 4);
+  const auto scores = [&](std::int64_t width, int heads) {
     ModelOptions options = small();
-    options.heads = 0;
+    options.heads = heads;
     options.width = width;
-    torch::NoGradGuard no_grad;
-    return make_gpt(options)->forward(tokens(1, 4)).size(2);
+    torch::manual_seed(4);
+    return make_gpt(options)->forward(text);
   };
-  for (const std::int64_t width : {1, 63, 64, 130, 192}) EXPECT_EQ(usual(width), 50) << width;
+  constexpr int kAuto = 0;
+  EXPECT_TRUE(scores(192, kAuto).equal(scores(192, 3)));
+  EXPECT_FALSE(scores(192, kAuto).equal(scores(192, 1)));
+  for (const std::int64_t width : {1, 63, 64, 130})
+    EXPECT_EQ(scores(width, kAuto).size(2), 50) << width;
+}
+
+TEST(Gpt, SaysHowManyHeadsItHas) {
+  EXPECT_EQ(heads_of_gpt({.width = 192}), 3);
+  EXPECT_EQ(heads_of_gpt({.width = 192, .heads = 6}), 6);
+  EXPECT_EQ(heads_of_gpt({}), 2);
 }
 
 TEST(Gpt, SaysWhatIsWrong) {
-  const auto message_of = [](const std::string& name, const ModelOptions& options) {
-    try {
-      make_model(name, options);
-    } catch (const BadInput& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+  const auto refusal = [](const std::string& name, const ModelOptions& options) {
+    return message_of<BadInput>([&] { make_model(name, options); });
   };
   ModelOptions options = small();
   options.heads = 5;
-  EXPECT_THAT(message_of("gpt", options), AllOf(HasSubstr("heads = 5"), HasSubstr("width = 32")));
-  EXPECT_THAT(message_of("cnn", small()), HasSubstr("cnn is a model of images"));
-  EXPECT_THAT(message_of("mlp", small()), HasSubstr("mlp is a model of images"));
-  EXPECT_THAT(message_of("gpt", {}), HasSubstr("gpt is a model of text"));
+  EXPECT_THAT(refusal("gpt", options), AllOf(HasSubstr("heads = 5"), HasSubstr("width = 32")));
+  EXPECT_THAT(refusal("cnn", small()), HasSubstr("cnn is a model of images"));
+  EXPECT_THAT(refusal("mlp", small()), HasSubstr("mlp is a model of images"));
+  EXPECT_THAT(refusal("gpt", {}), HasSubstr("gpt is a model of text"));
 }
 
 }  // namespace

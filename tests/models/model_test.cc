@@ -6,10 +6,12 @@
 #include "asup/base/error.h"
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
+#include "tests/support/thrown.h"
 
 namespace asup::models {
 namespace {
 
+using asup::testing::message_of;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -21,16 +23,6 @@ std::int64_t parameters_of(const std::string& name, const ModelOptions& options)
   std::int64_t count = 0;
   for (const auto& parameter : make_model(name, options)->parameters()) count += parameter.numel();
   return count;
-}
-
-std::string message_of(const std::string& name, const ModelOptions& options) {
-  try {
-    make_model(name, options);
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no BadInput was thrown";
-  return "";
 }
 
 TEST(Models, ResNetsHaveThePapersParameters) {
@@ -176,14 +168,17 @@ TEST(Models, LossGoesDown) {
 }
 
 TEST(Models, SayWhatIsWrong) {
-  EXPECT_THAT(message_of("resnet-18", {}),
+  const auto refusal = [](const std::string& name, const ModelOptions& options) {
+    return message_of<BadInput>([&] { make_model(name, options); });
+  };
+  EXPECT_THAT(refusal("resnet-18", {}),
               AllOf(HasSubstr("resnet-18"), HasSubstr("mlp, cnn, resnet18, resnet34, resnet50"),
                     HasSubstr("did you mean 'resnet18'?")));
-  EXPECT_THAT(message_of("cnn", {.input_shape = {784}}), HasSubstr("[784]"));
-  EXPECT_THAT(message_of("cnn", {.input_shape = {1, 3, 28}}), HasSubstr("3 x 28"));
-  EXPECT_THAT(message_of("mlp", {.input_shape = {1, 0, 28}}), HasSubstr("[1, 0, 28]"));
-  EXPECT_THAT(message_of("mlp", {.classes = 0}), HasSubstr("at least 1 class"));
-  EXPECT_THAT(message_of("mlp", {.width = -1}), HasSubstr("-1"));
+  EXPECT_THAT(refusal("cnn", {.input_shape = {784}}), HasSubstr("[784]"));
+  EXPECT_THAT(refusal("cnn", {.input_shape = {1, 3, 28}}), HasSubstr("3 x 28"));
+  EXPECT_THAT(refusal("mlp", {.input_shape = {1, 0, 28}}), HasSubstr("[1, 0, 28]"));
+  EXPECT_THAT(refusal("mlp", {.classes = 0}), HasSubstr("at least 1 class"));
+  EXPECT_THAT(refusal("mlp", {.width = -1}), HasSubstr("-1"));
 }
 
 }  // namespace

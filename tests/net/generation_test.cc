@@ -44,14 +44,18 @@ class MemberProcess {
     for (;;) pause();
   }
   ~MemberProcess() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) die();
     ::close(address_);
   }
   void start(const std::string& coordinator) {
     check(write(address_, coordinator.data(), coordinator.size()) > 0, "write");
   }
-  void die() const { kill(pid_, SIGKILL); }
+  // When it returns, the process is gone, and its connections are closed.
+  void die() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
 
  private:
   pid_t pid_ = 0;
@@ -102,19 +106,19 @@ class GenerationTest : public testing::Test {
 
   static std::future<std::optional<Roster>> renew(Membership& member, int port) {
     return std::async(std::launch::async, [&member, port] {
-      return member.renew(listening_at(fmt::format("127.0.0.1:{}", port)), after(Seconds(20)));
+      return member.renew(listening_at(fmt::format("127.0.0.1:{}", port)), after(Seconds(60)));
     });
   }
 
   static void wait_for_newcomers(const Membership& member) {
-    for (const Deadline deadline = after(Seconds(10)); !member.newcomers();) {
+    for (const Deadline deadline = after(Seconds(60)); !member.newcomers();) {
       ASSERT_LT(Clock::now(), deadline) << "nobody says that somebody waits";
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
 
   const Key key_ = random_key();
-  Seconds timeout_{10};
+  Seconds timeout_{60};
 };
 
 TEST_F(GenerationTest, ANewcomerIsTakenInWhenAllAreReady) {
@@ -189,12 +193,13 @@ TEST_F(GenerationTest, ANewcomerThatWentAwayAgainIsNotWaitedFor) {
   guest.start(coordinator.address());
   wait_for_newcomers(members[0]);
   guest.die();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the coordinator sees it
+  // By the time that it has answered somebody who comes now, the coordinator has seen it.
+  EXPECT_THROW(join(identity(0, 1), coordinator).get(), BadInput);
   EXPECT_EQ(renew(members[0], 50).get()->size(), 1);
 }
 
 TEST_F(GenerationTest, WhoDoesNotComeToTheNextGenerationIsNamed) {
-  timeout_ = Seconds(0.5);
+  timeout_ = Seconds(3);  // also what members have to join
   Coordinator coordinator(options(2));
   auto members = join_all(2, coordinator);
   auto alone = renew(members[0], 50);
@@ -202,7 +207,7 @@ TEST_F(GenerationTest, WhoDoesNotComeToTheNextGenerationIsNamed) {
     alone.get();
     FAIL() << "rank 1 never came";
   } catch (const JobFailed& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 1 did not come to the next generation within 0.5 s"));
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 did not come to the next generation within 3 s"));
   }
 }
 
@@ -239,10 +244,10 @@ TEST_F(GenerationTest, NewcomersAreRefusedWithAReason) {
 TEST_F(GenerationTest, ANewcomerThatIsNotTakenInSaysSo) {
   Coordinator coordinator(options(1));
   auto members = join_all(1, coordinator);
-  timeout_ = Seconds(0.3);
+  timeout_ = Seconds(3);  // also what it has to reach the coordinator
   auto later = join_later(coordinator);
   EXPECT_THAT([&] { later.get(); }, testing::ThrowsMessage<JobFailed>(
-                                        HasSubstr("did not take this process in within 0.3 s")));
+                                        HasSubstr("did not take this process in within 3 s")));
 }
 
 TEST_F(GenerationTest, ALostServerEndsTheJob) {

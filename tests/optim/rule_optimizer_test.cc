@@ -8,9 +8,12 @@
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
 #include "asup/optim/torch_rules.h"
+#include "tests/support/thrown.h"
 
 namespace asup::optim {
 namespace {
+
+using asup::testing::message_of;
 
 torch::Tensor numbers(torch::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
@@ -183,6 +186,26 @@ TEST(RuleOptimizer, OrderInMemoryDoesNotMatter) {
   EXPECT_TRUE(torch::equal(usual, last));
 }
 
+// As a checkpoint of a model in channels-last brings it.
+TEST(RuleOptimizer, GoesOnWithStateOfAnotherOrderInMemory) {
+  const auto weights = [] {
+    return torch::arange(2 * 3 * 4 * 4, torch::kFloat32).view({2, 3, 4, 4}) / 50;
+  };
+  torch::Tensor plain = weights().set_requires_grad(true),
+                loaded = weights().set_requires_grad(true);
+  Lars one({plain}, LarsOptions(1.0)), other({loaded}, LarsOptions(1.0));
+  for (int step = 0; step < 3; ++step) {
+    if (step == 1) {
+      auto& slot = static_cast<RuleState&>(*other.state().begin()->second).slots.at(0);
+      slot = slot.contiguous(torch::MemoryFormat::ChannelsLast);
+    }
+    plain.mutable_grad() = loaded.mutable_grad() = torch::sin(weights() + step);
+    one.step();
+    other.step();
+  }
+  EXPECT_TRUE(torch::equal(plain, loaded));
+}
+
 TEST(RuleOptimizer, LeavesParametersWithoutGradientAlone) {
   auto parameters = some_parameters();
   const auto before = parameters[0].detach().clone();
@@ -191,20 +214,11 @@ TEST(RuleOptimizer, LeavesParametersWithoutGradientAlone) {
   EXPECT_TRUE(torch::equal(parameters[0], before));
 }
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  return "no refusal";
-}
-
 TEST(RuleOptimizer, RefusesWhatItCannotUpdate) {
   auto wide = torch::ones({3}, torch::kFloat64).requires_grad_();
   wide.mutable_grad() = torch::ones({3}, torch::kFloat64);
   Lars optimizer({wide}, LarsOptions(1.0));
-  EXPECT_EQ(refusal([&] { optimizer.step(); }),
+  EXPECT_EQ(message_of<BadInput>([&] { optimizer.step(); }),
             "lars takes dense f32 tensors on the CPU or a GPU; a parameter is Strided Double on "
             "cpu: convert "
             "it, or use an optimizer of torch::optim");
@@ -212,18 +226,18 @@ TEST(RuleOptimizer, RefusesWhatItCannotUpdate) {
   auto embedding = torch::ones({3, 2}).requires_grad_();
   embedding.mutable_grad() = torch::ones({3, 2}).to_sparse();
   Lars sparse({embedding}, LarsOptions(1.0));
-  EXPECT_EQ(refusal([&] { sparse.step(); }),
+  EXPECT_EQ(message_of<BadInput>([&] { sparse.step(); }),
             "lars takes dense f32 tensors on the CPU or a GPU; a gradient is Sparse Float on cpu: "
             "convert "
             "it, or use an optimizer of torch::optim");
 }
 
 TEST(RuleOptimizer, RefusesOptionsOutOfRange) {
-  EXPECT_EQ(refusal([&] { Lars(some_parameters(), LarsOptions(1.0).momentum(-1)); }),
+  EXPECT_EQ(message_of<BadInput>([&] { Lars(some_parameters(), LarsOptions(1.0).momentum(-1)); }),
             "update rule lars: momentum is -1; it must be finite and at least 0");
   std::vector<torch::optim::OptimizerParamGroup> groups;
   groups.emplace_back(some_parameters(), std::make_unique<torch::optim::SGDOptions>(0.1));
-  EXPECT_EQ(refusal([&] { Lars(groups, LarsOptions(1.0)); }),
+  EXPECT_EQ(message_of<BadInput>([&] { Lars(groups, LarsOptions(1.0)); }),
             "a group of parameters has the options of another optimizer");
 }
 
@@ -233,7 +247,7 @@ TEST(RuleOptimizer, RefusesAnotherModelsState) {
   set_gradients(parameters, 1);
   optimizer.step();
   static_cast<RuleState&>(*optimizer.state().begin()->second).slots[0] = torch::zeros({2});
-  EXPECT_EQ(refusal([&] { optimizer.step(); }),
+  EXPECT_EQ(message_of<BadInput>([&] { optimizer.step(); }),
             "the lars optimizer's state is not that of this model's parameters: it was saved by "
             "another optimizer or from another model");
 }

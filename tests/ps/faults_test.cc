@@ -1,11 +1,13 @@
 // What becomes of a job whose workers or servers die, as processes of their own.
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/base/fd.h"
 #include "tests/ps/group.h"
 #include "tests/ps/raw_member.h"
 
@@ -50,17 +52,40 @@ ServerSetup work_of(std::uint64_t steps, pace::Kind kind) {
   return setup;
 }
 
+// Lets processes that are forked later wait for one of them.
+class Signal {
+ public:
+  Signal() {
+    int fds[2];
+    check(pipe(fds) == 0, "pipe");
+    reader_ = Fd(fds[0]);
+    writer_ = Fd(fds[1]);
+  }
+  void give() { check(write(writer_.get(), "!", 1) == 1, "write"); }
+  void wait() {
+    pollfd given{reader_.get(), POLLIN, 0};  // and never read: it is for all
+    check(poll(&given, 1, 20'000) == 1, "the signal did not come");
+  }
+
+ private:
+  Fd reader_, writer_;
+};
+
 // The half push of a worker that dies counts for nothing, what it had leased is done by others, and
 // the model is what all samples together make of it: no step is lost, none is done twice.
 TEST_P(OnEveryLink, AWorkerThatDiesWhileItPushesIsDoneWithout) {
   for (const pace::Kind kind : {pace::Kind::asp, pace::Kind::bsp}) {
     const ps::ServerSetup setup = work_of(30, kind);
+    Signal dies;  // without it, the others could do all the work before that
     asup::testing::run_processes(5, GetParam(), play([&](int rank, net::MemberGroup group) {
                                    Client client(group, setup, {}, kTimeout);
                                    client.begin(rank == 0);
                                    const std::vector<float> gradient(kElements, 1.0f);
                                    work(client, gradient, [&](int push) {
-                                     if (rank == 2 && push == 4) raise(SIGKILL);
+                                     if (push != 4) return;
+                                     if (rank != 2) return dies.wait();
+                                     dies.give();
+                                     raise(SIGKILL);
                                    });
                                    for (const float parameter : client.parameters())
                                      ASSERT_NEAR(parameter, -30.0f, 1e-3);

@@ -13,10 +13,12 @@
 
 #include "asup/base/error.h"
 #include "tests/ps/group.h"
+#include "tests/support/thrown.h"
 
 namespace asup::ps::testing {
 namespace {
 
+using asup::testing::message_of;
 using net::LinkKind;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -253,22 +255,12 @@ TEST(State, AnotherNumberOfServersGoesOnWhereTheseWere) {
   });
 }
 
-template <typename Action>
-std::string failure_of(Action action) {
-  try {
-    action();
-  } catch (const JobFailed& error) {
-    return error.what();
-  }
-  return "no failure";
-}
-
 TEST(Refusal, WorkersWithDifferentModelsAreToldTheFirstDifference) {
   run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
     const ps::ServerSetup setup = setup_of(rank == 0 ? std::vector<std::uint64_t>{10, 20, 30}
                                                      : std::vector<std::uint64_t>{10, 21, 30});
     Client client(group, setup, {}, kTimeout);
-    const std::string failure = failure_of([&] { client.begin(rank == 0); });
+    const std::string failure = message_of<JobFailed>([&] { client.begin(rank == 0); });
     EXPECT_THAT(failure, AllOf(HasSubstr("server 0"), HasSubstr("parameter 1 is tensor1 with 2")));
   });
 }
@@ -284,7 +276,7 @@ TEST(Refusal, APushTwiceOrOfAStrangersRange) {
     client.push({0, 30}, gradient.data());
     client.push({20, 50}, gradient.data());
     client.commit(figures_of(release), std::vector<double>{1});
-    EXPECT_THAT(failure_of([&] { client.wait(); }),
+    EXPECT_THAT(message_of<JobFailed>([&] { client.wait(); }),
                 AllOf(HasSubstr("server 0"), HasSubstr("elements 20 to 50 twice")));
   });
 }
@@ -299,7 +291,7 @@ TEST(Refusal, APushThatIsNotWhole) {
     const std::vector<float> gradient(100, 1.0f);
     client.push({0, 99}, gradient.data());
     client.commit(figures_of(release), std::vector<double>{1});
-    EXPECT_THAT(failure_of([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
+    EXPECT_THAT(message_of<JobFailed>([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
   });
 }
 

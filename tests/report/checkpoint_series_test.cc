@@ -35,9 +35,11 @@ TEST_F(SeriesOfCheckpoints, KeepsTheLast) {
   make({900, 1000, 20});
   fs::create_directory(file(".step-00001100.tmp"));
   EXPECT_THAT(series_.list(), ElementsAre(series_.path(20), series_.path(900), series_.path(1000)));
+  series_.keep(0);
+  EXPECT_FALSE(fs::exists(file(".step-00001100.tmp")));
+  EXPECT_EQ(series_.list().size(), 3u) << "all";
   series_.keep(2);
   EXPECT_THAT(series_.list(), ElementsAre(series_.path(900), series_.path(1000)));
-  EXPECT_FALSE(fs::exists(file(".step-00001100.tmp")));
 }
 
 TEST_F(SeriesOfCheckpoints, IsInTheOrderOfSteps) {

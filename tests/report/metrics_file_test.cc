@@ -8,6 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::report {
 namespace {

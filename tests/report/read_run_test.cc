@@ -10,6 +10,7 @@
 #include "asup/report/metrics_file.h"
 #include "asup/report/run_folder.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::report {
 namespace {

@@ -36,15 +36,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The message of the E that `action` throws; "" where it throws none.
-template <typename E, typename Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace asup::testing

@@ -79,7 +79,7 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def wait_for(self, script, seconds=60):
+    def wait_for(self, script, seconds=300):
         """The script's value, once it is true."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::train {
 namespace {

@@ -17,9 +17,20 @@ TEST(Device, TheCpuIsAlwaysThere) {
 }
 
 TEST(Device, WorkersOfAHostShareItsGpus) {
+  for (const char* setting : {"cuda", "auto"})
+    for (int place = 0; place < 10; ++place)
+      EXPECT_EQ(choose_device(setting, place, 4), torch::Device(torch::kCUDA, place % 4));
+  EXPECT_EQ(choose_device("cuda:2", 1, 4), torch::Device(torch::kCUDA, 2));
+  EXPECT_EQ(choose_device("cpu", 1, 4), torch::Device(torch::kCPU));
+  EXPECT_EQ(choose_device("auto", 1, 0), torch::Device(torch::kCPU));
+  EXPECT_THROW(choose_device("cuda:4", 0, 4), BadInput);
+  EXPECT_THROW(choose_device("cuda", 0, 0), BadInput);
+}
+
+TEST(Device, TheGpusAreThoseThatTorchFinds) {
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   for (int place = 0; gpus > 0 && place < 5; ++place)
-    EXPECT_EQ(choose_device("cuda", place), torch::Device(torch::kCUDA, place % gpus));
+    EXPECT_EQ(choose_device("cuda", place), choose_device("cuda", place, gpus));
   EXPECT_THROW(choose_device(fmt::format("cuda:{}", gpus), 0), BadInput);
 }
 

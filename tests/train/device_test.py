@@ -21,6 +21,15 @@ WAYS = {
 
 
 class Copies(Case):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(NO_GPU)
+
+    def test_they_are_made(self):
+        said = self.call("train", *SMALL, "--steps=2", "--workers=2", f"--out={self.path('run')}",
+                         ASUP_TEST_COPIES="1", ASUP_LOG_LEVEL="info").stderr
+        self.assertEqual(said.count("models travel as copies"), 2, said)  # each worker's
+
     def both(self, name, *flags):
         plain = self.train(name, *flags)
         copied = self.train(name + "-copies", *flags, ASUP_TEST_COPIES="1")

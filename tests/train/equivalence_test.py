@@ -6,20 +6,24 @@ from harness import SMALL, Case
 
 
 class Equivalence(Case):
-    def assert_same_course(self, run, other):
+    def assert_same_course(self, run, other, within=1e-5):
         self.assertEqual(len(run.losses), len(other.losses))
         for step, (a, b) in enumerate(zip(run.losses, other.losses), 1):
-            self.assertLessEqual(abs(a - b), 1e-5 * abs(b), f"step {step}: {a} and {b}")
+            self.assertLessEqual(abs(a - b), within * abs(b), f"step {step}: {a} and {b}")
         self.assertAlmostEqual(run.summary["test_accuracy"], other.summary["test_accuracy"], 2)
 
+    # Of the many ReLUs of a convolutional network, one whose input is all but zero may be switched
+    # by rounding. At this learning rate that moves a loss by up to 3e-4 of it; a gradient that is
+    # wrong by a percent, by more than 1e-3.
     def test_workers_follow_one_process(self):
-        flags = ["--steps=50", "--lr=0.05", "--model=cnn", "--width=4"]
+        flags = ["--steps=50", "--lr=0.001", "--model=cnn", "--width=4"]
         alone = self.train("one", *flags, "--workers=1")
         self.assertEqual([row["step"] for row in alone.rows if "loss" in row],
                          list(range(1, 51)))
-        self.assertLess(alone.losses[-1], 0.5 * alone.losses[0])  # it learns
+        self.assertLess(alone.losses[-1], 0.8 * alone.losses[0])  # it learns
         for workers in 2, 3:
-            self.assert_same_course(self.train(f"{workers}", *flags, f"--workers={workers}"), alone)
+            run = self.train(f"{workers}", *flags, f"--workers={workers}")
+            self.assert_same_course(run, alone, within=1e-3)
 
     # 400 samples are 16 batches of 24 and one of 16; 3 workers have 6, 5 and 5 of those.
     def test_last_batch_weighs_by_samples(self):

@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +17,9 @@ import unittest
 PROGRAM = os.environ["ASUP_PROGRAM"]
 SOAK = "ASUP_SOAK" in os.environ  # `make soak`
 PATIENCE = 300  # seconds until a test that hangs says what it waits for, however slow the machine is
+# Seconds for a test's processes to end after it. Ranks that a launcher forgot give up by themselves at
+# their deadline, after 300 s: whoever waits that long does not notice them.
+FAREWELL = 60
 
 # A job that is done in moments: a small network on few small images.
 SMALL = [
@@ -139,6 +144,29 @@ class Case(unittest.TestCase):
     def wait_for_file(self, path, process):
         self.wait_for(lambda: os.path.exists(path), process, f"{path} did not come")
 
+    def free_port(self, host="127.0.0.1"):
+        """A port that nobody else is given before the test ends: it stays bound. asup can listen on
+        it all the same, since both set SO_REUSEADDR and nobody listens yet."""
+        held = socket.socket()
+        self.addCleanup(held.close)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((host, 0))
+        return held.getsockname()[1]
+
+    def program_on_hosts(self, folder):
+        """A script that starts what it is given as on different hosts: rank 0 alone sees what is in the
+        folder, which is new, and all other ranks see another file system there."""
+        os.mkdir(folder)
+        apart = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', folder]
+        if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        program = self.path("rank.sh")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\n[ "$ASUP_RANK" = 0 ] && exec "$@"\nexec %s "$@"\n'
+                       % shlex.join(apart))
+        os.chmod(program, 0o755)
+        return program
+
     def processes(self):
         """Processes of this test that still run: all name its folder on their command line."""
         found = []
@@ -176,7 +204,7 @@ class Case(unittest.TestCase):
         return found
 
     def check_nothing_left(self):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FAREWELL
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
         left = self.processes()

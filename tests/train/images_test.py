@@ -71,14 +71,20 @@ class Images(Case):
             evaluation = json.load(file)
         self.assertEqual(evaluation["classes"], ["across", "down"])
         self.assertEqual(len(evaluation["first"]), 24)
-        # The same marks afterwards, and where an image to test on is broken.
+        marks = self.marks(run)
+        self.assertEqual(marks["test_accuracy"], summary["test_accuracy"])
+        self.assertAlmostEqual(marks["test_loss"], summary["test_loss"], 5)
+        # An image to test on that is broken is counted, each time.
         self.put("val/across/000.png", b"")
         for _ in range(2):
-            self.call("eval", run.folder, f"--json={self.path('marks')}")
-            with open(self.path("marks")) as file:
-                marks = json.load(file)
+            marks = self.marks(run)
             self.assertGreaterEqual(marks["test_accuracy"], 0.95)
             self.assertEqual((marks["test_samples"], marks["broken_samples"]), (48, 1))
+
+    def marks(self, run):
+        self.call("eval", run.folder, f"--json={self.path('marks')}")
+        with open(self.path("marks")) as file:
+            return json.load(file)
 
     def test_workers_and_threads_make_no_difference(self):
         flags = ["--steps=4", "--image-size=12", "--augment-crop=0.3", "--augment-flip",
@@ -130,6 +136,12 @@ class Images(Case):
         shutil.rmtree(f"{self.data}/train/empty")
         self.assertIn("val has classes that", refused("--image-size=16"))
         self.assertFalse(os.path.exists(self.path("no")))
+
+    def test_the_benchmark_names_what_it_cannot_decode(self):
+        bench = ["bench", "images", "--quick", f"--data={self.data}"]
+        self.assertIn("train/across/000.png is no plain JPEG", self.refused(*bench))
+        self.put("train/across/000.png", b"")
+        self.assertIn("train/across/000.png is empty", self.refused(*bench))
 
     def test_a_folder_of_broken_images_alone_ends_the_run(self):
         for name in ("across", "down"):

@@ -4,9 +4,7 @@ import glob
 import json
 import os
 import re
-import shlex
 import signal
-import socket
 import subprocess
 import time
 import unittest
@@ -179,19 +177,9 @@ class Join(Case):
         self.assertEqual(run.rows[last]["step"], last + 1)
         self.assertEqual(glob.glob(self.path("new.previous*")), [], "it is the same run")
 
-    # As on another host: where the folder of the run is, rank 1 sees another file system.
     def test_where_nobody_who_is_left_sees_the_folder_the_run_ends(self):
-        hidden = self.path("hidden")
-        os.mkdir(hidden)
-        apart = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', hidden]
-        if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
-            self.skipTest("no file system can be mounted here")
-        program = self.path("rank.sh")
-        with open(program, "w") as file:
-            file.write('#!/bin/sh\n[ "$ASUP_RANK" = 0 ] && exec "$@"\nexec %s "$@"\n'
-                       % shlex.join(apart))
-        os.chmod(program, 0o755)
-        run = Run(os.path.join(hidden, "run"))
+        program = self.program_on_hosts(self.path("hidden"))
+        run = Run(self.path("hidden/run"))
         process = self.start("run", "-n2", "--on-loss=continue", "--", program, PROGRAM, "train",
                              *ENDLESS, f"--out={run.folder}")
         self.wait_for_step(run, 6, process)
@@ -243,9 +231,7 @@ class Join(Case):
         os.chmod(key, 0o600)
         self.environment["ASUP_KEY_FILE"] = key
         run = Run(self.path("remote"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = self.free_port()
         process = self.start("run", f"--port={port}", "-n2", "--", PROGRAM, "train", *ENDLESS,
                              f"--out={run.folder}")
         self.wait_for_step(run, 3, process)

@@ -10,7 +10,7 @@ import socket
 import unittest
 
 from browser import Browser
-from harness import SMALL, Case, Run
+from harness import PATIENCE, SMALL, Case, Run
 
 ENDLESS = ["--epochs=100000", "--eval-every=100", "--checkpoint-every=100"]
 
@@ -25,7 +25,7 @@ class Watched(Case):
         self.fail("there is no live page")
 
     def ask(self, port, path, method="GET"):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.addCleanup(connection.close)
         connection.request(method, path)
         return connection.getresponse()
@@ -116,7 +116,7 @@ class Server(Watched):
         self.addCleanup(half.close)
         self.wait_for_step(Run(self.path("run")), 300, process)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=60), 130)
+        self.assertEqual(process.wait(timeout=PATIENCE), 130)
         self.assertEqual(Run(self.path("run")).summary["finished"], False)
 
     def test_a_port_that_is_taken_is_refused(self):
@@ -129,8 +129,7 @@ class Server(Watched):
             self.assertIn("is not a port", self.refused("train", *SMALL, f"--live={value}"))
 
     def test_its_own_port_and_address(self):
-        with socket.create_server(("127.0.0.2", 0)) as free:
-            port = free.getsockname()[1]
+        port = self.free_port("127.0.0.2")
         out = self.call("train", *SMALL, "--epochs=1", f"--live=127.0.0.2:{port}", "--out=run").stdout
         self.assertIn(f"live page  http://127.0.0.2:{port}/", out)
 

@@ -1,9 +1,9 @@
-// A program that trains a line and saves every fifth step, and one of whose workers dies.
+// A program that trains a line, tests and saves every fifth step, and one of whose workers dies.
 //
 //   lost_program FOLDER STEPS RANK WHEN STEP
 //
-// RANK dies at STEP: before it, `in-save` in place of the checkpoint that is due then, or
-// `in-write` while the files of it are written.
+// RANK dies at STEP: before it, `in-test` in the test after it, `in-save` in place of the
+// checkpoint that is due then, or `in-write` while the files of it are written.
 #include <asup/asup.h>
 #include <signal.h>
 
@@ -35,6 +35,10 @@ int main(int, char** argv) {
     replica->step();
     progress.advance(12, 240);
     if (progress.step % 5 != 0) continue;
+    replica->with_mean_model([&] {
+      die("in-test", progress.step);
+      asup::reduce_metrics(*replica, {{"workers", 1}});
+    });
     die("in-save", progress.step);
     checkpoint.save(progress);
     die("in-write", progress.step);

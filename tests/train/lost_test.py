@@ -5,7 +5,7 @@ import re
 import signal
 import unittest
 
-from harness import SMALL, SOAK, Case, Run
+from harness import PATIENCE, SMALL, SOAK, Case, Run
 
 # An epoch has 17 steps and 400 samples; of a step's 24 samples a worker of three has 8.
 STEPS = 680
@@ -35,7 +35,7 @@ class Lost(Case):
 
     def check_done(self, run, process, lost):
         """The run ends well, and its log has every step once."""
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, err)
         self.assertIn(f"epoch 40/40  step {STEPS}/{STEPS}  test accuracy", out)
         self.assertIn("/report.html", out)  # whoever is first now says how it ended
@@ -112,10 +112,11 @@ class Lost(Case):
     # It is no loss, and the others wait for it no longer than for anything else; nor does the
     # launcher.
     def test_a_halted_worker_ends_the_run(self):
-        run, process = self.begin("run", *WAYS["local"], "--steps=1000000", "--timeout=1")
+        run, process = self.begin("run", *WAYS["local"], "--steps=1000000", "--timeout=10",
+                                  "--checkpoint-every=1000000")
         self.wait_for_step(run, 20, process)
         os.kill(self.members()["rank 1"], signal.SIGSTOP)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 1, err)
         self.assertIn("rank 1 is silent, and no other worker is left", err)
 
@@ -123,7 +124,7 @@ class Lost(Case):
         run, process = self.begin("run", "--sync=allreduce")
         self.wait_for_step(run, 20, process)
         self.kill(1)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 1, err)
         self.assertTrue(re.search(r"rank 1 .* was killed by signal 9", err), err)
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from harness import PROGRAM, SMALL, Case, Run
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
 
 
 class OverMpi(Case):
@@ -12,7 +12,7 @@ class OverMpi(Case):
         """Runs `asup flags` as two ranks."""
         done = subprocess.run([os.environ["ASUP_MPIRUN"], "-n", "2", PROGRAM, *flags],
                               env=self.environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=120, cwd=self.place)
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE, cwd=self.place)
         return done
 
     def train_over_mpi(self, name, *flags):

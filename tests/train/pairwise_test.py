@@ -1,11 +1,10 @@
 """Training at one's own pace: averages of pairs, rounds of a given time, and what is lost."""
 
 import os
-import re
 import signal
 import unittest
 
-from harness import SMALL, Case, Run
+from harness import PATIENCE, SMALL, Case, Run
 
 PACES = {
     "ring": ["--sync=adpsgd"],
@@ -20,14 +19,6 @@ PACES = {
 
 
 class OwnPace(Case):
-    def worker(self, rank):
-        """The pid of the test's worker of this rank."""
-        for pid, _ in self.processes():
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if re.search(rb"\0ASUP_RANK=%d\0" % rank, b"\0" + file.read() + b"\0"):
-                    return pid
-        self.fail(f"there is no rank {rank}")
-
     def samples_by_worker(self, run):
         """As the newest checkpoint has them."""
         return run.saved["run"]["samples_by_worker"]
@@ -55,15 +46,23 @@ class OwnPace(Case):
                 with open(run.path("report.html")) as file:
                     self.assertIn('"consensus_distance"', file.read())
 
-    # By sleeps: one worker takes three times as long for a sample.
+    # By sleeps: one worker takes eight times as long for a sample.
     def test_a_slow_worker_does_less(self):
         for name in ("ring", "rounds"):
             with self.subTest(pace=name):
                 run = self.train(name, "--workers=2", "--epochs=4", *PACES[name],
-                                 ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:3")
+                                 ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:8")
                 fast, slow = self.samples_by_worker(run)
-                self.assertGreater(fast, 1.5 * slow)
+                self.assertGreater(fast, slow)
                 self.assertGreater(slow, 0)
+
+    # Here the other one does all the work of the run while it takes its first step.
+    def test_a_worker_is_not_called_too_slow_by_its_first_step(self):
+        run = self.train("run", "--workers=2", "--synthetic-samples=48", "--epochs=1",
+                         "--sync=local", "--round-seconds=2",
+                         ASUP_INJECTED_SLOWNESS="sample_ms=0.1 slow=1:2000")
+        self.assertTrue(run.summary["finished"])
+        self.assertLess(self.samples_by_worker(run)[1], 3 * 12)
 
     def test_a_lost_worker_is_done_without(self):
         for name in ("ring", "rounds"):
@@ -72,8 +71,8 @@ class OwnPace(Case):
                 process = self.start("train", *SMALL, *PACES[name], "--workers=3",
                                      "--steps=3400", f"--out={run.folder}")
                 self.wait_for_step(run, 17, process)
-                os.kill(self.worker(1), signal.SIGKILL)
-                _, err = process.communicate(timeout=100)
+                os.kill(self.members()["rank 1"], signal.SIGKILL)
+                _, err = process.communicate(timeout=PATIENCE)
                 self.assertEqual(process.returncode, 0, err)
                 self.assertRegex(err, r"rank 1 was lost before step \d+: 2 of 3 workers go on")
                 self.assertIn("done, but 1 of 3 workers was lost: rank 1", err)
@@ -92,8 +91,8 @@ class OwnPace(Case):
                 process = self.start("train", *SMALL, *PACES[name], "--workers=2", "--steps=1700",
                                      "--eval-every=17", f"--out={run.folder}")
                 self.wait_for_step(run, 17, process)
-                os.kill(self.worker(0), signal.SIGKILL)
-                _, err = process.communicate(timeout=100)
+                os.kill(self.members()["rank 0"], signal.SIGKILL)
+                _, err = process.communicate(timeout=PATIENCE)
                 self.assertEqual(process.returncode, 0, err)
                 self.assertRegex(err, r"\[rank 1\] rank 0 was lost before step \d+: 1 of 2 workers go")
                 self.assertTrue(run.summary["finished"])
@@ -151,7 +150,7 @@ class OwnPace(Case):
                              "--checkpoint-every=100000", f"--out={run.folder}")
         self.wait_for_file(run.path("metrics.jsonl"), process)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 130, err)
         step = run.summary["step"]
         self.assertLess(step, 100000)

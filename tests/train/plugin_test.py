@@ -18,7 +18,7 @@ class Plugins(Case):
 
     def test_a_model_and_data_of_one_s_own_are_learnt(self):
         run = self.spirals("run", "--epochs=10", "--lr=0.01")
-        self.assertGreater(run.summary["test_accuracy"], 0.95)
+        self.assertGreater(run.summary["test_accuracy"], 0.9)
         self.assertEqual(run.summary["test_samples"], 500)
         self.call("eval", run.folder)
         self.assertIn("output.bias and output.weight begin fresh", self.call(
@@ -56,8 +56,8 @@ class Plugins(Case):
             return self.refused("train", "--model=mlp", "--data=synthetic", f"--{flag}={library}")
 
         self.assertRegex(refused(ANOTHER_VERSION),
-                         r"was built for asup 0.0.9 and torch 2.10.0, and this is asup \d.* and "
-                         r"torch 2.*: build it again")
+                         r"was built for asup 0.0.9 with interface 1 and torch 2.10.0, and this is "
+                         r"asup \d.* with interface 2 and torch 2.*: build it again")
         self.assertIn("has no model for asup: ASUP_MODEL(…) is not in it", refused(NOTHING))
         self.assertIn("has no dataset for asup: ASUP_DATASET(…) is not in it",
                       refused(NOTHING, "data"))

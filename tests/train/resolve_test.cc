@@ -124,6 +124,15 @@ TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
   EXPECT_THAT(complaint({{"decay-every", "3"}}), HasSubstr("not step"));
   EXPECT_THAT(complaint({{"synthetic-samples", "3"}}),
               HasSubstr("data is fashion-mnist, not synthetic"));
+  EXPECT_EQ(complaint({{"data", "synthetic"}, {"normalise", "0.5:0.5"}}),
+            "normalise = 0.5:0.5 has no effect: data is synthetic, whose values are no pixels. "
+            "Leave it out.");
+  for (const char* data : {"synthetic", "fashion-mnist"})
+    EXPECT_THAT(complaint({{"data", data}, {"data-threads", "2"}}),
+                StartsWith("data-threads = 2 has no effect: data is "));
+  EXPECT_EQ(complaint({{"data", "imagefolder:pictures"}, {"data-threads", "2"}}), "");
+  EXPECT_THAT(complaint({{"model", "gpt"}, {"data", "./libmine.so"}}),
+              HasSubstr("data = ./libmine.so is none"));
 }
 
 TEST(Resolve, ReadsShapes) {

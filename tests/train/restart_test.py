@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from harness import PROGRAM, SMALL, Case, Run
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
 
 RUN = [*SMALL, "--steps=3000", "--checkpoint-every=100", "--log-every=10"]
 
@@ -19,7 +19,7 @@ class Restart(Case):
         os.kill(self.members()["rank 1"], number)
 
     def ends(self, process, status=0):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, status, out + err)
         return out, err
 

@@ -7,7 +7,7 @@ import signal
 import struct
 import unittest
 
-from harness import PROGRAM, SMALL, Case, Run
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
 
 RUN = ["--steps=40", "--workers=2", "--schedule=cosine", "--warmup=5", "--optimizer=adam"]
 
@@ -64,7 +64,7 @@ class Resume(Case):
         process = self.start("train", *SMALL, *flags, f"--out={run.folder}")
         self.wait_for_step(run, 20, process)
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM)
         self.assertIn(f"continue with: asup train --resume {run.folder}", out)
         self.assertLess(run.summary["step"], 3000)

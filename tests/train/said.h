@@ -7,7 +7,7 @@
 #include "asup/base/error.h"
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::train::testing {
 

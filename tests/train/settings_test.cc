@@ -7,6 +7,8 @@
 
 #include "asup/asup.h"
 #include "asup/distribute/ways.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 #include "tests/train/said.h"
 
 namespace asup::train {

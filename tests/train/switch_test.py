@@ -7,7 +7,7 @@ import shutil
 import signal
 import unittest
 
-from harness import PROGRAM, SMALL, Case, Run
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
 
 STEPS = 40
 
@@ -194,7 +194,7 @@ class Switch(Case):
                              *ways("adpsgd-server"), f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
         os.kill(self.members()["rank 2"], signal.SIGKILL)
-        output = "".join(process.communicate(timeout=120))
+        output = "".join(process.communicate(timeout=PATIENCE))
         self.assertEqual(process.returncode, 0, output)
         self.assertIn("2 of 3 workers are left after step 170, where the run changes to sync = "
                       "server", output)
@@ -210,7 +210,7 @@ class Switch(Case):
                              "--on-loss=continue", *ways("gossip-allreduce"), f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
         os.kill(self.members()["rank 1"], signal.SIGKILL)
-        output = "".join(process.communicate(timeout=120))
+        output = "".join(process.communicate(timeout=PATIENCE))
         self.assertEqual(process.returncode, 0, output)
         self.assertTrue(run.summary["finished"])
         self.assertEqual(run.summary["workers"], 1)

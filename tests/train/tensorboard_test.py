@@ -10,7 +10,7 @@ import unittest
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from harness import SMALL, Case, Run
+from harness import PATIENCE, SMALL, Case, Run
 
 CURVES = {
     "train/loss": "loss", "train/learning_rate": "lr", "train/samples_per_s": "samples_per_s",
@@ -87,7 +87,7 @@ class TensorBoard(Case):
                              "--eval-every=5", f"--out={run.folder}")
         self.wait_for_step(run, 20, process)
         os.kill(self.members()["rank 0"], signal.SIGKILL)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, err)
         self.assertEqual(run.rows[-1]["step"], 680)
         self.check_shows(run, times=False)

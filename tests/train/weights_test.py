@@ -10,7 +10,7 @@ import struct
 import unittest
 
 import safetensors_file
-from harness import SMALL, Case, Run
+from harness import PATIENCE, SMALL, Case, Run
 
 def write_mnist(folder, side, classes, brightness=120):
     """A folder in MNIST format: 60 training and 30 test images."""
@@ -76,7 +76,7 @@ class ModelFile(Case):
         self.wait_for_step(run, 20, process)
         self.assertFalse(os.path.exists(run.path("model.safetensors")))
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         self.assertEqual(self.read(run)[0]["step"], str(run.summary["step"]))
 
     def test_a_changed_one_is_corrupt(self):

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t kViewers = 16;  // at a time; each has a thread while it watches
 constexpr auto kPatience = std::chrono::seconds(1);       // with a viewer that does not read
-constexpr auto kMoment = std::chrono::milliseconds(500);  // for viewers, at the end
+constexpr auto kFarewell = std::chrono::seconds(5);       // to tell viewers the end
+constexpr auto kMoment = std::chrono::milliseconds(500);  // for the server to stop then
 
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
@@ -100,10 +101,10 @@ class Service {
     folder_ = folder;
   }
 
-  // Until all have been told the end, or the moment is over.
+  // Until all who read have been told the end, which takes a moment, unless the machine is busy.
   void wait_for_viewers() {
     std::unique_lock lock(mutex_);
-    viewer_left_.wait_for(lock, kMoment, [&] { return viewers_ == 0; });
+    viewer_left_.wait_for(lock, kFarewell, [&] { return viewers_ == 0; });
   }
 
   httplib::Server server;

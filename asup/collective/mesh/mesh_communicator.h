@@ -12,15 +12,15 @@
 namespace asup {
 
 struct CommunicatorOptions {
-  Seconds timeout{0};     // of calls that give none; zero: the job's
-  std::string algorithm;  // of all-reduces that name none; empty: chosen
+  Seconds timeout{0};       // of calls that give none; zero: the job's
+  std::string algorithm{};  // of all-reduces that name none; empty: chosen
   // To choose algorithms by price, the same on all ranks (tuning/start.h finds them); none: by
   // rule (choose.h).
-  std::optional<collective::Rates> rates;
-  collective::TraceSink trace;  // told of every plan and step that is executed
+  std::optional<collective::Rates> rates{};
+  collective::TraceSink trace{};  // told of every plan and step that is executed
   // Which host each member of the job is on, by its rank there, for algorithms that work inside
   // hosts first; or which rack. Empty: as the members say.
-  std::vector<int> hosts;
+  std::vector<int> hosts{};
   // For a thread beside the one that trains: a caller that waits lets others move the mesh. Two
   // that both moved it would wait for each other's turn, and those of another rank for theirs.
   bool beside = false;

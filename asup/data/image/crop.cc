@@ -53,6 +53,10 @@ Crop whole(Size picture) {
   return {cut(0, picture.width, picture.width), cut(0, picture.height, picture.height)};
 }
 
+Crop fixed_crop(Size picture, int resized, Size output) {
+  return picture == output ? whole(picture) : centre_crop(picture, resized, output);
+}
+
 Crop random_crop(Size picture, double least, Size output, Random& random) {
   const double area = static_cast<double>(picture.width) * picture.height;
   const double narrowest = std::log(kNarrowest), widest = std::log(kWidest);
@@ -68,6 +72,11 @@ Crop random_crop(Size picture, double least, Size output, Random& random) {
     return {cut(left, width, output.width), cut(top, height, output.height)};
   }
   return middle_part(picture, output);
+}
+
+Crop sample_crop(Size picture, double least, int resized, Size output, Random& random) {
+  return least > 0 ? random_crop(picture, least, output, random)
+                   : fixed_crop(picture, resized, output);
 }
 
 }  // namespace asup::data::image

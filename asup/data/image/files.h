@@ -13,6 +13,8 @@
 
 namespace asup::data::image {
 
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30;  // bytes; nothing to be decoded
+
 class Files {
  public:
   virtual ~Files() = default;

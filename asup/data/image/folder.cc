@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30;  // bytes; nothing to be decoded
-
 // Sorted by name; hidden ones left out.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) try {
   std::vector<fs::directory_entry> entries;
@@ -69,6 +67,7 @@ class Walk {
     const std::string file = entry.path().filename().string();
     if (entry.is_directory(none)) return enter(entry.path());
     if (has_image_name(file)) {
+      decoders_.check_reads(file);
       found.push_back(entry.path().lexically_relative(root_).string());
     } else {
       other = file;
@@ -77,6 +76,7 @@ class Walk {
   }
 
   const fs::path root_;
+  const Decoders decoders_;
   std::vector<fs::path> above_;  // the folders it is in
 };
 

@@ -46,19 +46,24 @@ class ShardIndex {
   }
 
  private:
-  // WebDataset: the key goes to the first dot of the name, folders included.
+  // WebDataset: the key goes to the first dot of the name, folders included, and what follows says
+  // what a member is: a.jpg is the image of a, and a.seg.png is something else. Hidden files are
+  // left out.
   void take(const TarMember& member) {
     const std::string_view name = member.name;
     const auto slash = name.rfind('/');
-    const auto dot = name.find('.', slash == std::string_view::npos ? 0 : slash + 1);
-    if (dot == std::string_view::npos) return;
-    const std::string_view key = name.substr(0, dot);
+    const auto begin = slash == std::string_view::npos ? 0 : slash + 1;
+    const auto dot = name.find('.', begin);
+    if (dot == std::string_view::npos || dot == begin) return;
+    const std::string_view key = name.substr(0, dot), ending = name.substr(dot + 1);
     if (key != key_) {
       end_sample();
       key_ = key;
     }
-    if (name.substr(dot) == ".cls") label_ = read_label(member);
-    if (has_image_name(name)) image_ = {member.offset, member.size, shard_, 0};
+    if (ending == "cls") label_ = read_label(member);
+    if (!is_image_ending(ending)) return;
+    decoders_.check_reads(name);
+    image_ = {member.offset, member.size, shard_, 0};
   }
 
   void end_sample() {
@@ -92,6 +97,7 @@ class ShardIndex {
   const fs::path path_;
   const std::uint32_t shard_;
   std::vector<Image>& images_;
+  const Decoders decoders_;
   // The sample that its members are being met of.
   std::string key_;
   std::optional<Image> image_;
@@ -101,7 +107,7 @@ class ShardIndex {
 class ShardFiles : public Files {
  public:
   explicit ShardFiles(std::vector<fs::path> shards) : paths_(std::move(shards)) {
-    for (const fs::path& path : paths_) add(path);
+    for (std::size_t shard = 0; shard < paths_.size(); ++shard) add(shard);
     images_.shrink_to_fit();
     require(!images_.empty(), "{} and the shards beside it hold no images",
             paths_.front().string());
@@ -126,23 +132,26 @@ class ShardFiles : public Files {
 
   void read(std::size_t index, std::vector<std::uint8_t>& bytes) const override try {
     const Image& image = images_[index];
+    if (image.size > kLargestFile) throw BrokenImage("is larger than a gigabyte");
+    const OpenFile file(paths_[image.shard]);
     bytes.resize(image.size);
-    if (files_[image.shard]->read(image.offset, bytes) < image.size)
+    if (file.read(image.offset, bytes) < image.size)
       throw BrokenImage("is cut short: the archive has changed");
   } catch (const std::system_error& error) {
     throw BrokenImage(fmt::format("cannot be read: {}", error.code().message()));
   }
 
  private:
-  void add(const fs::path& path) try {
-    files_.push_back(std::make_unique<OpenFile>(path));
-    ShardIndex(*files_.back(), path, static_cast<std::uint32_t>(files_.size() - 1), images_);
+  void add(std::size_t shard) try {
+    const OpenFile file(paths_[shard]);
+    ShardIndex(file, paths_[shard], static_cast<std::uint32_t>(shard), images_);
   } catch (const std::system_error& error) {
-    throw BadInput(fmt::format("{} cannot be read: {}", path.string(), error.code().message()));
+    throw BadInput(
+        fmt::format("{} cannot be read: {}", paths_[shard].string(), error.code().message()));
   }
 
+  // By shard. None stays open: there may be more than a process may have open at once.
   const std::vector<fs::path> paths_;
-  std::vector<std::unique_ptr<OpenFile>> files_;  // by shard
   std::vector<Image> images_;
   std::vector<std::string> classes_;
 };

@@ -135,7 +135,9 @@ class TarReader {
       if (key == "path") name_ = std::string(value);
       if (key == "size") {
         std::uint64_t size = 0;
-        std::from_chars(value.data(), value.data() + value.size(), size);
+        const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
+        if (wrong != std::errc() || stop != value.data() + value.size())
+          fail(fmt::format("is damaged: an extended header has '{}' for a size", value));
         size_ = size;
       }
       text.remove_prefix(length);

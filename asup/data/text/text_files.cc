@@ -25,10 +25,10 @@ std::string read_utf8(const fs::path& file) {
 
 std::vector<fs::path> text_files_in(const fs::path& folder) {
   std::vector<fs::path> files;
-  std::error_code error;
+  std::error_code error, none;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error))
-    if (it->is_regular_file() && it->path().extension() == ".txt") files.push_back(it->path());
+    if (it->is_regular_file(none) && it->path().extension() == ".txt") files.push_back(it->path());
   require(!error, "{}: cannot be read: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   return files;
@@ -37,8 +37,9 @@ std::vector<fs::path> text_files_in(const fs::path& folder) {
 // In a folder that has files of its own for both; else empty.
 fs::path file_of_split(const fs::path& folder, Split split) {
   const fs::path train = folder / "train.txt";
+  std::error_code none;
   for (const char* name : {"test.txt", "valid.txt"})
-    if (fs::exists(train) && fs::exists(folder / name))
+    if (fs::exists(train, none) && fs::exists(folder / name, none))
       return split == Split::train ? train : folder / name;
   return {};
 }
@@ -66,7 +67,7 @@ std::string read_text(const fs::path& path, Split split, double test_share) {
           "text:{}: there is no such file or folder. Give the path of a text, or of a folder of "
           ".txt files.",
           path.string());
-  const bool is_folder = fs::is_directory(path);
+  const bool is_folder = fs::is_directory(path, none);
   if (const fs::path own = is_folder ? file_of_split(path, split) : fs::path(); !own.empty()) {
     std::string text = read_utf8(own);
     require_text(text, own);

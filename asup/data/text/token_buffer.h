@@ -19,7 +19,6 @@ class TokenBuffer {
                                        : 4) {}
 
   std::size_t size() const { return bytes_.size() / width_; }
-  std::size_t bytes_per_token() const { return width_; }  // in memory
 
   void push_back(std::int64_t token) {
     const auto value = static_cast<std::uint32_t>(token);

@@ -149,7 +149,7 @@ class Coordinator::Loop {
       }
       make_room();
       peers_.push_back({ControlConnection(std::move(socket), options_.key, Side::acceptor),
-                        after(kHandshakeTimeout)});
+                        after(options_.hello_timeout)});
     }
   }
 

@@ -20,6 +20,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/address.h"
+#include "asup/net/membership/handshake.h"
 #include "asup/net/membership/key.h"
 #include "asup/net/membership/roster.h"
 
@@ -39,9 +40,10 @@ struct CoordinatorOptions {
   SocketAddress listen;  // port 0: any that is free
   std::string remedy{};  // ends the message when the port is in use: what to change
   Key key{};
-  int size = 1;              // members, servers included
-  int servers = 0;           // how many of them, the last ones, are servers
-  Seconds join_timeout{60};  // from the first member that comes to the last
+  int size = 1;                               // members, servers included
+  int servers = 0;                            // how many of them, the last ones, are servers
+  Seconds join_timeout{60};                   // from the first member that comes to the last
+  Seconds hello_timeout = kHandshakeTimeout;  // from a connection to its hello
   Seconds late_after{10};
   std::optional<int> rank{};  // of the member that keeps it; none: the launcher
   std::string key_socket{};   // socket that hands out the key; empty: none (key_exchange.h)

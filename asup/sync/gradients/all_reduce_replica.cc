@@ -89,11 +89,17 @@ class AllReduceReplica final : public Replica {
   double buffer_seconds_ = 0;
 };
 
-// Whether some ranks compute on a CPU and others on GPUs. Collective.
+// Whether some ranks compute on a CPU and others on GPUs, or on GPUs of several kinds, whose norms
+// of equal tensors are not equal. Collective.
 bool devices_differ(Communicator& communicator, const torch::Device& device) {
-  std::array<std::int32_t, 2> there{device.is_cpu() ? 1 : 0, device.is_cpu() ? 0 : 1};
-  communicator.all_reduce(buffer_of(std::span(there)), ReduceOp::max).or_throw();
-  return there[0] > 0 && there[1] > 0;
+  double kind = 0;
+  if (!device.is_cpu()) {
+    const auto numbers = torch::linspace(0.1, 1, 100'003, torch::TensorOptions(device));
+    kind = numbers.norm().item<double>();
+  }
+  std::array<double, 2> extremes{kind, -kind};
+  communicator.all_reduce(buffer_of(std::span(extremes)), ReduceOp::max).or_throw();
+  return extremes[0] != -extremes[1];
 }
 
 AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module& module,

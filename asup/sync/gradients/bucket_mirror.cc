@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "asup/base/quietly.h"
 #include "asup/sync/model/device.h"
 
 namespace asup::sync {
@@ -46,8 +47,10 @@ BucketMirror::BucketMirror(std::shared_ptr<SharedMemory> host, const torch::Devi
 
 BucketMirror::~BucketMirror() {
   if (!streams_) return;
-  streams_->guard.synchronizeStream(streams_->out);
-  streams_->guard.synchronizeStream(streams_->in);
+  quietly([this] {
+    streams_->guard.synchronizeStream(streams_->out);
+    streams_->guard.synchronizeStream(streams_->in);
+  });
 }
 
 std::byte* BucketMirror::data() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/base/quietly.h"
 #include "asup/kernels/copy.h"
 
 namespace asup::sync {
@@ -65,6 +66,10 @@ GradientCollector::GradientCollector(Communicator& communicator,
 }
 
 GradientCollector::~GradientCollector() {
+  quietly([this] { give_back(); });
+}
+
+void GradientCollector::give_back() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (gradient.is_same(buckets_->view(i)) || (gradient.defined() && in_place(i)))
@@ -142,13 +147,6 @@ void GradientCollector::leave() {
   ++left_;
 }
 
-bool GradientCollector::were_changed() const {
-  std::lock_guard lock(mutex_);
-  for (std::size_t bucket = 0; bucket < left_; ++bucket)
-    if (buckets_->was_changed(bucket)) return true;
-  return false;
-}
-
 // The carrier gets the buckets that are on the host, or all that have left, in order.
 void GradientCollector::hand_over(bool wait) {
   for (; handed_over_ < left_; ++handed_over_) {
@@ -217,6 +215,7 @@ void GradientCollector::rebuild(std::span<const std::size_t> order) {
   check(finished_, "buckets cannot be rebuilt while they travel");
   torch::NoGradGuard no_grad;
   auto buckets = std::make_unique<Buckets>(communicator_, parameters_, order, sizes_, notes_);
+  buckets->follow_stream();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (!gradient.is_same(buckets_->view(i))) continue;

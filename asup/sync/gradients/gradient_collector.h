@@ -63,10 +63,6 @@ class GradientCollector {
   // Begins the next one. needs: finish()
   void next_round();
 
-  // Whether gradients on a GPU are others than those that left for the host: the program has
-  // changed them, as clipping does. A look at the begin of each bucket.
-  bool were_changed() const;
-
   // The order in which gradients came in the first round, those that did not come at the end.
   std::vector<std::size_t> observed_order() const;
   // Collective: moves the gradients into buckets laid out for another order. needs: finish()
@@ -92,6 +88,7 @@ class GradientCollector {
   void finish_locked();
   Buffer fill(std::size_t bucket);
   void begin_round();
+  void give_back();
   void end_with_this_backward();
 
   // Constant after construction.

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "asup/base/error.h"
-#include "asup/sync/model/device.h"
 
 namespace asup::sync {
 namespace {
@@ -14,15 +13,14 @@ using Tensors = std::vector<torch::Tensor>;
 torch::Tensor pack(const Tensors& buffers) {
   Tensors flat;
   for (const torch::Tensor& buffer : buffers) flat.push_back(buffer.flatten());
-  const torch::Tensor packed = torch::cat(flat);
-  return packed.is_cpu() ? packed
-                         : on_host(packed);  // that of tensors on the CPU is a copy already
+  return torch::cat(flat).cpu();  // a copy, also where they are on the CPU
 }
 
 void unpack(const torch::Tensor& packed, const Tensors& buffers) {
+  const torch::Tensor there = packed.to(buffers.front().device());
   std::int64_t begin = 0;
   for (const torch::Tensor& buffer : buffers) {
-    buffer.copy_(packed.narrow(0, begin, buffer.numel()).view(buffer.sizes()));
+    buffer.copy_(there.narrow(0, begin, buffer.numel()).view(buffer.sizes()));
     begin += buffer.numel();
   }
 }

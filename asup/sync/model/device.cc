@@ -9,6 +9,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/quietly.h"
 
 namespace asup::sync {
 namespace {
@@ -17,7 +18,11 @@ std::atomic<int> forced = 0;  // of a test's; all ranks of it are in one process
 
 // asup's own programs run as if with a GPU in tests of whole runs.
 bool forced_by_environment() {
-  static const bool is_set = std::getenv("ASUP_TEST_COPIES") != nullptr;
+  static const bool is_set = [] {
+    const bool asked = std::getenv("ASUP_TEST_COPIES") != nullptr;
+    if (asked) log().info("models travel as copies, as ASUP_TEST_COPIES asks");
+    return asked;
+  }();
   return is_set;
 }
 
@@ -46,9 +51,8 @@ torch::Tensor on_host(const torch::Tensor& tensor) {
 
 void wait_for_stream(const torch::Device& device) {
   if (device.is_cpu()) return;
-  c10::Event event(device.type());
-  event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  event.synchronize();
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
 }
 
 void copy_each(std::span<const torch::Tensor> to, std::span<const torch::Tensor> from) {
@@ -73,8 +77,10 @@ std::shared_ptr<void> lock_pages(std::span<std::byte> memory, const torch::Devic
       lock && unlock && forget_error ? lock(memory.data(), memory.size(), kPortable) : -1;
   if (error == 0)
     return {memory.data(), [device](void* begin) {
-              const c10::DeviceGuard there(device);
-              unlock(begin);
+              quietly([&] {
+                const c10::DeviceGuard there(device);
+                unlock(begin);
+              });
             }};
   if (forget_error) forget_error();  // or torch would take it for its own
   log().warn("{} MB of memory cannot be locked for the GPU (error {}): copies are slower",

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "asup/base/quietly.h"
+
 namespace asup::sync {
 
 KeptTensors::KeptTensors(std::vector<NamedTensor> tensors) : tensors_(std::move(tensors)) {
@@ -9,8 +11,10 @@ KeptTensors::KeptTensors(std::vector<NamedTensor> tensors) : tensors_(std::move(
 }
 
 KeptTensors::~KeptTensors() {
-  torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].tensor.detach().copy_(copies_[i]);
+  quietly([this] {
+    torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].tensor.detach().copy_(copies_[i]);
+  });
 }
 
 double KeptTensors::squared_distance() const {

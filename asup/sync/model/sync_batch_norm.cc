@@ -18,11 +18,12 @@ struct Statistics {
   double count;
 };
 
-void sum_over_ranks(Communicator& communicator, Tensor& values) {
-  const Tensor travelling = sync::on_host(values);
-  communicator.all_reduce(sync::buffer_of(travelling), ReduceOp::sum)
+// On the host.
+Tensor sum_over_ranks(Communicator& communicator, const Tensor& values) {
+  const Tensor sums = sync::on_host(values);
+  communicator.all_reduce(sync::buffer_of(sums), ReduceOp::sum)
       .or_throw("synchronized batch normalization");
-  values = travelling.to(values.device());
+  return sums;
 }
 
 // [sums, sums of squares, count]. Sums of squares in f64, or large means would drown variances.
@@ -41,13 +42,13 @@ Tensor local_sums(const Tensor& input) {
 
 Statistics global_statistics(Communicator& communicator, const Tensor& input) {
   const std::int64_t channels = input.size(1);
-  Tensor sums = local_sums(input);
-  sum_over_ranks(communicator, sums);
-  const double count = sums[-1].item<double>();
+  const Tensor on_host = sum_over_ranks(communicator, local_sums(input));
+  const double count = on_host[-1].item<double>();
   check(count > 1,
         "batch normalization in training needs more than one value a channel, and all "
         "ranks together have {}",
         count);
+  const Tensor sums = on_host.to(input.device());
   const Tensor mean = sums.narrow(0, 0, channels) / count;
   const Tensor variance = sums.narrow(0, channels, channels) / count - mean * mean;
   return {mean, variance.clamp_min(0), count};
@@ -95,9 +96,10 @@ struct Normalize : torch::autograd::Function<Normalize> {
     auto [dx, dweight, dbias] =
         with_constant_statistics(gradients[0], input, weight, mean, variance, eps);
     const std::int64_t channels = input.size(1);
-    Tensor sums = torch::cat({dbias, dweight}).to(torch::kFloat64);
     const auto held = context->saved_data["communicator"].toCapsule();
-    sum_over_ranks(*static_cast<Held&>(*held).communicator, sums);
+    const Tensor sums = sum_over_ranks(*static_cast<Held&>(*held).communicator,
+                                       torch::cat({dbias, dweight}).to(torch::kFloat64))
+                            .to(input.device());
 
     const Tensor scale = (variance.to(torch::kFloat64) + eps).rsqrt();
     const Tensor factor = weight.defined() ? scale * weight.to(torch::kFloat64) : scale;
@@ -113,8 +115,10 @@ struct Normalize : torch::autograd::Function<Normalize> {
       const Tensor& variance, double eps) {
     if (input.numel() == 0)
       return {torch::empty_like(input), torch::zeros_like(mean), torch::zeros_like(mean)};
+    // Statistics of this batch alone: there are none, and GPUs want that said by empty tensors.
+    const Tensor none = torch::empty({0}, mean.options());
     return torch::native_batch_norm_backward(dy.contiguous(input.suggest_memory_format()), input,
-                                             weight, mean, variance, {}, {}, false, eps,
+                                             weight, mean, variance, none, none, false, eps,
                                              {true, true, true});
   }
 };
@@ -153,8 +157,8 @@ void SyncBatchNormImpl::update_running_statistics(const Tensor& mean, const Tens
   if (!options.track_running_stats()) return;
   torch::NoGradGuard no_grad;
   num_batches_tracked += 1;
-  const double share = options.momentum().value_or(
-      1.0 / static_cast<double>(num_batches_tracked.item<std::int64_t>()));
+  const double share =
+      options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
   running_mean.lerp_(mean.to(running_mean.scalar_type()), share);
   const Tensor unbiased = variance * (count / (count - 1));
   running_var.lerp_(unbiased.to(running_var.scalar_type()), share);

@@ -24,14 +24,17 @@ void require_averageable(const NamedTensor& parameter) {
       name, tensor.device().str());
 }
 
-void require_one_device(const std::vector<NamedTensor>& parameters) {
+void require_one_device(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers) {
   const NamedTensor& first = parameters.front();
-  for (const auto& [name, tensor] : parameters)
-    require(
-        tensor.device() == first.tensor.device(),
-        "parameter {} is on {}, and parameter {} on {}: move the whole model to one device with "
-        "module.to(device), before the optimizer and the replica are made",
-        first.name, first.tensor.device().str(), name, tensor.device().str());
+  const auto require_there = [&](const char* kind, const NamedTensor& other) {
+    require(other.tensor.device() == first.tensor.device(),
+            "parameter {} is on {}, and {} {} on {}: move the whole model to one device with "
+            "module.to(device), before the optimizer and the replica are made",
+            first.name, first.tensor.device().str(), kind, other.name, other.tensor.device().str());
+  };
+  for (const NamedTensor& parameter : parameters) require_there("parameter", parameter);
+  for (const NamedTensor& buffer : buffers) require_there("buffer", buffer);
 }
 
 std::vector<NamedTensor> trainable_of(const std::vector<NamedTensor>& parameters) {
@@ -41,7 +44,6 @@ std::vector<NamedTensor> trainable_of(const std::vector<NamedTensor>& parameters
   require(!result.empty(),
           "the model has no parameter that requires a gradient: there is nothing to train");
   for (const NamedTensor& parameter : result) require_averageable(parameter);
-  require_one_device(parameters);
   return result;
 }
 
@@ -59,6 +61,7 @@ TrainedModel::TrainedModel(const torch::nn::Module& module, torch::optim::Optimi
       buffers_(buffers_of(module)),
       trainable_(trainable_of(parameters_)),
       optimizer_size_(size_of(optimizer)) {
+  require_one_device(parameters_, buffers_);
   for (const NamedTensor& parameter : parameters_)
     requires_grad_.push_back(parameter.tensor.requires_grad());
   require(!dynamic_cast<torch::optim::LBFGS*>(&optimizer),

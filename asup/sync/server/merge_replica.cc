@@ -177,7 +177,9 @@ void MergeReplica::keep_on_device() {
 
 void MergeReplica::show_common(bool common) {
   shows_common_ = common;
-  show(common || release_.next != ps::Release::Next::lease ? center_ : own_);
+  const bool is_common = common || release_.next != ps::Release::Next::lease;
+  if (is_common) give_center();
+  show(is_common ? center_ : own_);
 }
 
 void MergeReplica::show(const std::vector<torch::Tensor>& views) {
@@ -197,10 +199,9 @@ void MergeReplica::wait() {
   const double waited_before = client_->wait_seconds();
   if (prepare_) prepare_(client_->wait_for_release());
   release_ = client_->wait();
-  give_center();
   waited_ = client_->wait_seconds() - waited_before;
   released_at_ = Clock::now();
-  show(release_.next == ps::Release::Next::lease ? own_ : center_);
+  show_common(false);
   figures_ = {};
   figures_.samples = options_.work ? release_.end - release_.begin : 1;
   alone_ = 0;
@@ -292,7 +293,6 @@ void MergeReplica::fetch_center() {
   torch::NoGradGuard no_grad;
   torch::Tensor center = whole(client_->parameters().data());
   workers_.broadcast(buffer_of(center)).or_throw();
-  give_center();
 }
 
 // The servers have the model that all have in common; it takes the mean's place.

@@ -62,7 +62,7 @@ bool take_rules(const torch::optim::Optimizer& optimizer, std::vector<Rule>& rul
 
 }  // namespace
 
-std::vector<Rule> rules_of(const torch::optim::Optimizer& optimizer) {
+std::vector<Rule> rules_as_set(const torch::optim::Optimizer& optimizer) {
   std::vector<Rule> rules;
   const bool known =
       take_rules<torch::optim::SGD, torch::optim::SGDOptions>(optimizer, rules) ||
@@ -71,11 +71,17 @@ std::vector<Rule> rules_of(const torch::optim::Optimizer& optimizer) {
       take_rules<torch::optim::AdamW, torch::optim::AdamWOptions>(optimizer, rules) ||
       take_rules<optim::Lars, optim::LarsOptions>(optimizer, rules) ||
       take_rules<optim::AsupMomentum, optim::AsupOptions>(optimizer, rules);
-  require(known,
-          "parameter servers have no update rule for {}: use SGD, RMSprop, Adam or AdamW of "
-          "torch::optim, or Lars or AsupMomentum of asup::optim; or train by all-reduce (sync = "
-          "allreduce), which runs any optimizer",
-          c10::demangle(typeid(optimizer).name()));
+  if (!known)
+    throw BadInput(fmt::format(
+        "parameter servers have no update rule for {}: use SGD, RMSprop, Adam or AdamW of "
+        "torch::optim, or Lars or AsupMomentum of asup::optim; or train by all-reduce (sync = "
+        "allreduce), which runs any optimizer",
+        c10::demangle(typeid(optimizer).name())));
+  return rules;
+}
+
+std::vector<Rule> rules_of(const torch::optim::Optimizer& optimizer) {
+  std::vector<Rule> rules = rules_as_set(optimizer);
   require(!rules.empty(), "the optimizer has no parameters: there is nothing to train");
   for (const Rule& rule : rules) kernels::require_valid(rule);
   return rules;

@@ -17,6 +17,8 @@ namespace asup::sync {
 // possible, where there is no such rule: for types other than torch's SGD, RMSprop, Adam and AdamW
 // and asup's Lars and AsupMomentum (types derived from these included: their step may be another).
 std::vector<kernels::Rule> rules_of(const torch::optim::Optimizer& optimizer);
+// The same, of an optimizer that has had rules: its options may be wrong by now.
+std::vector<kernels::Rule> rules_as_set(const torch::optim::Optimizer& optimizer);
 
 // Of each group.
 std::vector<double> learning_rates_of(const torch::optim::Optimizer& optimizer);

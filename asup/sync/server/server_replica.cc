@@ -233,8 +233,10 @@ void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
   }
   const ps::Range range = space_.buckets[bucket];
   const auto* data = static_cast<const float*>(buffer.data);
-  const std::size_t looked_at = std::min<std::size_t>(range.size(), kLookedAt);
-  left_.push_back({data, looked_at, kernels::sum_of_squares(data, looked_at)});
+  if (!collector_.buckets().mirrored()) {
+    const std::size_t looked_at = std::min<std::size_t>(range.size(), kLookedAt);
+    left_.push_back({data, looked_at, kernels::sum_of_squares(data, looked_at)});
+  }
   figures_.not_finite += kernels::count_not_finite(data, range.size());
   client_->push(range, data);
 }
@@ -246,6 +248,7 @@ void ServerReplicaOfClient::second_backward() {
 }
 
 void ServerReplicaOfClient::finish_round() {
+  check_those_that_left();
   figures_.version = release_.version;
   figures_.lease = release_.lease;
   figures_.compute_seconds = seconds_since(released_at_);
@@ -267,7 +270,6 @@ StepResult ServerReplicaOfClient::step() {
   check(collector_.sync(),
         "there can be no step while synchronization is off: end the NoSync scope before step()");
   check_unchanged();
-  check_those_that_left();
   const std::uint64_t version = release_.version;
   collector_.finish();
   if (!sharing_.local.empty()) step_local();
@@ -300,13 +302,16 @@ double ServerReplicaOfClient::clip_grad_norm(double max_norm) {
   return norm;
 }
 
-// A look at the begin of each bucket finds what is done to all gradients, as clipping is.
+// A look at the begin of each bucket finds what is done to all gradients, as clipping is. Those of
+// a GPU left as copies.
 void ServerReplicaOfClient::check_those_that_left() const {
   constexpr const char* kChanged =
       "gradients were changed after backward, when they were on their way to the servers. To "
       "clip them, call the replica's clip_grad_norm(); to change them otherwise, run backward "
       "in a NoSync scope, change them, and then call step().";
-  check(!collector_.were_changed(), "{}", kChanged);
+  const sync::Buckets& buckets = collector_.buckets();
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket)
+    check(!buckets.was_changed(bucket), "{}", kChanged);
   for (const auto& [data, count, squares] : left_)
     check(std::bit_cast<std::uint64_t>(kernels::sum_of_squares(data, count)) ==
               std::bit_cast<std::uint64_t>(squares),
@@ -320,7 +325,7 @@ void ServerReplicaOfClient::check_unchanged() {
           "make the replica after freezing",
           name);
   model_.check_unchanged();
-  check(sync::rules_of(model_.optimizer()) == rules_,
+  check(sync::rules_as_set(model_.optimizer()) == rules_,
         "options of the optimizer other than the learning rate were changed, and the servers go on "
         "with those it had when the replica was made. Make a new replica, or train by all-reduce "
         "(sync = allreduce), where the optimizer steps here");
@@ -354,19 +359,20 @@ void ServerReplicaOfClient::synchronize() {
 void ServerReplicaOfClient::fetch_parameters() {
   workers_.barrier().or_throw();
   sync::together(workers_, [&] {
-    if (workers_.rank() == 0) {
-      client_->fetch_parameters();
-      sync::copy_each(on_device_, arriving_);
-    }
+    if (workers_.rank() == 0) client_->fetch_parameters();
   });
-  sync::broadcast_tensors(workers_, sharing_.shared);
+  workers_.broadcast(buffer_of(client_->parameters())).or_throw();
+  sync::copy_each(on_device_, arriving_);
 }
 
 void ServerReplicaOfClient::with_mean_model(const std::function<void()>& use) {
   const sync::KeptTensors own(unshared_);
   average_buffers();
   if (!models_differ()) return use();
-  const sync::KeptTensors seen(sharing_.shared);
+  // Servers see late gradients in the light of what is in the client's memory.
+  std::vector<sync::NamedTensor> seen = sharing_.shared;
+  for (const torch::Tensor& tensor : arriving_) seen.push_back({"", tensor});
+  const sync::KeptTensors kept(std::move(seen));
   fetch_parameters();
   use();
 }

@@ -26,6 +26,10 @@ void RoundClock::stepped(double seconds, double share) {
 
 bool RoundClock::measured() const { return seconds_.count() == 0 || steps_ >= kStepsToMeasure; }
 
+std::chrono::nanoseconds RoundClock::shortest_step() const {
+  return measured() ? shortest_ : std::chrono::nanoseconds(0);
+}
+
 double RoundClock::steps_left() const { return (seconds_.count() - seconds_since(began_)) / last_; }
 
 std::size_t RoundClock::fit(std::size_t samples) const {

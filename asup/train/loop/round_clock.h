@@ -29,8 +29,8 @@ class RoundClock {
   // for.
   bool over() const;
 
-  // Zero before a step.
-  std::chrono::nanoseconds shortest_step() const { return shortest_; }
+  // Zero until it is measured: a first step alone may have taken far longer than those to come.
+  std::chrono::nanoseconds shortest_step() const;
   // Throws BadInput where no step of the slowest worker fits into a round.
   void require_longer_than(std::chrono::nanoseconds slowest_step) const;
 

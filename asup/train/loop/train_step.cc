@@ -1,7 +1,7 @@
 #include "asup/train/loop/train_step.h"
 
 #include "asup/data/sharding.h"
-#include "asup/train/task.h"
+#include "asup/models/task.h"
 
 namespace asup::train {
 
@@ -53,7 +53,7 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
   };
   {
     models::ConvolutionScope scope(path_, models::Pass::forward);
-    loss = sum_of_losses(model_.forward(there(batch.input)), there(batch.target));
+    loss = models::sum_of_losses(model_.forward(there(batch.input)), there(batch.target));
   }
   sync::FetchedNumber fetched(loss.detach());
   models::ConvolutionScope scope(path_, models::Pass::backward);

@@ -6,52 +6,45 @@
 
 #include "asup/data/prefetch.h"
 #include "asup/data/sharding.h"
-#include "asup/train/task.h"
+#include "asup/models/evaluation_mode.h"
+#include "asup/models/task.h"
 
 namespace asup::train {
 namespace {
 
-// While it lives, the model is in evaluation mode.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(models::Model& model) : model_(model) { model_.eval(); }
-  ~EvaluationMode() { model_.train(); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  models::Model& model_;
-};
-
-// Scores and targets are on the CPU.
-void add_examples(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
+// Of images. The target is on the CPU, and the others are where the model is.
+void add_examples(Evaluation& evaluation, const torch::Tensor& scores,
+                  const torch::Tensor& predicted, const torch::Tensor& target,
                   std::span<const std::int64_t> indices) {
-  const auto predicted = scores.argmax(1);
-  const auto sure = torch::softmax(scores, 1).gather(1, predicted.unsqueeze(1)).to(torch::kFloat64);
+  const auto sure =
+      torch::softmax(scores, 1).gather(1, predicted.unsqueeze(1)).to(torch::kFloat64).cpu();
+  const auto said = predicted.cpu();
   const auto* confidences = sure.const_data_ptr<double>();
-  const auto* predictions = predicted.const_data_ptr<std::int64_t>();
+  const auto* predictions = said.const_data_ptr<std::int64_t>();
   const auto* truths = target.const_data_ptr<std::int64_t>();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     evaluation.own.push_back({indices[i], truths[i], predictions[i], confidences[i]});
+    if (evaluation.confusion.empty()) continue;
     ++evaluation
           .confusion[static_cast<std::size_t>(truths[i] * evaluation.classes + predictions[i])];
   }
 }
 
-// Adds a batch's results to this rank's: sums, as yet.
+// Adds a batch's results to this rank's: sums, as yet. Scores stay where the model is.
 void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
          std::span<const std::int64_t> indices) {
-  evaluation.loss += sum_of_losses(scores, target).item<double>();
-  evaluation.accuracy += sum_of_right(scores, target);
+  const torch::Tensor there = target.to(scores.device()), predicted = scores.argmax(-1);
+  evaluation.loss += models::sum_of_losses(scores, there).item<double>();
+  evaluation.accuracy += models::sum_of_right(predicted, there);
   evaluation.samples += static_cast<std::int64_t>(indices.size());
-  if (evaluation.classes > 0) add_examples(evaluation, scores, target, indices);
+  if (evaluation.classes > 0) add_examples(evaluation, scores, predicted, target, indices);
 }
 
 void average_over_ranks(Communicator& communicator, Evaluation& evaluation) {
   std::array<double, 3> sums{evaluation.loss, evaluation.accuracy,
                              static_cast<double>(evaluation.samples)};
   communicator.all_reduce(buffer_of(std::span(sums))).or_throw();
-  if (evaluation.classes > 0)
+  if (!evaluation.confusion.empty())
     communicator.all_reduce(buffer_of(std::span(evaluation.confusion))).or_throw();
   evaluation.loss = sums[0] / sums[2];
   evaluation.accuracy = sums[1] / sums[2];
@@ -68,12 +61,14 @@ void add_figures_of_text(Evaluation& evaluation, const data::Text& text) {
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
                     models::ConvolutionPath path, std::int64_t batch, const torch::Device& device) {
   torch::NoGradGuard no_grad;
-  EvaluationMode mode(model);
+  const models::EvaluationMode mode(model);
   models::ConvolutionScope scope(path, models::Pass::forward);
   Evaluation evaluation;
   if (!dataset.text()) {
     evaluation.classes = dataset.classes();
-    evaluation.confusion.resize(static_cast<std::size_t>(dataset.classes() * dataset.classes()));
+    if (evaluation.classes <= kMostConfused)
+      evaluation.confusion.resize(
+          static_cast<std::size_t>(evaluation.classes * evaluation.classes));
   }
 
   const data::ShardedBatches batches(dataset.size(), 0, communicator.rank(), communicator.size(),
@@ -83,7 +78,7 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   for (std::size_t step = 0; auto part = ahead.next(); ++step) {
     const auto indices = batches.indices(0, step);
     if (!indices.empty())
-      add(evaluation, model.forward(part->input.to(device)).cpu(), part->target, indices);
+      add(evaluation, model.forward(part->input.to(device)), part->target, indices);
   }
   average_over_ranks(communicator, evaluation);
   if (const data::Text* text = dataset.text()) add_figures_of_text(evaluation, *text);

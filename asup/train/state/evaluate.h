@@ -23,6 +23,8 @@ struct Example {
   double confidence = 0;  // probability that the model gave its prediction
 };
 
+constexpr int kMostConfused = 32;  // classes; a larger confusion matrix nobody reads
+
 struct Evaluation {
   double loss = 0;      // mean over the test set
   double accuracy = 0;  // of text, the share of tokens that were thought the likeliest
@@ -32,8 +34,9 @@ struct Evaluation {
   std::optional<double> perplexity{}, bits_per_byte{};
   // Of images.
   int classes = 0;
-  std::vector<std::int64_t> confusion{};  // row: the truth, column: the prediction
-  std::vector<Example> own{};             // of this rank's part
+  // Row: the truth, column: the prediction. Empty where there are more than kMostConfused classes.
+  std::vector<std::int64_t> confusion{};
+  std::vector<Example> own{};  // of this rank's part
 };
 
 // Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all
@@ -43,8 +46,8 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
                     models::ConvolutionPath path, std::int64_t batch,
                     const torch::Device& device = torch::kCPU);
 
-// evaluation.json: confusion matrix, class names and a gallery: the first images, and those of
-// which the model was surest and wrong. Of text there is nothing more to tell.
+// evaluation.json: class names, the confusion matrix where there is one, and a gallery: the first
+// images, and those of which the model was surest and wrong. Of text there is nothing more to tell.
 nlohmann::ordered_json describe_evaluation(const Evaluation& evaluation,
                                            const data::Dataset& dataset);
 

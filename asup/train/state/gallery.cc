@@ -114,7 +114,9 @@ report::Picture sheet_of(const std::vector<Example>& examples, const data::Datas
 
 Json describe_evaluation(const Evaluation& evaluation, const data::Dataset& dataset) {
   if (dataset.text()) return Json::object();
-  Json out{{"classes", names_of_classes(dataset)}, {"confusion", evaluation.confusion}};
+  Json out;
+  out["classes"] = names_of_classes(dataset);
+  if (!evaluation.confusion.empty()) out["confusion"] = evaluation.confusion;
   if (!can_be_seen(dataset)) return out;
   out["first"] = gallery_of(first_examples(evaluation.own), dataset);
   out["mistakes"] = gallery_of(surest_mistakes(evaluation.own), dataset);

@@ -6,6 +6,7 @@
 
 #include "asup/data/random.h"
 #include "asup/data/text/tokenizer.h"
+#include "asup/models/evaluation_mode.h"
 
 namespace asup::train {
 namespace {
@@ -69,16 +70,15 @@ Json sample_of(const data::Tokenizer& tokenizer, const torch::Tensor& tokens, st
 
 Json generate(models::Model& model, const data::Dataset& test, const GenerateOptions& options) {
   torch::NoGradGuard no_grad;
+  const models::EvaluationMode mode(model);
   const data::Text& text = *test.text();
   const torch::Tensor prompts = prompts_of(test, options.samples, options.prompt);
   std::vector<data::Random> randoms;
   for (std::int64_t i = 0; i < prompts.size(0); ++i)
     randoms.emplace_back(options.seed, static_cast<std::uint64_t>(i));
   torch::Tensor written = prompts;
-  model.eval();
   for (std::int64_t i = 0; i < options.tokens; ++i)
     written = extended(model, written, text.tokens, options, randoms);
-  model.train();
   Json samples = Json::array();
   for (std::int64_t i = 0; i < written.size(0); ++i)
     samples.push_back(sample_of(*text.tokenizer, written[i], prompts.size(1)));

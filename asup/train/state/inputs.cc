@@ -9,11 +9,11 @@
 #include "asup/checkpoint/trained.h"
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
+#include "asup/models/gpt.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/device.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
-#include "asup/train/settings.h"
 #include "asup/train/state/check_inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/weights.h"
@@ -80,6 +80,14 @@ std::set<std::string> head_of(const models::Model& model, const TrainConfig& con
   return head;
 }
 
+// As many as auto stands for, too.
+std::int64_t heads_of(const TrainConfig& config) {
+  const std::int64_t said = config.heads.value_or(0);
+  return config.model == "gpt"
+             ? models::heads_of_gpt({.width = config.width.value_or(0), .heads = said})
+             : said;
+}
+
 // Tokens and heads are not seen in the tensors' shapes.
 void check_same_tokens(const Weights& weights, const TrainConfig& config, const data::Text& text) {
   require(tokenizer_of(weights.metadata, weights.path) == text.tokenizer->model(),
@@ -87,18 +95,26 @@ void check_same_tokens(const Weights& weights, const TrainConfig& config, const 
           "the one that it was trained with: the run's tokenizer.model, or {}.",
           weights.path, config.tokenizer, data::kBytes);
   const auto theirs = config_of(weights);
-  require(!theirs || theirs->heads == config.heads,
-          "{}: has heads = {}, and this run {}. Use the same.", weights.path,
-          find_setting("heads")->field.text(&*theirs), find_setting("heads")->field.text(&config));
+  if (!theirs) return;
+  require(heads_of(*theirs) == heads_of(config),
+          "{}: has heads = {}, and this run {}. Use the same.", weights.path, heads_of(*theirs),
+          heads_of(config));
 }
 
+// The checkpoint to resume from: the newest whole one of a run.
+struct Resumed {
+  explicit Resumed(const std::string& run)
+      : folder(newest_whole_checkpoint(run).path),
+        info(info_from(folder.index().run, folder.path())) {}
+  checkpoint::Folder folder;
+  CheckpointInfo info;
+};
+
 // As far as it is known before the run: what rank 0 is to train stands aside for bytes.
-std::string tokenizer_known_before(const TrainConfig& config) {
+std::string tokenizer_known_before(const TrainConfig& config,
+                                   const std::optional<Resumed>& resumed) {
   if (!data::is_text(config.data)) return "";
-  if (!config.resume.empty()) {
-    const std::string newest = newest_whole_checkpoint(config.resume).path;
-    return tokenizer_of(info_from(checkpoint::Folder(newest).index().run, newest).model, newest);
-  }
+  if (resumed) return tokenizer_of(resumed->info.model, resumed->folder.path());
   return data::vocabulary_to_train(config.tokenizer) > 0 ? "" : tokenizer_model(config);
 }
 
@@ -156,7 +172,9 @@ std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
 void check_inputs(const TrainConfig& config) {
   if (config.hosts.empty()) check_device(config.device);
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
-  const std::string tokenizer = tokenizer_known_before(config);
+  std::optional<Resumed> resumed;
+  if (!config.resume.empty()) resumed.emplace(config.resume);
+  const std::string tokenizer = tokenizer_known_before(config, resumed);
   const auto dataset = open_data(config, data::Split::train, {}, tokenizer);
   open_data(config, data::Split::test, {}, tokenizer);
   const auto model = make_model(config, *dataset);
@@ -168,12 +186,10 @@ void check_inputs(const TrainConfig& config) {
       "warmup = {} is longer than the run, which has {} steps: the learning rate would never be "
       "lr. Lower warmup, or raise steps or epochs.",
       config.warmup, length.steps);
-  if (!config.init.empty() && config.resume.empty()) begin_with_weights(*model, config, *dataset);
-  if (config.resume.empty()) return;
-  const std::string newest = newest_whole_checkpoint(config.resume).path;
-  const checkpoint::Folder folder(newest);
-  check_can_resume(info_from(folder.index().run, newest), config, length.steps);
-  checkpoint::check_is_of(folder.index(), *model);
+  if (!config.init.empty() && !resumed) begin_with_weights(*model, config, *dataset);
+  if (!resumed) return;
+  check_can_resume(resumed->info, config, length.steps);
+  checkpoint::check_is_of(resumed->folder.index(), *model);
 }
 
 std::string list_inputs() {

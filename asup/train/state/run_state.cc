@@ -96,6 +96,7 @@ void RunState::begin(bool begun) {
   std::filesystem::remove(folder_.report_file());
   std::filesystem::remove(folder_.failure_file());
   std::filesystem::remove(folder_.model_file());
+  std::filesystem::remove(folder_.generated_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
@@ -329,7 +330,8 @@ Weights RunState::mean_weights() {
   context_.replica->with_mean_model([&] {
     if (!first_rank_) return;
     weights = copy_weights(*context_.model, describe_model());
-    if (context_.test->text()) write_generated();
+    // It takes a while, in which the others wait: a run that is to go on writes at its end.
+    if (context_.test->text() && step_ >= context_.length.steps) write_generated();
   });
   return weights;
 }

@@ -37,6 +37,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr Seconds kTokenizerPatience(3600);  // while rank 0 trains one on 100 MB of text
+
 // What the launcher or the user said, else the rank's share of the host's cores.
 std::int64_t usual_threads(const Job& job) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return torch::get_num_threads();
@@ -67,16 +69,17 @@ void check_same_settings(Communicator& control, const TrainConfig& config) {
   sync::check_agreed(control, values);
 }
 
-// Rank 0 does it. Bad input there is all ranks' bad input.
+// Rank 0 does it, for which the others wait for `timeout`, or else as for any call. Bad input there
+// is all ranks' bad input.
 template <typename Action>
-void on_first_rank(Communicator& control, const Action& action) {
+void on_first_rank(Communicator& control, const Action& action, Seconds timeout = Seconds(0)) {
   std::string complaint;
   if (control.rank() == 0) try {
       action();
     } catch (const BadInput& error) {
       complaint = error.what();
     }
-  complaint = broadcast_text(control, complaint);
+  complaint = broadcast_text(control, complaint, timeout);
   require(complaint.empty(), "{}", complaint);
 }
 
@@ -99,7 +102,8 @@ std::string common_tokenizer(const TrainingContext& context, const TrainConfig& 
   if (!data::is_text(config.data)) return "";
   if (context.resumed) return tokenizer_of(context.resumed->model, config.resume);
   std::string model;
-  on_first_rank(*context.control, [&] { model = tokenizer_model(config); });
+  on_first_rank(
+      *context.control, [&] { model = tokenizer_model(config); }, kTokenizerPatience);
   return broadcast_text(*context.control, model);
 }
 
@@ -165,8 +169,10 @@ std::int64_t count_parameters(const models::Model& model) {
 
 // Of a library of the user's own, or of a text, for people.
 std::string short_name(const std::string& name) {
-  const std::filesystem::path path(data::is_text(name) ? data::path_of_text(name) : name);
-  return data::is_plugin(name) || data::is_text(name) ? path.filename().string() : name;
+  if (!data::is_plugin(name) && !data::is_text(name)) return name;
+  std::filesystem::path path(data::is_text(name) ? data::path_of_text(name) : name);
+  if (!path.has_filename()) path = path.parent_path();  // text:corpus/
+  return path.filename().string();
 }
 
 report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainConfig& config) {

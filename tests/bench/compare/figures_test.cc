@@ -5,6 +5,7 @@
 
 #include "asup/base/error.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::bench {
 namespace {

@@ -7,6 +7,7 @@
 #include "asup/base/files.h"
 #include "asup/collective/tuning/surroundings.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::collective::tuning {
 namespace {

@@ -21,6 +21,19 @@ TEST(CentreCrop, IsThatOfTorchvision) {
   EXPECT_EQ(crop.across.high, 500);
 }
 
+TEST(SampleCrop, IsRandomOrTheMiddleOrTheWholePicture) {
+  EXPECT_EQ(resized_side(224), 256);
+  EXPECT_EQ(resized_side(28), 32);
+  Random random(1), same(1);
+  const Size picture{500, 375}, output{224, 224};
+  EXPECT_DOUBLE_EQ(sample_crop(picture, 0, 256, output, random).down.step, 375.0 / 256);
+  EXPECT_DOUBLE_EQ(sample_crop(output, 0, 256, output, random).down.step, 1);
+  const Crop crop = sample_crop(picture, 0.3, 256, output, random);
+  const Crop expected = random_crop(picture, 0.3, output, same);  // nothing was drawn before
+  EXPECT_EQ(crop.across.low, expected.across.low);
+  EXPECT_EQ(crop.down.high, expected.down.high);
+}
+
 TEST(RandomCrop, HasAreaAndShapeWithinBounds) {
   const Size picture{500, 375};
   double least = 1, most = 0, narrowest = 9, widest = 0;

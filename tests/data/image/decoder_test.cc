@@ -165,6 +165,18 @@ TEST(Decoders, SayWhatIsNoImage) {
   EXPECT_EQ(why_broken({'G', 'I', 'F', '8', '9', 'a'}), "is neither a JPEG nor a PNG");
 }
 
+TEST(Decoders, SayWhatAsupWasBuiltWithout) {
+  Decoders no_jpeg(nullptr, make_png_decoder()), no_png(make_jpeg_decoder(), nullptr);
+  const Bytes photo = jpeg(plain(16, 16, 1, 2, 3)), drawing = png(plain(16, 16, 1, 2, 3));
+  EXPECT_THAT(message_of([&] { no_jpeg.of(photo); }), HasSubstr("install libjpeg-dev"));
+  EXPECT_THAT(message_of([&] { no_jpeg.check_reads("a.JPEG"); }), HasSubstr("install libjpeg-dev"));
+  EXPECT_THAT(message_of([&] { no_png.of(drawing); }), HasSubstr("install libpng-dev"));
+  EXPECT_THAT(message_of([&] { no_png.check_reads("a.png"); }), HasSubstr("install libpng-dev"));
+  EXPECT_NO_THROW(no_jpeg.of(drawing));
+  EXPECT_NO_THROW(no_jpeg.check_reads("a.jpg.png"));
+  EXPECT_NO_THROW(no_png.check_reads("a.jpg"));
+}
+
 TEST(Decoders, TellImagesByTheirNames) {
   for (const char* name : {"a.jpg", "a.JPEG", "b.c.Png"}) EXPECT_TRUE(has_image_name(name)) << name;
   for (const char* name : {"a", ".jpg", "a.jpg.txt", "a.gif", "jpg"})

@@ -5,6 +5,7 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <gtest/gtest.h>
 #include <png.h>
 
 #include <algorithm>
@@ -106,6 +107,13 @@ Picture smooth(int width, int height, std::uint64_t seed) {
 Picture noise(int width, int height, std::uint64_t seed) {
   Random random(seed);
   return made_of(width, height, [&](int, int, int) { return random.below(256); });
+}
+
+torch::Tensor tensor_of(const Picture& picture) {
+  return torch::tensor(std::vector<int>(picture.rgb.begin(), picture.rgb.end()))
+      .view({picture.height, picture.width, 3})
+      .permute({2, 0, 1})
+      .to(torch::kFloat32);
 }
 
 Bytes jpeg(const Picture& picture, const JpegOptions& options) {
@@ -226,7 +234,7 @@ Bytes tar(const std::vector<Member>& members, bool ended) {
       name.push_back(0);
       add(archive, name);
     }
-    add(archive, tar_header(member.name, member.bytes.size(), '0'));
+    add(archive, tar_header(member.name, member.bytes.size(), member.type));
     add(archive, member.bytes);
   }
   if (ended) archive.resize(archive.size() + 1024);

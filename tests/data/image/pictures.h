@@ -1,6 +1,8 @@
 // Pictures that tests make, and the bytes of JPEG, PNG and tar files of them.
 #pragma once
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -23,6 +25,8 @@ struct Picture {
 Picture plain(int width, int height, std::uint8_t red, std::uint8_t green, std::uint8_t blue);
 Picture smooth(int width, int height, std::uint64_t seed);  // as photographs are
 Picture noise(int width, int height, std::uint64_t seed);
+
+torch::Tensor tensor_of(const Picture& picture);  // 3 x height x width
 
 struct JpegOptions {
   int quality = 92;
@@ -59,6 +63,7 @@ void put(const std::filesystem::path& path, const Bytes& bytes);
 struct Member {
   std::string name;
   Bytes bytes;
+  char type = '0';  // a file; 'x': what pax says of the next member
 };
 Bytes tar(const std::vector<Member>& members, bool ended = true);
 

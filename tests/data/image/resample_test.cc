@@ -9,13 +9,6 @@
 namespace asup::data::image {
 namespace {
 
-torch::Tensor tensor_of(const Picture& picture) {
-  return torch::tensor(std::vector<int>(picture.rgb.begin(), picture.rgb.end()))
-      .view({picture.height, picture.width, 3})
-      .permute({2, 0, 1})
-      .to(torch::kFloat32);
-}
-
 torch::Tensor resample(const Picture& picture, const Crop& crop, const Placement& placement = {},
                        const Levels& levels = {}) {
   const torch::Tensor out = torch::full({3, crop.down.count, crop.across.count}, -1.0f);

@@ -12,18 +12,16 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Bytes text(const std::string& words) { return {words.begin(), words.end()}; }
-
 // Two shards of training images and one to test on.
 struct Shards {
   Shards() {
     write("train-000000.tar", {{"a.jpg", Bytes(700, 1)},
-                               {"a.cls", text("0")},
-                               {"b.cls", text("2\n")},
-                               {"b.json", text("{}")},
+                               {"a.cls", bytes_of("0")},
+                               {"b.cls", bytes_of("2\n")},
+                               {"b.json", bytes_of("{}")},
                                {"b.png", Bytes(512, 2)}});
-    write("train-000001.tar", {{"c.jpg", {3, 3}}, {"c.cls", text("1")}});
-    write("val-000000.tar", {{"v.jpg", {4}}, {"v.cls", text("1")}});
+    write("train-000001.tar", {{"c.jpg", {3, 3}}, {"c.cls", bytes_of("1")}});
+    write("val-000000.tar", {{"v.jpg", {4}}, {"v.cls", bytes_of("1")}});
   }
   void write(const std::string& name, const std::vector<Member>& members, bool ended = true) const {
     folder.write(name, tar(members, ended));
@@ -58,9 +56,9 @@ TEST(Shards, TakeLongNamesAndFolders) {
   const Shards shards;
   const std::string key = std::string(150, 'k') + "/picture";
   shards.write("train-000001.tar", {{key + ".jpg", {7}},
-                                    {key + ".cls", text("4")},
+                                    {key + ".cls", bytes_of("4")},
                                     {"x.y/z.jpg", {8}},
-                                    {"x.y/z.cls", text("3")}});
+                                    {"x.y/z.cls", bytes_of("3")}});
   const auto files = open_shards(shards.folder.path(), Split::train);
   ASSERT_EQ(files->size(), 4u);
   EXPECT_EQ(files->label(2), 4);
@@ -70,28 +68,72 @@ TEST(Shards, TakeLongNamesAndFolders) {
 
 TEST(Shards, TakeTheExtendedHeadersOfPax) {
   const Shards shards;
-  Bytes archive = tar({{"long.jpg", {7}}, {"long.cls", text("1")}});
-  Bytes pax = tar({{"PaxHeader", text("20 path=renamed.jpg\n")}}, false);
-  pax[156] = 'x';
-  std::uint64_t sum = 0;  // of the header, anew
-  std::fill_n(pax.begin() + 148, 8, ' ');
-  for (std::size_t i = 0; i < 512; ++i) sum += pax[i];
-  const std::string digits = fmt::format("{:06o}", sum);
-  std::copy(digits.begin(), digits.end(), pax.begin() + 148);
-  pax.insert(pax.end(), archive.begin(), archive.end());
-  shards.folder.write("train-000001.tar", pax);
+  shards.write("train-000001.tar", {{"PaxHeader", bytes_of("20 path=renamed.jpg\n"), 'x'},
+                                    {"long.jpg", {7}},
+                                    {"long.cls", bytes_of("1")}});
   EXPECT_THAT(shards.refused(), HasSubstr("renamed has an image and no class"));
+  for (const char* wrong : {"12 size=9x9\n", "12 size=-12\n", "8 size=\n"}) {
+    shards.write("train-000001.tar", {{"PaxHeader", bytes_of(wrong), 'x'}, {"c.jpg", {7}}});
+    EXPECT_THAT(shards.refused(), HasSubstr("is damaged: an extended header has '")) << wrong;
+  }
+}
+
+TEST(Shards, TakeForAnImageWhatFollowsTheKeyAsOne) {
+  const Shards shards;
+  shards.write("train-000001.tar", {{"./c.jpg", {7}},  // as of `tar cf train-000001.tar .`
+                                    {"./c.seg.png", {8}},
+                                    {"./._c.jpg", {9}},  // hidden
+                                    {"./c.cls", bytes_of("1")},
+                                    {"./d.seg.png", {8}},
+                                    {"./d.JPG", {6}},
+                                    {"./d.cls", bytes_of("0")}});
+  const auto files = open_shards(shards.folder.path(), Split::train);
+  ASSERT_EQ(files->size(), 4u);
+  Bytes c, d;
+  files->read(2, c);
+  files->read(3, d);
+  EXPECT_THAT(c, ElementsAre(7));
+  EXPECT_THAT(d, ElementsAre(6));
+  EXPECT_EQ(files->label(2), 1);
+  EXPECT_EQ(files->label(3), 0);
+}
+
+// There may be more of them than a process may have open.
+TEST(Shards, AreOpenOnlyWhileTheyAreRead) {
+  const auto count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const Shards shards;
+  const auto before = count();
+  const auto files = open_shards(shards.folder.path(), Split::train);
+  Bytes bytes;
+  files->read(2, bytes);
+  EXPECT_EQ(count(), before);
+}
+
+TEST(Shards, AnImageOfMoreThanAGigabyteIsBroken) {
+  const Shards shards;
+  const Bytes begin = tar({{"c.cls", bytes_of("1")},
+                           {"PaxHeader", bytes_of("19 size=1073741825\n"), 'x'},
+                           {"c.jpg", {}}},
+                          false);
+  const auto path = shards.folder.write("train-000001.tar", begin);
+  std::filesystem::resize_file(path, begin.size() + (std::uint64_t{2} << 30));  // a hole
+  const auto files = open_shards(shards.folder.path(), Split::train);
+  Bytes bytes;
+  EXPECT_THAT(asup::testing::message_of<BrokenImage>([&] { files->read(2, bytes); }),
+              HasSubstr("larger than a gigabyte"));
 }
 
 TEST(Shards, SayWhatIsMissing) {
   const Shards shards;
-  shards.write("train-000001.tar", {{"c.jpg", {3}}, {"d.jpg", {3}}, {"d.cls", text("1")}});
+  shards.write("train-000001.tar", {{"c.jpg", {3}}, {"d.jpg", {3}}, {"d.cls", bytes_of("1")}});
   EXPECT_THAT(shards.refused(), AllOf(HasSubstr("train-000001.tar: c has an image and no class"),
                                       HasSubstr("c.cls")));
-  shards.write("train-000001.tar", {{"d.cls", text("1")}});
+  shards.write("train-000001.tar", {{"d.cls", bytes_of("1")}});
   EXPECT_THAT(shards.refused(), HasSubstr("d.cls has no image beside it"));
   for (const char* wrong : {"dog", "", "-1", "99999999", "1 2"}) {
-    shards.write("train-000001.tar", {{"d.jpg", {3}}, {"d.cls", text(wrong)}});
+    shards.write("train-000001.tar", {{"d.jpg", {3}}, {"d.cls", bytes_of(wrong)}});
     EXPECT_THAT(shards.refused(), AllOf(HasSubstr("d.cls holds '"), HasSubstr("number of a class")))
         << wrong;
   }
@@ -99,7 +141,7 @@ TEST(Shards, SayWhatIsMissing) {
 
 TEST(Shards, ThatAreCutShortOrDamagedAreRefused) {
   const Shards shards;
-  const Bytes whole = tar({{"c.jpg", Bytes(5000, 3)}, {"c.cls", text("1")}});
+  const Bytes whole = tar({{"c.jpg", Bytes(5000, 3)}, {"c.cls", bytes_of("1")}});
   const auto cut_at = [&](std::size_t size) {
     shards.folder.write("train-000001.tar",
                         Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
@@ -121,7 +163,7 @@ TEST(Shards, ThatAreCutShortOrDamagedAreRefused) {
 
 TEST(Shards, ToTestOnHaveNoOtherClasses) {
   const Shards shards;
-  shards.write("val-000000.tar", {{"v.jpg", {4}}, {"v.cls", text("3")}});
+  shards.write("val-000000.tar", {{"v.jpg", {4}}, {"v.cls", bytes_of("3")}});
   EXPECT_THAT(shards.refused(Split::test), AllOf(HasSubstr("class 3"), HasSubstr("0 … 2")));
   std::filesystem::remove(shards.folder.path() / "val-000000.tar");
   EXPECT_THAT(shards.refused(), HasSubstr("neither val-….tar nor test-….tar"));

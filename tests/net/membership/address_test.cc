@@ -5,20 +5,13 @@
 
 #include "asup/base/error.h"
 #include "asup/net/membership/join_options.h"
+#include "tests/support/thrown.h"
 
 namespace asup::net {
 namespace {
 
-using testing::HasSubstr;
-
-std::string complaint_of(const std::function<void()>& action) {
-  try {
-    action();
-    return "";
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-}
+using asup::testing::message_of;
+using ::testing::HasSubstr;
 
 SocketAddress address(const std::string& text) {
   return resolve(parse_endpoint(text, "address")).front();
@@ -29,7 +22,7 @@ TEST(Endpoint, IsReadAndWritten) {
     EXPECT_EQ(parse_endpoint(text, "X").to_string(), text);
   for (const char* text :
        {"", "alpha", ":1", "alpha:", "alpha:x", "alpha:-1", "alpha:70000", "::1"})
-    EXPECT_THAT(complaint_of([&] { parse_endpoint(text, "X"); }), HasSubstr("X='")) << text;
+    EXPECT_THAT(message_of<BadInput>([&] { parse_endpoint(text, "X"); }), HasSubstr("X='")) << text;
 }
 
 TEST(Resolve, NumbersAndNames) {
@@ -38,7 +31,7 @@ TEST(Resolve, NumbersAndNames) {
   EXPECT_TRUE(address("localhost:80").is_loopback());
   EXPECT_FALSE(address("10.1.2.3:80").is_loopback());
   EXPECT_TRUE(address("0.0.0.0:80").is_any());
-  EXPECT_THAT(complaint_of([] { address("no-such-host.invalid:80"); }),
+  EXPECT_THAT(message_of<BadInput>([] { address("no-such-host.invalid:80"); }),
               HasSubstr("cannot find the address of host 'no-such-host.invalid'"));
 }
 
@@ -51,9 +44,12 @@ TEST(Interface, ByNameAddressAndNetwork) {
 
 TEST(Interface, WhatIsNotThereIsAnsweredWithWhatIs) {
   for (const char* text : {"eth77", "203.0.113.9", "203.0.113.0/24", ""})
-    EXPECT_THAT(complaint_of([&] { interface_address(text); }), HasSubstr("lo 127.0.0.1")) << text;
-  EXPECT_THAT(complaint_of([] { interface_address("10.0.0.0/33"); }), HasSubstr("from 0 to 32"));
-  EXPECT_THAT(complaint_of([] { interface_address("10.0.0.0/"); }), HasSubstr("from 0 to 32"));
+    EXPECT_THAT(message_of<BadInput>([&] { interface_address(text); }), HasSubstr("lo 127.0.0.1"))
+        << text;
+  EXPECT_THAT(message_of<BadInput>([] { interface_address("10.0.0.0/33"); }),
+              HasSubstr("from 0 to 32"));
+  EXPECT_THAT(message_of<BadInput>([] { interface_address("10.0.0.0/"); }),
+              HasSubstr("from 0 to 32"));
 }
 
 TEST(Route, ToLoopbackIsLoopback) {
@@ -64,9 +60,9 @@ TEST(Listen, APortInUseIsAnsweredWithTheRemedy) {
   const Fd first = listen_on(address("127.0.0.1:0"), "");
   const SocketAddress taken = bound_address(first.get());
   EXPECT_EQ(
-      complaint_of([&] { listen_on(taken, "choose another with --port"); }),
+      message_of<BadInput>([&] { listen_on(taken, "choose another with --port"); }),
       fmt::format("port {} is in use on 127.0.0.1: choose another with --port", taken.port()));
-  EXPECT_THAT(complaint_of([] { listen_on(address("203.0.113.9:0"), "look again"); }),
+  EXPECT_THAT(message_of<BadInput>([] { listen_on(address("203.0.113.9:0"), "look again"); }),
               HasSubstr("203.0.113.9 is not an address of this host"));
 }
 

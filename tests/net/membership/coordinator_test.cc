@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "asup/base/error.h"
+#include "asup/net/membership/admission.h"
 #include "asup/net/membership/key_exchange.h"
 #include "asup/net/membership/membership.h"
 #include "asup/net/membership/reach_coordinator.h"
@@ -23,6 +24,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Kind = ControlFrame::Kind;
 
+// Time for what must come sooner or later, however busy the machine is.
+constexpr Seconds kLimit{20};
+
 // What callbacks said, for another thread to wait for.
 class Heard {
  public:
@@ -32,7 +36,7 @@ class Heard {
     changed_.notify_all();
   }
   // All that was said, once there are `count`, or at the deadline.
-  std::vector<std::string> wait(std::size_t count, Seconds timeout = Seconds(5)) {
+  std::vector<std::string> wait(std::size_t count, Seconds timeout = kLimit) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, after(timeout), [&] { return all_.size() >= count; });
     return all_;
@@ -42,6 +46,22 @@ class Heard {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> all_;
+};
+
+// Keeps a port of this host that nobody listens on. A listener can still have it, since it says
+// SO_REUSEADDR too; the kernel gives it to nobody else.
+class HeldPort {
+ public:
+  HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const SocketAddress any = interface_address("127.0.0.1");
+    check(bind(fd_.get(), any.get(), any.length()) == 0, "bind");
+  }
+  SocketAddress address() const { return bound_address(fd_.get()); }
+
+ private:
+  const Fd fd_;
 };
 
 class CoordinatorTest : public testing::Test {
@@ -63,7 +83,7 @@ class CoordinatorTest : public testing::Test {
     options.size = size;
     options.coordinator = address;
     options.key = key_;
-    options.join_timeout = Seconds(10);
+    options.join_timeout = Seconds(60);
     return options;
   }
 
@@ -120,13 +140,11 @@ TEST_F(CoordinatorTest, BringsAllTogether) {
 }
 
 TEST_F(CoordinatorTest, MembersMayComeBeforeTheCoordinator) {
-  // A port that was free a moment ago.
-  SocketAddress address = interface_address("127.0.0.1");
-  address = bound_address(listen_on(address, "").get());
-  auto early = join(0, 2, address.to_string());
+  const HeldPort port;
+  auto early = join(0, 2, port.address().to_string());
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   CoordinatorOptions late = options(2);
-  late.listen = address;
+  late.listen = port.address();
   Coordinator coordinator(late);
   auto other = join(1, 2, coordinator.address());
   EXPECT_EQ(early.get().roster().size(), 2);
@@ -135,11 +153,11 @@ TEST_F(CoordinatorTest, MembersMayComeBeforeTheCoordinator) {
 
 TEST_F(CoordinatorTest, NamesTheRanksThatNeverCame) {
   CoordinatorOptions impatient = options(5);
-  impatient.join_timeout = Seconds(0.3);
+  impatient.join_timeout = Seconds(3);  // also what the other has to come after the first
   Coordinator coordinator(impatient);
   auto zero = join(0, 5, coordinator.address());
   auto two = join(2, 5, coordinator.address());
-  const std::string why = "ranks 1, 3 and 4 never joined within 0.3 s; ranks 0 and 2 did";
+  const std::string why = "ranks 1, 3 and 4 never joined within 3 s; ranks 0 and 2 did";
   EXPECT_EQ(thrown<JobFailed>(std::move(zero)), why);
   EXPECT_EQ(thrown<JobFailed>(std::move(two)), why);
   EXPECT_EQ(failed_.wait(1), std::vector{why});
@@ -172,31 +190,35 @@ TEST_F(CoordinatorTest, RefusesAnotherSize) {
 }
 
 TEST_F(CoordinatorTest, KnowsTheServersAmongItsMembers) {
-  CoordinatorOptions impatient = options(4);
-  impatient.servers = 2;
-  impatient.join_timeout = Seconds(0.3);
-  Coordinator coordinator(impatient);
-  const auto member = [&](int rank, int servers) {
-    JoinOptions options = join_options(rank, 4, coordinator.address());
-    options.servers = servers;
-    return options;
-  };
-  EXPECT_THAT(thrown<BadInput>(join(member(0, 1))),
-              AllOf(HasSubstr("a job of 3 workers and 1 server"),
-                    HasSubstr("has 2 workers and 2 servers")));
-  auto one = join(member(1, 2)), last = join(member(3, 2));
-  const std::string why = "rank 0 and server 0 never joined within 0.3 s; rank 1 and server 1 did";
-  EXPECT_EQ(thrown<JobFailed>(std::move(one)), why);
-  EXPECT_EQ(thrown<JobFailed>(std::move(last)), why);
+  CoordinatorOptions with_servers = options(4);
+  with_servers.servers = 2;
+  Coordinator coordinator(with_servers);
+  JoinOptions other = join_options(0, 4, coordinator.address());
+  other.servers = 1;
+  EXPECT_THAT(thrown<BadInput>(join(other)), AllOf(HasSubstr("a job of 3 workers and 1 server"),
+                                                   HasSubstr("has 2 workers and 2 servers")));
+}
+
+TEST(Admission, NamesTheServersThatNeverCame) {
+  const Roles roles{2, 2};
+  Admission admission(roles);
+  for (const int rank : {1, 3}) {
+    Hello hello{.version = "", .size = 4, .servers = 2, .member = {}};
+    hello.member.rank = rank;
+    hello.member.server = roles.server(rank);
+    EXPECT_FALSE(admission.admit(hello));
+  }
+  EXPECT_EQ(admission.describe_missing(Seconds(0.5)),
+            "rank 0 and server 0 never joined within 0.5 s; rank 1 and server 1 did");
 }
 
 TEST_F(CoordinatorTest, RefusesAnotherVersionAndAMumbledHello) {
   Coordinator coordinator(options(2));
   const SocketAddress address = resolve(parse_endpoint(coordinator.address(), "")).front();
   const auto answer_to = [&](Kind kind, const std::string& body) {
-    ControlConnection connection = reach_coordinator(address, key_, "test", after(Seconds(5)));
+    ControlConnection connection = reach_coordinator(address, key_, "test", after(kLimit));
     connection.send(kind, body);
-    const ControlFrame frame = next_frame(connection, after(Seconds(5)));
+    const ControlFrame frame = next_frame(connection, after(kLimit));
     EXPECT_EQ(frame.kind, Kind::refused);
     return parse_refusal(frame.body).reason;
   };
@@ -221,12 +243,11 @@ TEST_F(CoordinatorTest, RefusesAnotherKey) {
 }
 
 TEST_F(CoordinatorTest, SaysWhoCouldNotReachIt) {
-  SocketAddress address = interface_address("127.0.0.1");
-  address = bound_address(listen_on(address, "").get());
-  JoinOptions alone = join_options(3, 4, address.to_string());
-  alone.join_timeout = Seconds(0.2);
+  const HeldPort port;
+  JoinOptions alone = join_options(3, 4, port.address().to_string());
+  alone.join_timeout = Seconds(1);
   EXPECT_THAT(thrown<JobFailed>(join(alone)),
-              AllOf(HasSubstr("rank 3 (pid"), HasSubstr(address.to_string()),
+              AllOf(HasSubstr("rank 3 (pid"), HasSubstr(port.address().to_string()),
                     HasSubstr("Connection refused")));
 }
 
@@ -235,14 +256,16 @@ TEST_F(CoordinatorTest, AnotherServiceOnThePortIsNamed) {
   const SocketAddress address = bound_address(service.get());
   auto joining = join(0, 2, address.to_string());
   pollfd ready{service.get(), POLLIN, 0};
-  ASSERT_EQ(poll(&ready, 1, 5000), 1);
+  ASSERT_EQ(poll(&ready, 1, 20'000), 1);
   const Fd caller(accept(service.get(), nullptr, nullptr));
   ASSERT_GT(send(caller.get(), "SSH-2.0-OpenSSH_9.2\r\n", 21, 0), 0);
   EXPECT_THAT(thrown<BadInput>(std::move(joining)), HasSubstr("something other than asup listens"));
 }
 
 TEST_F(CoordinatorTest, ScannersNeitherHarmNorHinder) {
-  Coordinator coordinator(options(3));
+  CoordinatorOptions patient = options(3);
+  patient.hello_timeout = Seconds(60);
+  Coordinator coordinator(patient);
   const SocketAddress address = resolve(parse_endpoint(coordinator.address(), "")).front();
   std::vector<Fd> scanners;
   for (int i = 0; i < 300; ++i) {
@@ -255,8 +278,19 @@ TEST_F(CoordinatorTest, ScannersNeitherHarmNorHinder) {
   const auto start = Clock::now();
   const auto members = join_all(3, coordinator.address());
   EXPECT_EQ(members[1].roster().size(), 3);
-  EXPECT_LT(seconds_since(start), 4.0) << "members waited for the scanners' deadline";
+  EXPECT_LT(seconds_since(start), 30.0) << "members waited for the scanners' deadline";
   EXPECT_TRUE(lost_.wait(1, Seconds(0.1)).empty());
+}
+
+TEST_F(CoordinatorTest, WhoDoesNotSayHelloInTimeIsSentAway) {
+  CoordinatorOptions impatient = options(1);
+  impatient.hello_timeout = Seconds(0.2);
+  Coordinator coordinator(impatient);
+  const SocketAddress address = resolve(parse_endpoint(coordinator.address(), "")).front();
+  const Fd silent(socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(connect(silent.get(), address.get(), address.length()), 0);
+  char byte;
+  EXPECT_EQ(recv(silent.get(), &byte, 1, 0), 0);
 }
 
 TEST_F(CoordinatorTest, GoodbyeIsNotALoss) {
@@ -315,7 +349,7 @@ class MemberProcess {
   pid_t pid_ = -1;
 };
 
-TEST_F(CoordinatorTest, AKilledMemberIsKnownToAllWithinASecond) {
+TEST_F(CoordinatorTest, AKilledMemberIsKnownToAll) {
   MemberProcess victim(join_options(1, 3, ""));
   Coordinator coordinator(options(3));
   victim.start(coordinator.address());
@@ -327,9 +361,9 @@ TEST_F(CoordinatorTest, AKilledMemberIsKnownToAllWithinASecond) {
 
   victim.signal(SIGKILL);
   const std::string who = fmt::format("rank 1 (pid {} on {})", victim.pid(), this_hostname());
-  EXPECT_EQ(to_first.wait(1, Seconds(1)), std::vector{who});
-  EXPECT_EQ(to_third.wait(1, Seconds(1)), std::vector{who});
-  EXPECT_EQ(lost_.wait(1, Seconds(1)), std::vector{who});
+  EXPECT_EQ(to_first.wait(1), std::vector{who});
+  EXPECT_EQ(to_third.wait(1), std::vector{who});
+  EXPECT_EQ(lost_.wait(1), std::vector{who});
   first.leave();
   third.leave();
 }
@@ -382,10 +416,13 @@ TEST_F(CoordinatorTest, AStoppedMemberIsLateNotLost) {
 
 TEST_F(CoordinatorTest, AMemberKilledWhileOthersWaitEndsTheWait) {
   MemberProcess victim(join_options(1, 3, ""));
-  Coordinator coordinator(options(3));
+  Heard admitted;
+  CoordinatorOptions watched = options(3);
+  watched.callbacks.on_admitted = [&](const Member& member) { admitted.add(member.describe()); };
+  Coordinator coordinator(watched);
   victim.start(coordinator.address());
   auto zero = join(0, 3, coordinator.address());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ASSERT_EQ(admitted.wait(2).size(), 2u);
   victim.signal(SIGKILL);
   EXPECT_THAT(thrown<JobFailed>(std::move(zero)),
               AllOf(HasSubstr("rank 1 (pid"), HasSubstr("ended while it waited")));
@@ -462,7 +499,7 @@ TEST_F(HostedTest, WhenRankZeroDiesItIsLost) {
   Heard lost;
   one.watch({[&](const Member& member) { lost.add(member.describe()); }, {}});
   zero.signal(SIGKILL);
-  EXPECT_EQ(lost.wait(1, Seconds(1)),
+  EXPECT_EQ(lost.wait(1),
             std::vector{fmt::format("rank 0 (pid {} on {})", zero.pid(), this_hostname())});
   one.leave();
 }

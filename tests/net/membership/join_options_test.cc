@@ -11,12 +11,13 @@
 #include <map>
 
 #include "asup/base/error.h"
+#include "tests/support/thrown.h"
 
 namespace asup::net {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Map = std::map<std::string, std::string>;
 
 JoinOptions identity(const Map& variables) {
@@ -28,12 +29,7 @@ JoinOptions identity(const Map& variables) {
 
 // The message of the BadInput that the variables lead to; "" where they are accepted.
 std::string complaint(const Map& variables) {
-  try {
-    identity(variables);
-    return "";
-  } catch (const BadInput& error) {
-    return error.what();
-  }
+  return asup::testing::message_of<BadInput>([&] { identity(variables); });
 }
 
 Map with(Map variables, const Map& more) {
@@ -84,7 +80,7 @@ TEST(Identity, CommonVariablesSetTheirFields) {
     EXPECT_THAT(complaint({{"ASUP_JOIN_TIMEOUT", wrong}}), HasSubstr("ASUP_JOIN_TIMEOUT")) << wrong;
 }
 
-class AsupRun : public testing::Test {
+class AsupRun : public ::testing::Test {
  protected:
   const Key key_ = random_key();
   Fd fd_ = make_key_fd(key_);

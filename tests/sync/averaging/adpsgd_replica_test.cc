@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "tests/support/thrown.h"
 #include "tests/sync/training.h"
 
 namespace asup {
@@ -18,6 +19,7 @@ using testing::distance;
 using testing::fill;
 using ::testing::HasSubstr;
 using testing::loss_of;
+using testing::message_of;
 using testing::Mlp;
 using testing::part;
 using testing::snapshot;
@@ -113,29 +115,22 @@ TEST(AdPsgdReplica, LearnsAtDifferentPaces) {
 }
 
 TEST(AdPsgdReplica, RefusesWhatCannotWork) {
-  const auto refusal = [](const auto& make) -> std::string {
-    try {
-      make();
-    } catch (const BadInput& error) {
-      return error.what();
-    }
-    return "";
-  };
   train_pairs(2, LinkKind::inproc, [&](const Stage& stage) {
     Mlp doubles(16, torch::kFloat64);
     auto of_doubles = sgd(doubles, 0.1);
-    EXPECT_THAT(refusal([&] { stage.make(doubles, of_doubles); }), HasSubstr("pairs average f32"));
+    EXPECT_THAT(message_of<BadInput>([&] { stage.make(doubles, of_doubles); }),
+                HasSubstr("pairs average f32"));
     Mlp model;
     auto optimizer = sgd(model, 0.1);
-    EXPECT_THAT(refusal([&] { stage.make(model, optimizer, {.every = 0}); }),
+    EXPECT_THAT(message_of<BadInput>([&] { stage.make(model, optimizer, {.every = 0}); }),
                 HasSubstr("every 0 steps"));
-    EXPECT_THAT(refusal([&] { stage.make(model, optimizer, {.graph = "0-5"}); }),
+    EXPECT_THAT(message_of<BadInput>([&] { stage.make(model, optimizer, {.graph = "0-5"}); }),
                 HasSubstr("no rank 5"));
   });
   train_pairs(1, LinkKind::inproc, [&](const Stage& stage) {
     Mlp model;
     auto optimizer = sgd(model, 0.1);
-    EXPECT_THAT(refusal([&] { stage.make(model, optimizer); }),
+    EXPECT_THAT(message_of<BadInput>([&] { stage.make(model, optimizer); }),
                 HasSubstr("use two workers or more"));
   });
 }

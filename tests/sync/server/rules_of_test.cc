@@ -6,12 +6,14 @@
 #include "asup/kernels/update.h"
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
+#include "tests/support/thrown.h"
 #include "tests/sync/training.h"
 
 namespace asup::sync {
 namespace {
 
 using kernels::Rule;
+using testing::message_of;
 using testing::Mlp;
 using torch::optim::AdamOptions;
 using torch::optim::AdamWOptions;
@@ -133,24 +135,15 @@ TEST(RulesOf, NesterovWithoutMomentumIsPlain) {
   EXPECT_EQ(rules_of(optimizer), std::vector{Rule{}});
 }
 
-template <typename Call>
-std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  return "no refusal";
-}
-
 TEST(RulesOf, RefusesOptimizersWithoutARule) {
   const torch::optim::Adagrad adagrad(Mlp().parameters());
-  EXPECT_EQ(refusal([&] { rules_of(adagrad); }),
+  EXPECT_EQ(message_of<BadInput>([&] { rules_of(adagrad); }),
             "parameter servers have no update rule for torch::optim::Adagrad: use SGD, RMSprop, "
             "Adam or AdamW of torch::optim, or Lars or AsupMomentum of asup::optim; or train by "
             "all-reduce (sync = allreduce), which runs any optimizer");
   const torch::optim::LBFGS lbfgs(Mlp().parameters());
-  EXPECT_NE(refusal([&] { rules_of(lbfgs); }).find("torch::optim::LBFGS"), std::string::npos);
+  EXPECT_NE(message_of<BadInput>([&] { rules_of(lbfgs); }).find("torch::optim::LBFGS"),
+            std::string::npos);
 }
 
 // Its step may be anything.
@@ -160,13 +153,13 @@ struct OwnSgd : torch::optim::SGD {
 
 TEST(RulesOf, RefusesDerivedOptimizers) {
   const OwnSgd optimizer(Mlp().parameters(), SGDOptions(0.1));
-  EXPECT_NE(refusal([&] { rules_of(optimizer); }).find("OwnSgd"), std::string::npos);
+  EXPECT_NE(message_of<BadInput>([&] { rules_of(optimizer); }).find("OwnSgd"), std::string::npos);
 }
 
 TEST(RulesOf, RefusesOptionsThatNoRuleHas) {
   torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1).momentum(0.9).nesterov(true));
   static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).dampening(0.5);
-  EXPECT_EQ(refusal([&] { rules_of(optimizer); }),
+  EXPECT_EQ(message_of<BadInput>([&] { rules_of(optimizer); }),
             "update rule nesterov: it has no dampening, which is 0.5");
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/thrown.h"
 #include "tests/sync/replica_conformance.h"
 #include "tests/sync/server_training.h"
 
@@ -110,16 +111,6 @@ INSTANTIATE_TEST_SUITE_P(
                                    torch::optim::AdamWOptions(0.001).eps(1e-3).weight_decay(0.1))}),
     [](const auto& info) { return info.param.name; });
 
-template <typename Exception, typename Action>
-std::string thrown_by(Action action) {
-  try {
-    action();
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(ServerReplica, ParametersMoveAndAreNotKeptTwice) {
   train_with_servers(1, 1, LinkKind::shm, [](const ServerStage& stage) {
     Mlp model(64);
@@ -153,7 +144,7 @@ TEST(ServerReplica, OptionsThatAreChangedLaterAreRefused) {
     EXPECT_EQ(replica->step(), StepResult::applied);
     static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).weight_decay(0.5);
     loss_of(model, Mlp::batch(1)).backward();
-    EXPECT_THAT(thrown_by<Error>([&] { replica->step(); }),
+    EXPECT_THAT(message_of<Error>([&] { replica->step(); }),
                 HasSubstr("options of the optimizer other than the learning rate were changed"));
   });
 }
@@ -164,9 +155,10 @@ TEST(ServerReplica, ASecondBackwardIsRefused) {
     auto optimizer = sgd(model);
     const auto replica = stage.make(model, optimizer);
     loss_of(model, Mlp::batch(0)).backward();
-    EXPECT_THAT(thrown_by<Error>([&] { loss_of(model, Mlp::batch(1)).backward(); }),
+    EXPECT_THAT(message_of<Error>([&] { loss_of(model, Mlp::batch(1)).backward(); }),
                 HasSubstr("second backward before step()"));
-    EXPECT_THAT(thrown_by<Error>([&] { replica->finish_exchange(); }), HasSubstr("clip_grad_norm"));
+    EXPECT_THAT(message_of<Error>([&] { replica->finish_exchange(); }),
+                HasSubstr("clip_grad_norm"));
   });
 }
 
@@ -254,7 +246,7 @@ TEST(ServerReplica, GradientsThatAreNoNumbersMayEndTheJob) {
                                         stage.rank == 1 ? std::numeric_limits<float>::infinity()
                                                         : 1;
                                     (factor * loss_of(model, Mlp::batch(0))).backward();
-                                    EXPECT_THAT(thrown_by<JobFailed>([&] { replica->step(); }),
+                                    EXPECT_THAT(message_of<JobFailed>([&] { replica->step(); }),
                                                 HasSubstr("server 0"));
                                     ++told;
                                   }),
@@ -271,8 +263,9 @@ TEST(ServerReplica, ALostServerIsNamed) {
     const auto alone = make_communicator(job);
     Mlp model;
     auto optimizer = sgd(model);
-    EXPECT_THAT(thrown_by<JobFailed>([&] { make_server_replica(*alone, group, model, optimizer); }),
-                HasSubstr("server 1 (pid"));
+    EXPECT_THAT(
+        message_of<JobFailed>([&] { make_server_replica(*alone, group, model, optimizer); }),
+        HasSubstr("server 1 (pid"));
   };
   run_ranks(3, LinkKind::shm, play, 2);
 }
@@ -331,7 +324,7 @@ void expect_refused(const ServerReplicaOptions& options, const Prepare& prepare,
     Mlp model;
     prepare(model);
     auto optimizer = sgd(model);
-    EXPECT_THAT(thrown_by<BadInput>([&] { stage.make(model, optimizer, options); }),
+    EXPECT_THAT(message_of<BadInput>([&] { stage.make(model, optimizer, options); }),
                 HasSubstr(message));
   });
 }
@@ -353,7 +346,7 @@ TEST(ServerReplica, NoticesWhatIsFrozenLater) {
     const auto replica = stage.make(model, optimizer);
     model.second->bias.set_requires_grad(false);
     loss_of(model, Mlp::batch(0)).backward();
-    EXPECT_THAT(thrown_by<Error>([&] { replica->step(); }),
+    EXPECT_THAT(message_of<Error>([&] { replica->step(); }),
                 HasSubstr("parameter second.bias was frozen"));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "asup/train/loop/train.h"
@@ -35,7 +36,7 @@ TrainConfig small_run(const std::string& folder) {
   config.synthetic_samples = 8;
   config.synthetic_test_samples = 2;
   config.batch = 4;
-  config.steps = 3;
+  config.steps = 4;
   config.eval_every = {Every::Kind::steps, 1};
   config.checkpoint_every = {Every::Kind::never};
   config.log_every = 1;
@@ -43,7 +44,8 @@ TrainConfig small_run(const std::string& folder) {
   return resolve(config);
 }
 
-// Time that a test takes is in no row, and neither is what workers wait for each other in it.
+// Time that a test takes is in no row, and neither is what workers wait for each other in it: that
+// would be in every row after a test. In one of them, workers may wait because the machine is busy.
 TEST(StepLog, WaitsOfATestAreInNoRow) {
   const testing::TemporaryFolder place;
   const TrainConfig config = small_run(place.file("run"));
@@ -55,11 +57,13 @@ TEST(StepLog, WaitsOfATestAreInNoRow) {
         job, config, job.rank() == 0 ? watcher : none, [] { return false; }, hooks);
   });
   for (const auto& rows : {watcher.shown, watcher.logged_rows}) {
-    ASSERT_EQ(rows.size(), 3);
+    ASSERT_EQ(rows.size(), 4);
+    double least_share = 1;
     for (const report::StepRecord& row : rows) {
       EXPECT_GE(row.step_seconds, kStep.count());
-      EXPECT_LT(row.comm_share(), 0.8) << "step " << row.step;
+      if (row.step > 1) least_share = std::min(least_share, row.comm_share());
     }
+    EXPECT_LT(least_share, 0.8);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/server/parameter_server.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::train {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "asup/base/error.h"
 #include "asup/net/transport/mpi/join.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/thrown.h"
 
 namespace asup::net {
 namespace {

@@ -1,6 +1,6 @@
-#include "asup/train/task.h"
+#include "asup/models/task.h"
 
-namespace asup::train {
+namespace asup::models {
 
 namespace F = torch::nn::functional;
 
@@ -19,9 +19,9 @@ torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& ta
   return loss / static_cast<double>(predictions_of_a_sample(target));
 }
 
-double sum_of_right(const torch::Tensor& scores, const torch::Tensor& target) {
-  const auto right = scores.argmax(-1).eq(target).sum().item<std::int64_t>();
+double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target) {
+  const auto right = predicted.eq(target).sum().item<std::int64_t>();
   return static_cast<double>(right) / static_cast<double>(predictions_of_a_sample(target));
 }
 
-}  // namespace asup::train
+}  // namespace asup::models

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-namespace asup::train {
+namespace asup::models {
 
 // Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are
 // shares of the classes, N x classes.
@@ -13,7 +13,8 @@ namespace asup::train {
 // The sum over samples. needs: a sample
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target);
 
-// The sum over samples of the share of predictions that are right. needs: a sample
-double sum_of_right(const torch::Tensor& scores, const torch::Tensor& target);
+// The sum over samples of the share of predictions that are right; `predicted` is the argmax of
+// scores. needs: a sample; targets that are no shares
+double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target);
 
-}  // namespace asup::train
+}  // namespace asup::models
