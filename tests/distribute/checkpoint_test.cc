@@ -246,13 +246,14 @@ TEST_F(CheckpointFiles, StepsDoNotWaitForTheDisk) {
 
 // As a full disk does.
 TEST_F(CheckpointFiles, AWriteThatFailsIsToldAtTheNextCall) {
-  const std::string unfinished = path_ + "/.step-00000002.tmp";
-  fs::create_directories(unfinished);
-  fs::create_symlink("/dev/full", unfinished + "/.shard-1-of-1.safetensors.tmp");
   alone([&](Job& job, Small& net, torch::optim::SGD& optimizer) {
     Checkpoint checkpoint(job, path_, {.keep = 0});
     const auto replica = checkpoint.distribute(net, optimizer, AllReduce{});
     checkpoint.save({.step = 1});
+    checkpoint.wait();
+    const std::string unfinished = path_ + "/.step-00000002.tmp";
+    fs::create_directories(unfinished);
+    fs::create_symlink("/dev/full", unfinished + "/.shard-1-of-1.safetensors.tmp");
     checkpoint.save({.step = 2});
     EXPECT_THAT(message_of<JobFailed>([&] { checkpoint.save({.step = 3}); }),
                 HasSubstr("cannot be written (No space left on device)"));
