@@ -1,10 +1,15 @@
 """Checks asup on a machine with a GPU, and measures it: a table, and status 1 where a line fails.
 
-    ASUP_PROGRAM=build/gpu/asup python3 tools/gpu_check.py [--quick]
+    ASUP_PROGRAM=build/gpu/asup python3 tools/gpu_check.py [--quick | --measure] [--only WORDS]
 
---quick leaves the measurement out. tools/gpu_check.sh builds first. Python's standard library only.
+--quick leaves the measurement out, --measure all else; --only takes the lines with these words. Some
+lines are worked out at once: what they compare does not depend on time. tools/gpu_check.sh builds
+first. Python's standard library only.
 """
 
+import argparse
+import concurrent.futures
+import itertools
 import json
 import os
 import statistics
@@ -26,6 +31,8 @@ SMALL = ["--model=mlp", "--width=32", "--data=synthetic", "--synthetic-samples=2
 USUAL = ["--lr=0.02"]
 CONVOLUTIONS = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x32x32", "--steps=10"]
 GPU = "--device=cuda"
+TOO_LARGE = [GPU, "--workers=1", "--model=resnet50", "--width=auto", "--synthetic-shape=3x224x224",
+             "--synthetic-samples=4096", "--batch=4096", "--steps=1", "--synthetic-noise=0"]
 
 # Ways that do what one process does with the whole batch, and ways with a course of their own.
 FOLLOWS = {"allreduce": [], "server bsp": ["--sync=server", "--pace=bsp"],
@@ -38,7 +45,15 @@ FREE = {"adpsgd": ["--sync=adpsgd"], "server asp": ["--sync=server", "--pace=asp
         "server ssp": ["--sync=server", "--pace=ssp"],
         "server adaptive": ["--sync=server", "--pace=adaptive"]}
 
+options = argparse.ArgumentParser()
+options.add_argument("--quick", action="store_true")
+options.add_argument("--measure", action="store_true")
+options.add_argument("--only", default="")
+options = options.parse_args()
+
 rows = []
+pool = concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4))
+begun = []
 
 
 def tell(what, ok, detail=""):
@@ -46,30 +61,36 @@ def tell(what, ok, detail=""):
     print(f"{'ok  ' if ok else 'FAIL'}  {what:<44} {detail}", flush=True)
 
 
-def check(what, action):
-    """A line of the table; what goes wrong is its detail."""
-    try:
-        ok, detail = action()
-    except Exception as error:  # the other lines are of interest still
-        ok, detail = False, str(error).strip().splitlines()[-1][:200] if str(error) else repr(error)
-    tell(what, ok, detail)
+def check(what, action, *of):
+    """A line of the table, begun now and told by settle(); what goes wrong is its detail."""
+    if options.only in what:
+        begun.append((what, pool.submit(action, *of)))
+
+
+def settle():
+    for what, line in begun:
+        try:
+            ok, detail = line.result()
+        except Exception as error:  # the other lines are of interest still
+            last = str(error).strip().splitlines()[-1:]
+            ok, detail = False, last[0][:200] if last else repr(error)
+        tell(what, ok, detail)
+    begun.clear()
 
 
 def call(*flags, status=0, **environment):
     done = subprocess.run([PROGRAM, *flags], env=dict(ENVIRONMENT, **environment), text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
     if done.returncode != status:
         raise RuntimeError(f"status {done.returncode}: {done.stderr.strip() or done.stdout}")
     return done
 
 
-count = 0
+numbers = itertools.count()
 
 
 def fresh():
-    global count
-    count += 1
-    return f"{PLACE}/run-{count}"
+    return f"{PLACE}/run-{next(numbers)}"
 
 
 def run_of(folder):
@@ -113,39 +134,53 @@ def checks():
     def starts():
         line = "on cuda:0" in alone[2] and alone[0]["device"] == "cuda:0"
         return line, "exits clean; the start line says cuda:0"
+
+    def follows(flags, workers):
+        return within(1e-5, train(GPU, f"--workers={workers}", *flags)[1], alone[1])
+
+    def repeats(*flags):
+        return same_bits(train(GPU, "--workers=2", *flags), train(GPU, "--workers=2", *flags))
+
+    def as_on_cpus(most, *flags):
+        return within(most, train(GPU, *flags)[1], train("--device=cpu", *flags)[1])
+
+    def begins_as_on_cpus():
+        one, other = (train(device, "--workers=1", *CONVOLUTIONS)[1]
+                      for device in (GPU, "--device=cpu"))
+        ok, detail = within(1e-3, one[:3], other[:3])
+        return ok, f"{detail} in 3 steps, {apart(one, other):.1e} in {len(one)}"
+
+    def learns(flags):
+        losses = train(GPU, "--workers=2", *flags)[1]
+        return losses[-1] < 0.5 * losses[0], f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
+
+    def as_one_worker(*flags):
+        return within(1e-4, train(GPU, "--workers=2", *flags)[1],
+                      train(GPU, "--workers=1", *flags)[1])
+
     check("one worker", starts)
     check("auto takes the GPU", lambda: (train("--workers=1")[0]["device"] == "cuda:0", ""))
-    check("one worker, against the CPU",
-          lambda: within(1e-3, alone[1], train("--device=cpu", "--workers=1")[1]))
-    check("convolutions, against the CPU", lambda: within(
-        1e-2, train(GPU, "--workers=1", *CONVOLUTIONS)[1],
-        train("--device=cpu", "--workers=1", *CONVOLUTIONS)[1]))
-    check("convolutions, 2 ranks, twice", lambda: same_bits(
-        train(GPU, "--workers=2", *CONVOLUTIONS), train(GPU, "--workers=2", *CONVOLUTIONS)))
+    check("one worker, against the CPU", as_on_cpus, 1e-3, "--workers=1")
+    check("convolutions, against the CPU", begins_as_on_cpus)
+    check("convolutions, 2 ranks, twice", repeats, *CONVOLUTIONS)
     for name, flags in FOLLOWS.items():
         for workers in 2, 4:
-            check(f"{name}, {workers} ranks", lambda: within(
-                1e-5, train(GPU, f"--workers={workers}", *flags)[1], alone[1]))
+            check(f"{name}, {workers} ranks", follows, flags, workers)
     for name, flags in {**FOLLOWS, **REPEATS}.items():
-        flags = [GPU, "--workers=2", *flags]
-        check(f"{name}, twice", lambda: same_bits(train(*flags), train(*flags)))
+        check(f"{name}, twice", repeats, *flags)
     for name, flags in REPEATS.items():
-        check(f"{name}, against the CPU", lambda: within(
-            1e-3, train(GPU, "--workers=2", *flags)[1],
-            train("--device=cpu", "--workers=2", *flags)[1]))
+        check(f"{name}, against the CPU", as_on_cpus, 1e-3, "--workers=2", *flags)
     for name, flags in FREE.items():
-        def learns():
-            losses = train(GPU, "--workers=2", *flags)[1]
-            return losses[-1] < 0.5 * losses[0], f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
-        check(f"{name}, 2 ranks", learns)
+        check(f"{name}, 2 ranks", learns, flags)
     for optimizer in "adam", "lars", "asup":
-        flags = [f"--optimizer={optimizer}", GPU]
-        check(f"{optimizer}, 2 ranks against one", lambda: within(
-            1e-4, train(*flags, "--workers=2")[1], train(*flags, "--workers=1")[1]))
-    check("a CPU and a GPU in one job", lambda: mixed(alone[1]))
+        check(f"{optimizer}, 2 ranks against one", as_one_worker, f"--optimizer={optimizer}")
+    check("a CPU and a GPU in one job", mixed, alone[1])
     check("resumes, also on the CPU", resumes)
-    check("eval on GPU and CPU", lambda: evals(alone[3]))
+    check("eval on GPU and CPU", evals, alone[3])
     bad_inputs()
+    settle()
+    check("not enough memory", refused, ["not enough memory", "smaller batch"], 1, TOO_LARGE)
+    settle()
 
 
 def mixed(alone):
@@ -182,18 +217,16 @@ def evals(folder):
     return within(1e-3, marks[:1], marks[1:])
 
 
+def refused(words, status, flags, **environment):
+    done = call("train", *SMALL, *flags, f"--out={fresh()}", status=status, **environment)
+    line = done.stderr.strip().splitlines()[-1]
+    return all(word in line for word in words), line[:160]
+
+
 def bad_inputs():
-    def refused(words, status, *flags, **environment):
-        done = call("train", *SMALL, *flags, f"--out={fresh()}", status=status, **environment)
-        line = done.stderr.strip().splitlines()[-1]
-        return all(word in line for word in words), line[:160]
-    check("a GPU that is not there", lambda: refused(
-        ["device = cuda:99", "no such GPU"], 2, "--device=cuda:99"))
-    check("no GPU", lambda: refused(["device = cuda", "no GPU"], 2, GPU, CUDA_VISIBLE_DEVICES=""))
-    check("not enough memory", lambda: refused(
-        ["not enough memory", "smaller batch"], 1, GPU, "--workers=1", "--model=resnet50",
-        "--width=auto", "--synthetic-shape=3x224x224", "--synthetic-samples=4096", "--batch=4096", "--steps=1",
-        "--synthetic-noise=0"))
+    check("a GPU that is not there", refused, ["device = cuda:99", "no such GPU"], 2,
+          ["--device=cuda:99"])
+    check("no GPU", lambda: refused(["device = cuda", "no GPU"], 2, [GPU], CUDA_VISIBLE_DEVICES=""))
 
 
 STEPS, WARM = 60, 20
@@ -245,9 +278,11 @@ def measure():
 
 def main():
     began = time.monotonic()
-    checks()
-    if "--quick" not in sys.argv:
+    if not options.measure:
+        checks()
+    if not options.quick:
         check("measurement", lambda: (measure() is None, "done"))
+        settle()
     print(f"{sum(rows)} of {len(rows)} lines are ok, after {time.monotonic() - began:.0f} s")
     sys.exit(0 if all(rows) else 1)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds asup on a machine with a GPU, runs the tests that use it, and then tools/gpu_check.py.
-#   tools/gpu_check.sh [--quick]
+#   tools/gpu_check.sh [--quick | --measure] [--only WORDS]
 # BUILD says where to (build/gpu), CXX by what (/usr/bin/g++), ASUP_TORCH which torch (python3's), and
 # ASUP_TOMLPP_INCLUDE where toml++ is, unless the compiler finds it.
 set -euo pipefail

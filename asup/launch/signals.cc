@@ -2,7 +2,10 @@
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -11,30 +14,33 @@
 namespace asup::launch {
 namespace {
 
-sigset_t handled_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, number);
-  struct sigaction hang_up {};
-  sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
-  return set;
+std::atomic<pid_t> reader = 0;  // the thread that reads the descriptor
+
+// Runs only in threads that are not asup's, like CUDA's, which do not block the signal.
+void pass_on(int number) {
+  const int error = errno;
+  syscall(SYS_tgkill, getpid(), reader.load(), number);
+  errno = error;
 }
 
-struct sigaction replace(int number, void (*handler)(int)) {
-  struct sigaction action {
-  }, before{};
-  action.sa_handler = handler;
-  sigaction(number, &action, &before);
-  return before;
+std::vector<int> handled_signals() {
+  std::vector<int> numbers = {SIGINT, SIGTERM, SIGCHLD};
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) numbers.push_back(SIGHUP);
+  return numbers;
 }
 
 }  // namespace
 
-Signals::Signals()
-    : pipe_before_(replace(SIGPIPE, SIG_IGN)), child_before_(replace(SIGCHLD, SIG_DFL)) {
-  const sigset_t set = handled_signals();
+Signals::Signals() : reader_before_(reader.exchange(gettid())) {
+  const std::vector<int> handled = handled_signals();
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : handled) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, &mask_before_);
+  for (const int number : handled) replace(number, pass_on);
+  replace(SIGPIPE, SIG_IGN);
   fd_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   prctl(PR_GET_CHILD_SUBREAPER, &adopts_before_);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -44,9 +50,16 @@ Signals::Signals()
 Signals::~Signals() {
   take();  // those that came at the last moment are not for whoever comes after us
   prctl(PR_SET_CHILD_SUBREAPER, adopts_before_);
-  sigaction(SIGPIPE, &pipe_before_, nullptr);
-  sigaction(SIGCHLD, &child_before_, nullptr);
+  for (const auto& [number, action] : actions_before_) sigaction(number, &action, nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  reader = reader_before_;
+}
+
+void Signals::replace(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, &actions_before_[number]);
 }
 
 std::vector<int> Signals::take() {

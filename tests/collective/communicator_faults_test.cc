@@ -139,7 +139,8 @@ TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {
     communicator->barrier().or_throw();
     if (job.rank() == 1) {
       it_was_missed.arrive_and_wait();
-      EXPECT_FALSE(communicator->run(call).ok());
+      // What the others had brought may be whole, and their word that they gave up still on its way.
+      EXPECT_FALSE(communicator->run(call).ok() && communicator->barrier().ok());
       return;
     }
     const Outcome outcome = communicator->run(call);
@@ -164,8 +165,8 @@ TEST_P(CommunicationFaults, ARankThatIsBusyIsNotSilent) {
   run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);
     auto data = numbers<float>(*communicator, 1000);
-    if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    communicator->run(watched(data, Seconds(1))).or_throw();
+    if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    communicator->run(watched(data, Seconds(2))).or_throw();
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "asup/base/error.h"
 #include "asup/base/thread.h"
@@ -234,6 +235,23 @@ TEST(Signals, CtrlCReachesAllRanksAndEndsTheJob) {
   EXPECT_THAT(job.out(), AllOf(HasSubstr("[0] interrupted"), HasSubstr("[1] interrupted")));
   EXPECT_EQ(job.last_line(), "ended by SIGINT (Ctrl-C)");
   EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(0)));
+}
+
+// CUDA starts a thread that blocks no signal when it is asked for the number of GPUs.
+TEST(Signals, ArePassedOnByThreadsThatWereThereBefore) {
+  const auto beside_a_thread = [](const std::string& script) {
+    std::thread([] {
+      while (true) pause();
+    }).detach();
+    return run(shell_job(2, script)).exit_status;
+  };
+  Launched ends([&] { return beside_a_thread("exit 0"); });
+  EXPECT_EQ(ends.wait(Seconds(60)), 0) << ends.err();
+  Launched stays([&] { return beside_a_thread("echo pid=$$; exec sleep 1000"); });
+  ASSERT_TRUE(stays.wait_for_output("pid=", 2));
+  stays.signal(SIGTERM);
+  EXPECT_EQ(stays.wait(), 128 + SIGTERM) << stays.err();
+  EXPECT_TRUE(all_gone(numbers_after(stays.out(), "pid="), Seconds(0)));
 }
 
 TEST(Signals, OtherSignalsGiveTheirOwnStatus) {
