@@ -139,7 +139,8 @@ TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {
     communicator->barrier().or_throw();
     if (job.rank() == 1) {
       it_was_missed.arrive_and_wait();
-      // What the others had brought may be whole, and their word that they gave up still on its way.
+      // What the others had brought may be whole, and their word that they gave up still on its
+      // way.
       EXPECT_FALSE(communicator->run(call).ok() && communicator->barrier().ok());
       return;
     }

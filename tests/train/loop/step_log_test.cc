@@ -31,7 +31,7 @@ struct Watcher : report::Observer {
 TrainConfig small_run(const std::string& folder) {
   TrainConfig config;
   config.model = "resnet18";  // its statistics are averaged for a test
-  config.device = "cpu";  // torch has one thread for all backward passes on a GPU
+  config.device = "cpu";      // torch has one thread for all backward passes on a GPU
   config.data = "synthetic";
   config.synthetic_shape = "1x8x8";
   config.synthetic_samples = 8;
