@@ -142,7 +142,7 @@ function(asup_test name)
     set(filter "${arg_SANITIZED}")
   endif()
   add_test(NAME ${folder}/${name}
-           COMMAND ${start} $<TARGET_FILE:${name}> --gtest_filter=${filter}-*.Soak*)
+           COMMAND ${start} $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${filter}-*.Soak*)
   set_tests_properties(${folder}/${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSES}
     ENVIRONMENT "${environment}")

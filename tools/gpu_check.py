@@ -133,7 +133,8 @@ def checks():
 
     def starts():
         line = "on cuda:0" in alone[2] and alone[0]["device"] == "cuda:0"
-        return line, "exits clean; the start line says cuda:0"
+        peak = alone[0]["peak_device_memory_bytes"]
+        return line and peak > 0, f"exits clean; the start line says cuda:0; {peak} bytes there"
 
     def follows(flags, workers):
         return within(1e-5, train(GPU, f"--workers={workers}", *flags)[1], alone[1])
@@ -176,6 +177,7 @@ def checks():
         check(f"{optimizer}, 2 ranks against one", as_one_worker, f"--optimizer={optimizer}")
     check("a CPU and a GPU in one job", mixed, alone[1])
     check("resumes, also on the CPU", resumes)
+    check("resumes a GPT with dropout", resumes_dropout)
     check("eval on GPU and CPU", evals, alone[3])
     bad_inputs()
     settle()
@@ -206,6 +208,24 @@ def resumes():
     bits = "the bits of a run that was not stopped" if same else "other bits"
     return (same and near and (summary["step"], summary["device"]) == (whole[0]["step"], "cpu"),
             f"{bits}; on the CPU {detail} at step {summary['step']}")
+
+
+def resumes_dropout():
+    """A small GPT, whose dropout draws random numbers of the GPU."""
+    text = fresh() + ".txt"
+    with open(text, "w") as file:
+        for i in range(4000):
+            file.write(f"{i} and {i * i % 97} are two numbers.\n")
+    flags = ["train", "--model=gpt", f"--data=text:{text}", "--depth=2", "--width=32", "--context=32",
+             "--heads=2", "--dropout=0.2", "--batch=16", "--steps=20", "--lr=0.01", "--workers=2",
+             "--threads=2", "--log-every=1", "--progress=plain", "--no-tensorboard",
+             "--eval-every=never", "--checkpoint-every=10", GPU]
+    whole, part = fresh(), fresh()
+    call(*flags, f"--out={whole}")
+    call(*flags, f"--out={part}", "--stop-at=10")
+    call("train", f"--resume={part}")
+    same = run_of(whole)[0]["weights_sha256"] == run_of(part)[0]["weights_sha256"]
+    return same, "the bits of a run that was not stopped" if same else "other bits"
 
 
 def evals(folder):

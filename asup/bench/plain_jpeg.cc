@@ -1,52 +1,43 @@
 #include "asup/bench/plain_jpeg.h"
 
-// clang-format off
-#include <cstdio>  // jpeglib.h wants FILE
-#include <jpeglib.h>
-// clang-format on
-
-#include <array>
-#include <csetjmp>
+#include <algorithm>
 #include <cstdlib>
 
+#include "asup/base/error.h"
 #include "asup/data/image/decoder.h"
+#include "asup/data/image/jpeg_errors.h"
 
 namespace asup::bench {
 namespace {
 
-// An exception cannot leave through libjpeg's frames.
-struct Errors : jpeg_error_mgr {
-  std::jmp_buf escape;
-  std::array<char, JMSG_LENGTH_MAX> message;
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = static_cast<Errors*>(info->err);
-  errors->format_message(info, errors->message.data());
-  std::longjmp(errors->escape, 1);
-}
-
-[[noreturn]] void fail(j_common_ptr info) {
-  char message[JMSG_LENGTH_MAX];
-  info->err->format_message(info, message);
-  std::fprintf(stderr, "libjpeg: %s\n", message);
-  std::abort();
-}
+using data::image::JpegErrors;
 
 struct Decompression {
-  Decompression() {
-    info.err = jpeg_std_error(&errors);
-    errors.error_exit = leave;
-  }
+  Decompression() { info.err = &errors; }
   ~Decompression() { jpeg_destroy_decompress(&info); }
   Decompression(const Decompression&) = delete;
   Decompression& operator=(const Decompression&) = delete;
 
-  Errors errors{};
+  JpegErrors errors;
   jpeg_decompress_struct info{};
 };
 
-// It is left by a longjmp: nothing that has a destructor may be alive in it.
+struct Compression {
+  Compression() { info.err = &errors; }
+  ~Compression() {
+    jpeg_destroy_compress(&info);
+    std::free(bytes);
+  }
+  Compression(const Compression&) = delete;
+  Compression& operator=(const Compression&) = delete;
+
+  JpegErrors errors;
+  jpeg_compress_struct info{};
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+};
+
+// This and write_file() are left by a longjmp: nothing that has a destructor may be alive in them.
 void read_pixels(jpeg_decompress_struct& info, std::span<const std::uint8_t> file, int denominator,
                  std::vector<std::uint8_t>& pixels) {
   jpeg_create_decompress(&info);
@@ -69,6 +60,26 @@ void read_pixels(jpeg_decompress_struct& info, std::span<const std::uint8_t> fil
   jpeg_finish_decompress(&info);
 }
 
+void write_file(Compression& jpeg, std::span<const std::uint8_t> rgb, int width, int height,
+                int quality) {
+  jpeg_compress_struct& info = jpeg.info;
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &jpeg.bytes, &jpeg.size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<JSAMPLE*>(rgb.data()) +
+                std::size_t{info.next_scanline} * 3 * static_cast<std::size_t>(width);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+}
+
 }  // namespace
 
 bool has_plain_jpeg() { return true; }
@@ -83,31 +94,11 @@ void decode_plain(std::span<const std::uint8_t> file, int denominator,
 
 std::vector<std::uint8_t> encode_plain(std::span<const std::uint8_t> rgb, int width, int height,
                                        int quality) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  errors.error_exit = fail;
-  jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&info, &bytes, &size);
-  info.image_width = static_cast<JDIMENSION>(width);
-  info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, quality, TRUE);
-  jpeg_start_compress(&info, TRUE);
-  while (info.next_scanline < info.image_height) {
-    auto* row = const_cast<JSAMPLE*>(rgb.data()) +
-                std::size_t{info.next_scanline} * 3 * static_cast<std::size_t>(width);
-    jpeg_write_scanlines(&info, &row, 1);
-  }
-  jpeg_finish_compress(&info);
-  std::vector<std::uint8_t> file(bytes, bytes + size);
-  jpeg_destroy_compress(&info);
-  std::free(bytes);
-  return file;
+  Compression jpeg;
+  if (setjmp(jpeg.errors.escape) != 0)
+    throw Error(fmt::format("libjpeg: {}", jpeg.errors.message.data()));
+  write_file(jpeg, rgb, width, height, quality);
+  return {jpeg.bytes, jpeg.bytes + jpeg.size};
 }
 
 }  // namespace asup::bench

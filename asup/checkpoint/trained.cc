@@ -14,7 +14,7 @@ namespace {
 using sync::NamedTensor;
 
 const std::string kModel = "model/", kOptimizer = "optimizer/", kReplica = "replica/",
-                  kOwn = "own/", kRandom = "random";
+                  kOwn = "own/", kRandom = "random", kDeviceRandom = "random-on-device";
 
 std::string place_of(int rank) { return fmt::format("rank-{}/", rank); }
 
@@ -42,7 +42,15 @@ TensorsByName under(const std::string& place, const TensorsByName& tensors) {
   return found;
 }
 
-at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
+at::Generator generator(const at::Device& device = at::kCPU) {
+  return at::globalContext().defaultGenerator(device);
+}
+
+// Where the model is.
+at::Device device_of(const torch::nn::Module& module) {
+  const auto parameters = module.parameters();
+  return parameters.empty() ? at::kCPU : parameters.front().device();
+}
 
 // Into the tensor's own memory, which others may look at.
 void copy_into(torch::Tensor tensor, const torch::Tensor& saved) {
@@ -137,6 +145,8 @@ RankTensors tensors_of(const Trained& trained) {
   add(tensors.own, own + kReplica, trained.replica.own);
   add(tensors.own, kOptimizer, trained.fetched_state);
   tensors.own.push_back({own + kRandom, generator().get_state()});
+  if (const at::Device device = device_of(trained.module); !device.is_cpu())
+    tensors.own.push_back({own + kDeviceRandom, generator(device).get_state()});
   if (trained.own_model()) add(tensors.own, own + kModel, parameters);
   if (trained.own_model() || trained.own_optimizer)
     add(tensors.own, own + kOptimizer, optimizer);
@@ -193,7 +203,7 @@ void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimiz
 void Restore::own(const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);
   const bool comes_back = same_way_ && as_many_;
-  std::vector<std::string> names{own_ + kRandom};
+  std::vector<std::string> names{own_ + kRandom, own_ + kDeviceRandom};
   add_names(names, own_ + kOwn, trained.own);
   if (same_way_) add_names(names, kReplica, trained.replica.common);
   if (comes_back) {
@@ -210,9 +220,13 @@ void Restore::own(const Trained& trained) {
     take_known(own_ + kModel, saved, parameters);
     sync::set_named_state(trained.optimizer, parameters, under(own_ + kOptimizer, saved));
     // Another rank's would repeat its numbers.
-    if (const auto random = saved.find(own_ + kRandom);
-        random != saved.end() && (as_many_ || knows_rank_))
+    if (!as_many_ && !knows_rank_) return;
+    if (const auto random = saved.find(own_ + kRandom); random != saved.end())
       generator().set_state(random->second);
+    const at::Device device = device_of(trained.module);
+    if (const auto random = saved.find(own_ + kDeviceRandom);
+        random != saved.end() && !device.is_cpu())
+      generator(device).set_state(random->second);
   });
 }
 

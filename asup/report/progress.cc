@@ -118,7 +118,13 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
   if (summary.broken_samples > 0)
     line("broken", fmt::format("{} could not be read; others took their places",
                                counted(summary.broken_samples, "image")));
-  if (summary.peak_memory_bytes > 0) line("peak memory", byte_size(summary.peak_memory_bytes));
+  if (summary.peak_memory_bytes > 0) {
+    const std::string on_gpus =
+        summary.peak_device_memory_bytes > 0
+            ? fmt::format(", and {} of GPUs", byte_size(summary.peak_device_memory_bytes))
+            : "";
+    line("peak memory", byte_size(summary.peak_memory_bytes) + on_gpus);
+  }
   line("report", terminal.styled(kBold, summary.facts.folder + "/report.html"));
   return out;
 }

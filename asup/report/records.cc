@@ -113,6 +113,10 @@ json to_json(const Summary& summary) {
               {"peak_memory_bytes_max", summary.peak_memory_bytes_max},
               {"weights_sha256", summary.weights_sha256},
               {"checkpoint", summary.checkpoint}};
+  if (summary.peak_device_memory_bytes > 0) {
+    out["peak_device_memory_bytes"] = summary.peak_device_memory_bytes;
+    out["peak_device_memory_bytes_max"] = summary.peak_device_memory_bytes_max;
+  }
   out.update(to_json(summary.facts));
   if (summary.test) {
     out["test_accuracy"] = summary.test->test_accuracy;
@@ -189,6 +193,8 @@ Summary summary_from(const json& in) {
   in.at("bytes_sent").get_to(summary.bytes_sent);
   in.at("peak_memory_bytes").get_to(summary.peak_memory_bytes);
   in.at("peak_memory_bytes_max").get_to(summary.peak_memory_bytes_max);
+  summary.peak_device_memory_bytes = in.value("peak_device_memory_bytes", std::uint64_t{0});
+  summary.peak_device_memory_bytes_max = in.value("peak_device_memory_bytes_max", std::uint64_t{0});
   in.at("weights_sha256").get_to(summary.weights_sha256);
   in.at("checkpoint").get_to(summary.checkpoint);
   if (in.contains("consensus_distance"))

@@ -102,9 +102,11 @@ struct Summary {
   std::uint64_t bytes_sent = 0;                  // by all ranks
   std::uint64_t peak_memory_bytes = 0;           // of all ranks together
   std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank
-  std::string weights_sha256;                    // over parameters and buffers, by name
-  std::string checkpoint;                        // the last one's file name, or ""
-  std::string server;  // JSON: what the servers tell of the pace of this call, or ""
+  std::uint64_t peak_device_memory_bytes = 0;    // the same for tensors on GPUs
+  std::uint64_t peak_device_memory_bytes_max = 0;
+  std::string weights_sha256;  // over parameters and buffers, by name
+  std::string checkpoint;      // the last one's file name, or ""
+  std::string server;          // JSON: what the servers tell of the pace of this call, or ""
 
   double samples_per_s() const { return train_seconds > 0 ? samples / train_seconds : 0; }
   double comm_share() const { return train_seconds > 0 ? comm_s / train_seconds : 0; }

@@ -1,5 +1,6 @@
 #include "asup/train/device.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -87,6 +88,12 @@ std::string devices_in_words(Communicator& workers, const torch::Device& own) {
   for (const std::int64_t index : std::set(all.begin(), all.end()))
     names.push_back(index < 0 ? "cpu" : fmt::format("{}:{}", kCuda, index));
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::uint64_t peak_device_memory(const torch::Device& device) {
+  if (device.is_cpu()) return 0;
+  const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);  // 0: of all kinds
 }
 
 std::string lack_of_memory(const c10::OutOfMemoryError& error) {

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <string>
 
 #include "asup/base/error.h"
@@ -32,6 +33,9 @@ void set_arithmetic(const TrainConfig& config);
 
 // Of all workers, each device once, in words: "cpu, cuda:0". Collective.
 std::string devices_in_words(Communicator& workers, const torch::Device& own);
+
+// The most that tensors have taken there at once, in this process; 0 on the CPU.
+std::uint64_t peak_device_memory(const torch::Device& device);
 
 // What to do where a GPU has not enough memory.
 std::string lack_of_memory(const c10::OutOfMemoryError& error);

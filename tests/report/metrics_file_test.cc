@@ -89,11 +89,14 @@ TEST(Records, ASummaryComesBackAsItWas) {
   summary.final_loss = std::nan("");
   summary.weights_sha256 = "abc";
   summary.bytes_sent = 1'000'000'000'000;
+  summary.peak_device_memory_bytes = 3;
+  summary.peak_device_memory_bytes_max = 2;
   summary.test.emplace().test_accuracy = 0.75;
   const auto json = to_json(summary);
   const Summary back = summary_from(nlohmann::ordered_json::parse(json.dump()));
   EXPECT_EQ(to_json(back).dump(), json.dump());
   EXPECT_EQ(back.facts.workers, 3);
+  EXPECT_EQ(back.peak_device_memory_bytes_max, 2);
   EXPECT_TRUE(std::isnan(back.final_loss));
 }
 

@@ -2,13 +2,10 @@
 // is below it is not even read, unless the file does not end as a JPEG does.
 
 // clang-format off
-#include <cstdio>  // jpeglib.h wants FILE
-#include <jpeglib.h>
-#include <jerror.h>
+#include "asup/data/image/jpeg_errors.h"
+#include <jerror.h>  // after jpeglib.h
 // clang-format on
 
-#include <array>
-#include <csetjmp>
 #include <vector>
 
 #include "asup/data/image/decoder.h"
@@ -20,17 +17,6 @@ constexpr int kRowsAtOnce = 16;
 constexpr int kMostScans = 200;  // of a progressive file; more take seconds and show nothing new
 constexpr int kMargin = 2;       // pixels: chroma beside a window has a part in its outermost ones
 
-struct Errors : jpeg_error_mgr {
-  std::jmp_buf escape;
-  std::array<char, JMSG_LENGTH_MAX> message;
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = static_cast<Errors*>(info->err);
-  errors->format_message(info, errors->message.data());
-  std::longjmp(errors->escape, 1);
-}
-
 // Where the picture itself is whole.
 bool is_harmless(int warning) {
   return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_JFIF_MAJOR ||
@@ -39,12 +25,12 @@ bool is_harmless(int warning) {
 
 // libjpeg goes on after a warning, and fills what is missing with grey.
 void warn(j_common_ptr info, int level) {
-  if (level < 0 && !is_harmless(info->err->msg_code)) leave(info);
+  if (level < 0 && !is_harmless(info->err->msg_code)) JpegErrors::leave(info);
 }
 
 void watch_scans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
-  auto* errors = static_cast<Errors*>(info->err);
+  auto* errors = static_cast<JpegErrors*>(info->err);
   std::snprintf(errors->message.data(), errors->message.size(), "more than %d scans", kMostScans);
   std::longjmp(errors->escape, 1);
 }
@@ -67,8 +53,7 @@ void cmyk_to_rgb(std::uint8_t* pixels, int count, bool inverted) {
 class JpegDecoder final : public Decoder {
  public:
   JpegDecoder() {
-    info_.err = jpeg_std_error(&errors_);
-    errors_.error_exit = leave;
+    info_.err = &errors_;
     errors_.emit_message = warn;
     guarded([this] { jpeg_create_decompress(&info_); });
     progress_.progress_monitor = watch_scans;
@@ -166,7 +151,7 @@ class JpegDecoder final : public Decoder {
     jpeg_abort_decompress(&info_);
   }
 
-  Errors errors_{};
+  JpegErrors errors_;
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct info_{};
   std::span<const std::uint8_t> file_;

@@ -47,6 +47,7 @@ function resultsTable(runs) {
     ["In communication", (r) => r.summary.workers > 1 ? r.summary.comm_share : NaN, (v) => percent(v), -1],
     ["Sent, all workers", (r) => r.summary.workers > 1 ? r.summary.bytes_sent : NaN, bytes, -1],
     ["Peak memory, all workers", (r) => r.summary.peak_memory_bytes, bytes, -1],
+    ["Peak memory of GPUs, all workers", (r) => r.summary.peak_device_memory_bytes ?? NaN, bytes, -1],
   ].map(([name, ...how]) => [name, column(runs, ...how)])
    .filter(([, cells]) => cells.some((cell) => cell !== "–"));
   const rows = runs.map((run, i) => [

@@ -192,6 +192,7 @@ class RunPage {
           sum.workers > 1 && ["Time in communication, mean of the workers", seconds(sum.comm_s)],
           sum.bytes_sent && ["Bytes sent" + all, bytes(sum.bytes_sent)],
           sum.workers > 1 && sum.peak_memory_bytes_max && ["Peak memory, largest worker", bytes(sum.peak_memory_bytes_max)],
+          sum.peak_device_memory_bytes && ["Peak memory of GPUs" + all, bytes(sum.peak_device_memory_bytes)],
           ["SHA-256 of the weights", sum.weights_sha256]]))),
       element("details", {class: "card"}, element("summary", {}, "Settings (config.toml)"),
               element("pre", {}, run.config)));

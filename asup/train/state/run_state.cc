@@ -365,6 +365,9 @@ report::Summary RunState::summarise() {
   summary.bytes_sent = info.totals.bytes_sent;
   summary.peak_memory_bytes = sum_over_ranks(peak_memory());
   summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
+  const std::uint64_t on_device = peak_device_memory(context_.device);
+  summary.peak_device_memory_bytes = sum_over_ranks(on_device);
+  summary.peak_device_memory_bytes_max = sum_over_ranks(on_device, ReduceOp::max);
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = context_.replica->stats().consensus_distance;
   summary.switched_after = context_.switched_after;

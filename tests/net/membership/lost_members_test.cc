@@ -1,0 +1,116 @@
+// How members of a job learn that one of them has left, was killed, or stands still.
+#include "asup/base/error.h"
+#include "coordinator_suite.h"
+
+namespace asup::net {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class LostMembers : public CoordinatorTest {};
+
+TEST_F(LostMembers, GoodbyeIsNotALoss) {
+  Coordinator coordinator(options(2));
+  auto members = join_all(2, coordinator.address());
+  Heard lost, left;
+  members[0].watch({[&](const Member& member) { lost.add(member.describe()); },
+                    [&](const Member& member) { left.add(member.describe()); }});
+  const std::string who = members[1].self().describe();
+  members[1].leave();
+  EXPECT_EQ(left.wait(1), std::vector{who});
+  EXPECT_EQ(left_.wait(1), std::vector{who});
+  EXPECT_TRUE(lost.wait(1, Seconds(0.2)).empty());
+  EXPECT_TRUE(lost_.wait(1, Seconds(0)).empty());
+  members[0].leave();
+}
+
+TEST_F(LostMembers, AKilledMemberIsKnownToAll) {
+  MemberProcess victim(join_options(1, 3, ""));
+  Coordinator coordinator(options(3));
+  victim.start(coordinator.address());
+  auto zero = join(0, 3, coordinator.address()), two = join(2, 3, coordinator.address());
+  Membership first = zero.get(), third = two.get();
+  Heard to_first, to_third;
+  first.watch({[&](const Member& member) { to_first.add(member.describe()); }, {}});
+  third.watch({[&](const Member& member) { to_third.add(member.describe()); }, {}});
+
+  victim.signal(SIGKILL);
+  const std::string who = fmt::format("rank 1 (pid {} on {})", victim.pid(), this_hostname());
+  EXPECT_EQ(to_first.wait(1), std::vector{who});
+  EXPECT_EQ(to_third.wait(1), std::vector{who});
+  EXPECT_EQ(lost_.wait(1), std::vector{who});
+  first.leave();
+  third.leave();
+}
+
+TEST_F(LostMembers, ALossBeforeAnybodyWatchesIsNotForgotten) {
+  MemberProcess victim(join_options(1, 2, ""));
+  Coordinator coordinator(options(2));
+  victim.start(coordinator.address());
+  Membership survivor = join(0, 2, coordinator.address()).get();
+  victim.signal(SIGKILL);
+  ASSERT_EQ(lost_.wait(1).size(), 1u);
+  Heard heard;
+  survivor.watch({[&](const Member& member) { heard.add(member.describe()); }, {}});
+  EXPECT_EQ(heard.wait(1).size(), 1u);
+  survivor.leave();
+}
+
+// As under a launcher that starts again what has died.
+TEST_F(LostMembers, WhoComesBackIsToldThatTheJobGoesOnWithoutIt) {
+  MemberProcess victim(join_options(1, 2, ""));
+  Coordinator coordinator(options(2));
+  victim.start(coordinator.address());
+  Membership survivor = join(0, 2, coordinator.address()).get();
+  victim.signal(SIGKILL);
+  ASSERT_EQ(lost_.wait(1).size(), 1u);
+  EXPECT_THAT(
+      thrown<BadInput>(join(1, 2, coordinator.address())),
+      AllOf(HasSubstr(fmt::format("cannot take the place of rank 1 (pid {} ", victim.pid())),
+            HasSubstr("Start it with asup run --join")));
+  survivor.leave();
+}
+
+TEST_F(LostMembers, AStoppedMemberIsLateNotLost) {
+  MemberProcess sleeper(join_options(1, 2, ""));
+  CoordinatorOptions strict = options(2);
+  strict.late_after = Seconds(1.5);
+  Coordinator coordinator(strict);
+  sleeper.start(coordinator.address());
+  Membership other = join(0, 2, coordinator.address()).get();
+  sleeper.signal(SIGSTOP);
+  const std::string who = fmt::format("rank 1 (pid {} on {})", sleeper.pid(), this_hostname());
+  EXPECT_EQ(late_.wait(1), std::vector{who});
+  EXPECT_EQ(late_.wait(2, Seconds(0.5)).size(), 1u) << "a silence is reported once";
+  EXPECT_TRUE(lost_.wait(1, Seconds(0)).empty());
+  sleeper.signal(SIGCONT);
+  sleeper.signal(SIGKILL);
+  EXPECT_EQ(lost_.wait(1), std::vector{who});
+  other.leave();
+}
+
+TEST_F(LostMembers, AMemberKilledWhileOthersWaitEndsTheWait) {
+  MemberProcess victim(join_options(1, 3, ""));
+  Heard admitted;
+  CoordinatorOptions watched = options(3);
+  watched.callbacks.on_admitted = [&](const Member& member) { admitted.add(member.describe()); };
+  Coordinator coordinator(watched);
+  victim.start(coordinator.address());
+  auto zero = join(0, 3, coordinator.address());
+  ASSERT_EQ(admitted.wait(2).size(), 2u);
+  victim.signal(SIGKILL);
+  EXPECT_THAT(thrown<JobFailed>(std::move(zero)),
+              AllOf(HasSubstr("rank 1 (pid"), HasSubstr("ended while it waited")));
+}
+
+TEST_F(LostMembers, AProcessThatEndedWithoutJoiningEndsTheWait) {
+  Coordinator coordinator(options(2));
+  coordinator.process_ended(1, "rank 1 exited with status 0 before it joined");
+  EXPECT_TRUE(failed_.wait(1, Seconds(0.1)).empty()) << "nobody waits for it yet";
+  EXPECT_EQ(thrown<JobFailed>(join(0, 2, coordinator.address())),
+            "rank 1 exited with status 0 before it joined");
+}
+
+}  // namespace
+}  // namespace asup::net
