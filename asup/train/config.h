@@ -89,6 +89,7 @@ struct TrainConfig {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
+  std::optional<double> clip_norm{};
   std::string schedule = "constant";
   std::int64_t warmup = 0;
   std::optional<std::int64_t> decay_every{};

@@ -102,6 +102,7 @@ const std::vector<Setting>& table() {
       {"momentum", field<&C::momentum>(), "of sgd, rmsprop, lars and asup", {0, 1, false, true}, {}, Scope::run, kOptimizer},
       {"nesterov", field<&C::nesterov>(), "Nesterov's momentum, for sgd", {}, {}, Scope::run, kOptimizer},
       {"weight-decay", field<&C::weight_decay>(), "pull of every weight towards 0", {0, 10}, {}, Scope::run, kOptimizer},
+      {"clip-norm", field_or<&C::clip_norm, config::kNone>(), "the gradients of a step are scaled down to this norm, of all of them together; their average's, or each worker's own, where servers or models are what workers exchange", {0, 1e9, true, false}, {}, Scope::run, kOptimizer},
       {"schedule", field<&C::schedule>(), "course of the learning rate", {}, {"constant", "cosine", "step", "power"}, Scope::run, kOptimizer, kCommon},
       {"warmup", field<&C::warmup>(), "steps in which the learning rate rises from near 0 at first", kCountOrZero, {}, Scope::run, kOptimizer, kCommon},
       {"decay-every", field_or<&C::decay_every, kAuto>(), "schedule step: epochs after which the rate is multiplied by decay-factor; auto: a third of the run", kCount, {}, Scope::run, kOptimizer},

@@ -44,6 +44,25 @@ class Equivalence(Case):
         alone = self.train("one", *flags, "--workers=1")
         self.assert_same_course(self.train("cut", *flags, "--workers=2", "--accumulate=5"), alone)
 
+    # The norm of the average, as one process has it, and not the average of what each has clipped.
+    def test_clipping(self):
+        flags = ["--steps=30", "--momentum=0", "--lr=0.3", "--clip-norm=0.1"]
+        alone, free = self.train("one", *flags, "--workers=1"), self.train("free", *flags[:-1])
+        self.assertGreater(alone.summary["test_loss"], 1.5 * free.summary["test_loss"])
+        self.assert_same_course(self.train("three", *flags, "--workers=3"), alone)
+
+    # Without momentum, a step moves the model by no more than what it is clipped to.
+    def test_clipping_reaches_every_way(self):
+        flags = ["--workers=2", "--steps=12", "--momentum=0", "--lr=0.3"]
+        for way in ("allreduce", "local --every=3", "diloco --every=4", "slowmo --every=4", "gossip",
+                    "adpsgd", "server --pace=bsp", "server --pace=asp",
+                    "server --pace=bsp --merge=mean --every=3"):
+            name, *more = way.split()
+            free = self.train(f"free {way}", *flags, f"--sync={name}", *more)
+            clipped = self.train(f"clipped {way}", *flags, f"--sync={name}", *more, "--clip-norm=0.001")
+            with self.subTest(way):
+                self.assertGreater(clipped.summary["test_loss"], free.summary["test_loss"] + 0.3)
+
     def test_optimizers_of_our_own(self):
         for optimizer in "lars", "asup":
             flags = ["--steps=30", f"--optimizer={optimizer}"]

@@ -61,6 +61,16 @@ class OwnSteps(Case):
         self.assertLess(abs(often - reduced), 0.1 * reduced)
         self.assertLess(seldom, often / 10)
 
+    # Chosen anew after every merge: the loss falls too slowly, and it is halved.
+    def test_an_interval_that_adapts(self):
+        run = self.train("run", "--workers=2", "--steps=30", "--lr=0.0001", "--sync=local", "--every=auto",
+                         "--first-every=8", "--every-seconds=0.000001", "--eval-every=never",
+                         "--checkpoint-every=never")
+        merges = [row["step"] for row in run.rows if row.get("merges")]
+        self.assertEqual(merges, [8, 12, 14, *range(15, 31)])
+        self.assertIn("every is a number of steps", self.refused(
+            "train", "--sync=local", "--every=4", "--first-every=8"))
+
     # Epochs end after steps 17, 34, 51 and 68, each with a test and a checkpoint.
     def test_rounds_go_across_epochs(self):
         run = self.train("run", "--workers=2", "--epochs=4", "--sync=diloco", "--every=30")

@@ -4,14 +4,18 @@
 #include <array>
 
 #include "asup/base/error.h"
-#include "asup/sync/averaging/adaptive_interval.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/model/optimizer_state.h"
 
 namespace asup {
 namespace {
 
-constexpr std::size_t kIntervalText = 100;  // characters; three numbers in words have fewer
+constexpr std::size_t kIntervalText = 150;  // characters; five numbers in words have fewer
+
+std::string describe(const std::optional<AdaptiveIntervalOptions>& interval) {
+  if (!interval) return "no";
+  return fmt::format("{} steps at first, {} s", interval->first_steps, interval->seconds.count());
+}
 
 std::string_view name_of(MergeState state) {
   switch (state) {
@@ -27,7 +31,7 @@ std::string_view name_of(MergeState state) {
 
 std::vector<sync::AgreedValue> agreed_values(const LocalOptions& options) {
   return {{"setting every", std::to_string(options.every)},
-          {"setting adaptive", options.adaptive ? "yes" : "no"},
+          {"setting adaptive", describe(options.adaptive)},
           {"setting local_after", std::to_string(options.local_after)},
           {"setting state", std::string(name_of(options.state))},
           {"setting observed", options.observed.empty() ? "nothing" : options.observed}};
@@ -40,7 +44,7 @@ class LocalReplica final : public sync::LocalUpdateReplica {
 
   void synchronize() override;
   void regroup() override;
-  std::string observed() const override { return options_.adaptive ? interval_.to_text() : ""; }
+  std::string observed() const override { return interval_ ? interval_->to_text() : ""; }
   ReplicaState state() override;
   void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return options_.state == MergeState::keep; }
@@ -51,6 +55,7 @@ class LocalReplica final : public sync::LocalUpdateReplica {
     double weight = 1;       // of this rank's model; the sum over ranks is 1
     bool equal = true;       // all weights are
     double loss = 0;         // mean over samples
+    Seconds took{0};         // the slowest rank
     bool state_same = true;  // the optimizers have the same tensors
   };
 
@@ -73,7 +78,8 @@ class LocalReplica final : public sync::LocalUpdateReplica {
   // Constant after construction.
   const LocalOptions options_;
 
-  sync::AdaptiveInterval interval_;
+  std::optional<sync::AdaptiveInterval> interval_;
+  Clock::time_point round_began_ = Clock::now();
   std::optional<sync::OptimizerState> state_;  // unless each keeps its own
   std::int64_t since_merge_ = 0;               // steps
   bool must_merge_ = false;                    // some may have ended a merge that others missed
@@ -82,17 +88,17 @@ class LocalReplica final : public sync::LocalUpdateReplica {
 LocalReplica::LocalReplica(Communicator& communicator, torch::nn::Module& module,
                            torch::optim::Optimizer& optimizer, const LocalOptions& options)
     : LocalUpdateReplica(communicator, module, optimizer, agreed_values(options), options.jitter),
-      options_(options),
-      interval_(options.adaptive ? options.observed : "") {
+      options_(options) {
   require(options.every >= 0 && options.local_after >= 0,
           "models cannot be merged every {} steps after {} steps", options.every,
           options.local_after);
+  if (options.adaptive) interval_.emplace(*options.adaptive, options.observed);
   if (options.state != MergeState::keep) state_.emplace(optimizer, flat().parameters());
 }
 
 std::int64_t LocalReplica::interval() const {
   if (steps() <= static_cast<std::uint64_t>(options_.local_after)) return 1;
-  return options_.adaptive ? interval_.steps() : options_.every;
+  return interval_ ? interval_->steps() : options_.every;
 }
 
 // What a merge was weighed by is forgotten here, not when it is over: those who have ended it may
@@ -128,14 +134,14 @@ void LocalReplica::restore(const ReplicaState& state) {
 // The interval becomes that of a worker that has ended most merges.
 void LocalReplica::regroup() {
   must_merge_ = true;
-  if (!options_.adaptive) return;
+  if (!interval_) return;
   const auto merges = counts_of_all(static_cast<std::int64_t>(stats().merges));
   const auto furthest = std::max_element(merges.begin(), merges.end()) - merges.begin();
-  std::string text = interval_.to_text();
+  std::string text = interval_->to_text();
   text.resize(kIntervalText, ' ');
   expect(
       communicator().broadcast({text.data(), text.size(), Dtype::u8}, static_cast<int>(furthest)));
-  interval_ = sync::AdaptiveInterval(text);
+  interval_.emplace(*options_.adaptive, text);
 }
 
 // Should an exchange fail, a worker still has its own model, and the optimizer's state of it.
@@ -149,8 +155,10 @@ void LocalReplica::merge() {
   ask_all();
   flat().give(flat().parameters());
   take(state);
-  if (options_.adaptive)
-    interval_.after_round(round.loss, optimizer().param_groups().front().options().get_lr());
+  if (interval_)
+    interval_->after_round(round.loss, optimizer().param_groups().front().options().get_lr(),
+                           round.took);
+  round_began_ = Clock::now();
   since_merge_ = 0;
   must_merge_ = false;
   merged();
@@ -160,11 +168,12 @@ void LocalReplica::merge() {
 
 LocalReplica::Round LocalReplica::meet() {
   const Batches& own = batches();
-  check(own.described || !options_.adaptive,
+  check(own.described || !interval_,
         "the interval between merges cannot follow a loss that nobody tells: call "
         "describe_batch() before each step(), or give a fixed interval");
   const auto ranks = static_cast<std::size_t>(communicator().size());
-  std::array<double, 3> mine{own.samples, own.loss, state_ ? state_->fingerprint() : 0};
+  std::array<double, 4> mine{own.samples, own.loss, state_ ? state_->fingerprint() : 0,
+                             seconds_since(round_began_)};
   std::vector<double> all(ranks * mine.size());
   expect(communicator().all_gather(buffer_of(std::span(mine)), buffer_of(std::span(all))));
   Round round;
@@ -174,6 +183,7 @@ LocalReplica::Round LocalReplica::meet() {
     loss += all[i + 1];
     round.equal = round.equal && all[i] == all[0];
     round.state_same = round.state_same && all[i + 2] == all[2];
+    round.took = std::max(round.took, Seconds(all[i + 3]));
   }
   round.weight = round.equal ? 1 / static_cast<double>(ranks) : own.samples / samples;
   round.loss = loss / samples;

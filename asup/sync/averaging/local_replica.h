@@ -13,11 +13,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
 #include "asup/config/value.h"
+#include "asup/sync/averaging/adaptive_interval.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
@@ -37,7 +39,8 @@ constexpr auto names_of(MergeState) {
 
 struct LocalOptions {
   std::int64_t every = 8;  // steps; 0: models are merged by synchronize() alone
-  bool adaptive = false;   // instead of `every`: see adaptive_interval.h. Wants describe_batch().
+  // Instead of `every`. Wants describe_batch().
+  std::optional<AdaptiveIntervalOptions> adaptive{};
   std::int64_t local_after = 0;  // so many steps first are followed by a merge each
   MergeState state = MergeState::average;
   Seconds jitter{0};       // a merge is put off by up to so much, at random

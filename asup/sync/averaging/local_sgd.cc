@@ -18,6 +18,14 @@ const std::vector<config::Setting>& settings_of_steps() {
   static const std::vector<config::Setting> rows{
       {"every", field<&LocalSgd::every>(),
        "steps between two merges; auto: as the loss and the learning rate allow"},
+      {"first-every",
+       field<&LocalSgd::first_every>(),
+       "every = auto: steps between two merges at first",
+       {1, 1e9}},
+      {"every-seconds",
+       field<&LocalSgd::every_seconds>(),
+       "every = auto: seconds after which they are chosen anew",
+       {0, 1e6, true, false}},
       {"local-after", field<&LocalSgd::local_after>(),
        "models are merged after every step at first, for so many steps or such a share of the run, "
        "like 30%"},
@@ -31,6 +39,9 @@ const std::vector<config::Setting>& settings_of_steps() {
 
 void check_options(const LocalSgd& options) {
   check_timed_rounds(options.rounds);
+  if (!options.every.adaptive)
+    for (const char* name : {"first-every", "every-seconds"})
+      config::require_usual(settings_of_steps(), options, name, "every is a number of steps");
   if (options.every.steps == 1 && !options.every.adaptive)
     config::require_usual(settings_of_steps(), options, "local-after",
                           "every = 1 merges models after every step anyway");
@@ -54,7 +65,8 @@ MadeReplica make(const LocalSgd& options, const ReplicaContext& context) {
           "steps",
           options.local_after.to_text());
   LocalOptions local;
-  local.adaptive = options.every.adaptive;
+  if (options.every.adaptive)
+    local.adaptive = {options.first_every, Seconds(options.every_seconds)};
   local.every = options.rounds.any() ? 0 : options.every.steps;
   local.local_after = std::max<std::int64_t>(
       0, options.local_after.steps(context.progress.steps) - context.progress.done);

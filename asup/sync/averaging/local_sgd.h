@@ -26,6 +26,8 @@ struct MergeInterval {
 
 struct LocalSgd {
   MergeInterval every{};
+  std::int64_t first_every = 16;  // with every = auto: adaptive_interval.h
+  double every_seconds = 60;
   StepOrShare local_after{};  // models are merged after every step at first, until then
   MergeState merge_state = MergeState::average;
   double jitter_ms = 0;

@@ -86,6 +86,7 @@ void Trainer::take_step() {
 
 // Ends what left during backward, and steps.
 void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
+  if (const auto most = run_.config().clip_norm) replica_.clip_grad_norm(*most);
   if (work.alone && run_.context().server) return run_.context().server->step_alone();
   replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
                           work.loss_before + outcome.loss);

@@ -9,65 +9,90 @@
 namespace asup::sync {
 namespace {
 
-TEST(AdaptiveInterval, FollowsLossAndLearningRate) {
-  AdaptiveInterval interval;
-  EXPECT_EQ(interval.steps(), 8);
-  interval.after_round(2.0, 0.1);
-  EXPECT_EQ(interval.steps(), 8) << "the first loss is the measure of the others";
-  interval.after_round(1.0, 0.1);
-  EXPECT_EQ(interval.steps(), 6);  // 8 sqrt(1/2) = 5.66
-  interval.after_round(0.01, 0.1);
-  EXPECT_EQ(interval.steps(), 1);  // 8 sqrt(1/200) = 0.57
-  interval.after_round(1.0, 0.05);
-  EXPECT_EQ(interval.steps(), 8);  // half the loss at half the rate
-  interval.after_round(2.0, 0.01);
-  EXPECT_EQ(interval.steps(), 16);  // 8 sqrt(10) = 25.3
+// Rounds that are as long as it takes for a new choice.
+constexpr AdaptiveIntervalOptions kOptions{.first_steps = 20, .seconds = Seconds(60)};
+constexpr Seconds kLong{60};
+
+TEST(AdaptiveInterval, FollowsTheLoss) {
+  AdaptiveInterval interval(kOptions);
+  EXPECT_EQ(interval.steps(), 20);
+  interval.after_round(2.0, 0.1, Seconds(1));  // the measure of the others
+  interval.after_round(1.0, 0.1, kLong);
+  EXPECT_EQ(interval.steps(), 15);  // 20 sqrt(1/2) = 14.1
+  interval.after_round(0.5, 0.1, kLong);
+  EXPECT_EQ(interval.steps(), 10);
+  interval.after_round(0.001, 0.1, kLong);
+  EXPECT_EQ(interval.steps(), 1);  // 20 sqrt(1/2000) = 0.4
 }
 
-// k = ceil(sqrt(lr_0 loss / (lr loss_0) k_0)) with k_0 = 64.
-TEST(AdaptiveInterval, IsFleetsRule) {
-  AdaptiveInterval interval;
-  interval.after_round(2.3, 0.4);
-  for (const double loss : {2.2, 1.7, 0.9, 0.33, 0.04})
-    for (const double lr : {0.4, 0.3, 0.1, 0.004}) {
-      interval.after_round(loss, lr);
-      const double fleet = std::ceil(std::sqrt(0.4 * loss / (lr * 2.3) * 64));
-      EXPECT_EQ(interval.steps(), std::clamp(fleet, 1.0, 16.0)) << loss << " at " << lr;
-    }
+TEST(AdaptiveInterval, ChoosesOnceInATime) {
+  AdaptiveInterval interval(kOptions);
+  interval.after_round(2.0, 0.1, Seconds(1));
+  interval.after_round(0.5, 0.1, Seconds(29));
+  interval.after_round(0.5, 0.1, Seconds(29));
+  EXPECT_EQ(interval.steps(), 20) << "59 seconds";
+  interval.after_round(0.5, 0.1, Seconds(2));
+  EXPECT_EQ(interval.steps(), 10);
+  interval.after_round(0.02, 0.1, Seconds(59));
+  EXPECT_EQ(interval.steps(), 10) << "they count from the last choice";
 }
 
-TEST(AdaptiveInterval, AWarmUpDoesNotCount) {
-  AdaptiveInterval interval;
-  for (const double lr : {0.001, 0.01, 0.1}) {
-    interval.after_round(2.0, lr);
-    EXPECT_EQ(interval.steps(), 8) << "at " << lr;
+// A loss that does not fall may stand still because models drift.
+TEST(AdaptiveInterval, IsHalvedWhereItWouldNotBecomeLess) {
+  AdaptiveInterval interval(kOptions);
+  interval.after_round(2.0, 0.1, Seconds(1));
+  for (const std::int64_t steps : {10, 5, 3, 2, 1, 1}) {
+    interval.after_round(2.0, 0.1, kLong);
+    EXPECT_EQ(interval.steps(), steps);
   }
 }
 
+TEST(AdaptiveInterval, GrowsWhenTheLearningRateFalls) {
+  AdaptiveInterval interval(kOptions);
+  interval.after_round(2.0, 0.1, Seconds(1));
+  interval.after_round(0.5, 0.1, kLong);
+  EXPECT_EQ(interval.steps(), 10);
+  interval.after_round(0.5, 0.01, kLong);
+  EXPECT_EQ(interval.steps(), 32);  // 20 sqrt(10 / 4) = 31.6
+  interval.after_round(0.5, 0.01, kLong);
+  EXPECT_EQ(interval.steps(), 16) << "which is no reason to grow twice";
+}
+
+TEST(AdaptiveInterval, AWarmUpDoesNotCount) {
+  AdaptiveInterval interval(kOptions);
+  for (const double lr : {0.001, 0.01, 0.1}) interval.after_round(2.0, lr, Seconds(1));
+  interval.after_round(0.5, 0.1, kLong);
+  EXPECT_EQ(interval.steps(), 10);
+}
+
 TEST(AdaptiveInterval, WhatIsNoLossChangesNothing) {
-  AdaptiveInterval interval;
-  interval.after_round(2.0, 0.1);
-  interval.after_round(1.0, 0.1);
+  AdaptiveInterval interval(kOptions);
+  interval.after_round(2.0, 0.1, Seconds(1));
   for (const double loss : {0.0, -1.0, std::numeric_limits<double>::infinity(),
                             std::numeric_limits<double>::quiet_NaN()})
-    interval.after_round(loss, 0.1);
-  interval.after_round(2.0, 0);
-  EXPECT_EQ(interval.steps(), 6);
+    interval.after_round(loss, 0.1, kLong);
+  interval.after_round(2.0, 0, kLong);
+  EXPECT_EQ(interval.steps(), 20);
 }
 
 TEST(AdaptiveInterval, GoesOnFromItsText) {
-  AdaptiveInterval interval;
-  interval.after_round(2.0 / 3, 0.1);
-  interval.after_round(0.5, 0.07);
-  AdaptiveInterval again(interval.to_text());
+  AdaptiveInterval interval(kOptions);
+  interval.after_round(2.0 / 3, 0.1, Seconds(1));
+  interval.after_round(0.5, 0.07, kLong);
+  interval.after_round(0.4, 0.07, Seconds(31));
+  AdaptiveInterval again(kOptions, interval.to_text());
   EXPECT_EQ(again.to_text(), interval.to_text());
-  again.after_round(0.31, 0.033);
-  interval.after_round(0.31, 0.033);
-  EXPECT_EQ(again.steps(), interval.steps());
-  EXPECT_EQ(AdaptiveInterval("").steps(), 8);
-  for (const char* text :
-       {"order 1 0", "every 0 1 1", "every 17 1 1", "every 3 1", "every 3 1 1 1", "every 3 -1 1"})
-    EXPECT_THROW(AdaptiveInterval{text}, BadInput) << text;
+  again.after_round(0.31, 0.07, Seconds(29.5));
+  interval.after_round(0.31, 0.07, Seconds(29.5));
+  EXPECT_EQ(again.to_text(), interval.to_text());
+  for (const char* text : {"order 1 0", "every 0 1 1 1 0", "every 3 1 1 1", "every 3 1 1 1 0 0",
+                           "every 3 -1 1 1 0", "every 3 1 1 1 -1"})
+    EXPECT_THROW(AdaptiveInterval(kOptions, text), BadInput) << text;
+}
+
+TEST(AdaptiveInterval, OptionsThatMakeNoSenseAreRefused) {
+  EXPECT_THROW(AdaptiveInterval({.first_steps = 0}), BadInput);
+  EXPECT_THROW(AdaptiveInterval({.seconds = Seconds(0)}), BadInput);
 }
 
 }  // namespace

@@ -28,8 +28,11 @@ struct Case {
 std::vector<Case> ways() {
   const auto local = [](MergeState state, bool adaptive) {
     return [=](auto& communicator, auto& module, auto& optimizer) {
-      return make_local_replica(communicator, module, optimizer,
-                                {.every = 2, .adaptive = adaptive, .state = state});
+      return make_local_replica(
+          communicator, module, optimizer,
+          {.every = 2,
+           .adaptive = adaptive ? std::optional(AdaptiveIntervalOptions{8}) : std::nullopt,
+           .state = state});
     };
   };
   const auto diloco = [](DilocoOptions options) {

@@ -185,15 +185,17 @@ TEST(LocalReplica, IsSynchronousFirstAndLocalLater) {
   });
 }
 
-// Rank 0 sees large losses, rank 1 small ones: both take the same number of steps.
+// Rank 0 sees large losses, rank 1 small ones: both take the same number of steps, which are chosen
+// after every round, however short.
 TEST(LocalReplica, AnAdaptiveIntervalIsAgreedOn) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+  const AdaptiveIntervalOptions often{.first_steps = 8, .seconds = Seconds(1e-9)};
+  train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
     Mlp model;
     auto optimizer = sgd(model);
-    const auto replica = make_local_replica(communicator, model, optimizer, {.adaptive = true});
+    const auto replica = make_local_replica(communicator, model, optimizer, {.adaptive = often});
     std::vector<int> merged_at;
-    for (int step = 0; step < 30; ++step) {
-      const double loss = communicator.rank() == 0 ? 8 : step < 8 ? 8 : 0;
+    for (int step = 0; step < 18; ++step) {
+      const double loss = communicator.rank() == 0 ? 8 : step < 8 ? 8 : 6;
       optimizer.zero_grad();
       loss_of(model, Mlp::batch(step)).backward();
       replica->describe_batch(4, 4 * loss);
@@ -201,10 +203,11 @@ TEST(LocalReplica, AnAdaptiveIntervalIsAgreedOn) {
       replica->step();
       if (replica->stats().merges > before) merged_at.push_back(step);
     }
-    EXPECT_THAT(merged_at, ::testing::ElementsAre(7, 15, 21, 27));  // 8, then ceil(8 sqrt(1/2))
-    EXPECT_EQ(replica->observed(), "every 6 8 0.05");
+    // 8 steps; 4, since the loss is as it was; 2, since 8 sqrt(7/8) is no less; 1.
+    EXPECT_THAT(merged_at, ::testing::ElementsAre(7, 11, 13, 14, 15, 16, 17));
+    EXPECT_THAT(replica->observed(), ::testing::StartsWith("every 1 8 0.05 0.05 "));
     const auto again = make_local_replica(communicator, model, optimizer,
-                                          {.adaptive = true, .observed = replica->observed()});
+                                          {.adaptive = often, .observed = replica->observed()});
     EXPECT_EQ(again->observed(), replica->observed());
   });
 }
@@ -213,8 +216,9 @@ TEST(LocalReplica, AnAdaptiveIntervalWantsTheLoss) {
   train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
     Mlp model;
     auto optimizer = sgd(model);
-    const auto replica = make_local_replica(communicator, model, optimizer, {.adaptive = true});
-    EXPECT_THROW(train(*replica, optimizer, model, 0, 1, 0, 8), Error);
+    const auto replica =
+        make_local_replica(communicator, model, optimizer, {.adaptive = AdaptiveIntervalOptions{}});
+    EXPECT_THROW(train(*replica, optimizer, model, 0, 1, 0, 16), Error);
   });
 }
 

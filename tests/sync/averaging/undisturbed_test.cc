@@ -41,7 +41,7 @@ std::vector<Way> ways() {
   return {{"local", local({.every = 4})},
           {"local_keep", local({.every = 3, .state = MergeState::keep})},
           {"local_reset", local({.every = 5, .state = MergeState::reset})},
-          {"local_auto", local({.adaptive = true})},
+          {"local_auto", local({.adaptive = AdaptiveIntervalOptions{}})},
           {"diloco", diloco({.every = 5})},
           {"streaming", diloco({.every = 6, .overlap = 2, .fragments = 3})},
           {"streaming_bf16", diloco({.every = 6, .overlap = 4, .fragments = 2, .in_bf16 = true})},
