@@ -126,6 +126,7 @@ struct CommandHead {
   static constexpr Kind kKind = Kind::command;
   std::uint64_t version = 0;
   double gain = 0;
+  double share = 1;
   std::uint32_t parts = 0;
   std::uint32_t dropped = 0;
   std::uint32_t released = 0;
@@ -168,8 +169,8 @@ struct Leave {
 // The state of a rule (momentum, second moments) travels in messages of at most so many elements.
 constexpr std::uint64_t kMostStateElements = 512 * 1024;
 
-// How often the tensors of a shard were updated. Payload: std::uint64_t for each that has elements
-// there, in the order of the flat space. To a server: after the first parameters, from the worker
+// The steps that the tensors of a shard have had. Payload: f64 for each that has elements there, in
+// the order of the flat space; the fraction is the share of the step under way that it has had. To a server: after the first parameters, from the worker
 // that provided them, where the setup says so. From one: the answer to AskStateUpdates.
 struct StateUpdates {
   static constexpr Kind kKind = Kind::state_updates;

@@ -142,6 +142,7 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
     if (const auto* update = std::get_if<pace::Update>(&decision)) {
       if (!command.parts.empty() || !command.released.empty()) flush();
       command.gain = update->gain;
+      command.share = update->share;
       command.version = update->version;
       for (const auto& part : update->parts)
         command.parts.push_back({part.worker, 0, part.number + 1, part.weight});

@@ -176,6 +176,16 @@ std::optional<double> Pacer::waits_until(double now) const {
   return *std::min_element(to_come.begin(), to_come.end());
 }
 
+// Samples of one step are added up before they are divided: a whole step's share is 1 to the bit.
+double Pacer::share_of(const std::vector<Pending>& parts) const {
+  std::map<std::uint64_t, std::uint64_t> samples;  // by the size of their step
+  for (const Pending& part : parts) samples[part.push.of_step] += part.push.samples;
+  double share = 0;
+  for (const auto& [of_step, count] : samples)
+    share += static_cast<double>(count) / (of_step > 0 ? static_cast<double>(of_step) : batch_);
+  return share;
+}
+
 void Pacer::update(Commands& commands) {
   std::vector<Pending> parts = std::move(pending_);
   pending_.clear();
@@ -208,6 +218,7 @@ void Pacer::update(Commands& commands) {
     update.parts[i].weight = is_one_gain ? share : share * gains[i] / gain;
   }
   update.gain = gain * (samples / batch_);
+  update.share = share_of(parts);
   version_ = update.version;
   applied_ += update.samples;
   commands.push_back(std::move(update));

@@ -118,7 +118,11 @@ std::optional<std::string> Scheduler::refusal(const Push& push) const {
 // Without leases, a push is one of the n that make a step.
 Push Scheduler::as_counted(const Push& push) const {
   Push counted = push;
-  if (!allocator_) counted.samples = 1;
+  if (!allocator_) {
+    counted.samples = 1;
+  } else if (const auto lease = allocator_->last_of(push.worker)) {
+    counted.of_step = allocator_->samples_of(lease->step);
+  }
   return counted;
 }
 
