@@ -45,7 +45,7 @@ SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size
 }
 
 double lars_ratio(const Rule& rule, const SquareSums& sums) {
-  if (sums.parameters == 0 || sums.gradient == 0) return 1;
+  if (!needs_whole_tensors(rule) || sums.parameters == 0 || sums.gradient == 0) return 1;
   const double norm = std::sqrt(sums.parameters);
   return rule.trust * norm / (std::sqrt(sums.gradient) + rule.weight_decay * norm);
 }
