@@ -18,7 +18,7 @@ class Gathered {
   explicit Gathered(const UpdateStep& step)
       : ends_(step.ends_step()),
         used_(as_float(used_of(step))),
-        beyond_(as_float(step.share - used_of(step))),
+        beyond_(as_float(beyond(step))),
         scale_(as_float(1 / (step.gathered + used_of(step)))) {}
 
   bool ends_step() const { return ends_; }
@@ -34,6 +34,11 @@ class Gathered {
   static double used_of(const UpdateStep& step) {
     const double room = 1 - step.gathered;
     return step.share - room > 1e-9 ? room : step.share;
+  }
+  // Whole steps beyond are none of their own.
+  static double beyond(const UpdateStep& step) {
+    const double left = step.share - used_of(step);
+    return left - __builtin_floor(left);
   }
 
   bool ends_;
