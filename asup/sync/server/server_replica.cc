@@ -221,6 +221,7 @@ void ServerReplicaOfClient::wait() {
 void ServerReplicaOfClient::describe_batch(std::uint64_t samples, double loss) {
   figures_.samples = samples;
   figures_.loss = loss;
+  figures_.described = options_.work ? 0 : 1;
 }
 
 void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
@@ -388,8 +389,7 @@ void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
   sync::together(workers_, [&] {
     if (range)
       client_->fetch_state(
-          *range,
-          [&](std::span<const double> updates) { state.begin_write(updates, *range); },
+          *range, [&](std::span<const double> updates) { state.begin_write(updates, *range); },
           [&](std::size_t slot, ps::Range piece, const float* from) {
             state.write(slot, piece, from);
           });

@@ -87,8 +87,10 @@ void Trainer::take_step() {
 // Ends what left during backward, and steps.
 void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
   if (work.alone && run_.context().server) return run_.context().server->step_alone();
-  replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
-                          work.loss_before + outcome.loss);
+  // Gradients that workers average have been weighed by their samples (StepWork::weight).
+  if (run_.context().server || run_.context().local)
+    replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
+                            work.loss_before + outcome.loss);
   if (work.alone)
     run_.context().local->step_alone();
   else
