@@ -146,6 +146,30 @@ std::size_t state_slots(const Rule& rule) {
   return row_of(rule.kind).options.size();  // throws: there is no such kind
 }
 
+Rule rule_of_vectors(const Rule& rule) {
+  Rule of_vectors = rule;
+  if (rule.kind == Kind::lars) of_vectors.trust = of_vectors.weight_decay = 0;
+  return of_vectors;
+}
+
+bool gathers_gradients(const Rule& rule) {
+  switch (rule.kind) {
+    case Kind::sgd:
+    case Kind::momentum:
+    case Kind::nesterov:
+    case Kind::merge:
+      return false;
+    case Kind::lars:
+      return needs_whole_tensors(rule);
+    case Kind::rmsprop:
+    case Kind::adam:
+    case Kind::adamw:
+    case Kind::asup:
+      return true;
+  }
+  return false;
+}
+
 std::string describe(const Rule& rule) {
   const KindRow& row = row_of(rule.kind);
   std::string text(row.name);

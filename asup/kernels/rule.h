@@ -36,7 +36,7 @@ struct Rule {
   double beta1 = 0.9;
   double beta2 = 0.999;
   bool amsgrad = false;
-  double trust = 0.001;  // lars: the trust coefficient
+  double trust = 0.001;  // lars: the trust coefficient; 0: no ratio, the rate is the learning rate
 
   bool operator==(const Rule&) const = default;
 };
@@ -46,12 +46,22 @@ std::string_view name_of(Rule::Kind kind);
 // Floats of state that it keeps for each parameter. All of them are 0 before the first update.
 std::size_t state_slots(const Rule& rule);
 
+// Whether it needs the mean gradient of a whole step: those that keep squares of gradients, or take
+// norms. They keep one float more for each parameter where steps come in parts (UpdateStep::share).
+bool gathers_gradients(const Rule& rule);
+
 // No rule has more.
 inline constexpr std::size_t kMostStateSlots = 3;
 
 // Whether it takes norms over whole tensors, so that a tensor's gradient must be complete before
 // any of its parameters changes (see lars_ratio in update.h).
-inline bool needs_whole_tensors(const Rule& rule) { return rule.kind == Rule::Kind::lars; }
+inline bool needs_whole_tensors(const Rule& rule) {
+  return rule.kind == Rule::Kind::lars && rule.trust > 0;
+}
+
+// As it is for tensors of one dimension, biases and the scales of norms: LARS moves them without
+// ratio and decay, as its large-batch recipes do. Other rules are the same for all tensors.
+Rule rule_of_vectors(const Rule& rule);
 
 // For logs, messages and snapshots, such as "momentum momentum=0.9 dampening=0 weight_decay=0".
 // Nothing is lost: parse_rule() gives back an equal rule.

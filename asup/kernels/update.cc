@@ -20,7 +20,10 @@ void update(const Rule& rule, const UpdateStep& step, float* parameters, float* 
             Gradient gradient, std::span<float* const> copies, std::size_t count) {
   check(!gradient.empty(), "kernels: nothing to update with: the gradient has no sources");
   check(step.updates >= 1, "kernels: updates count from 1 on; this one is number 0");
-  const std::size_t slots = state_slots(rule);
+  check(step.share > 0 && step.gathered >= 0 && step.gathered < 1,
+        "kernels: {} of a step after {} of it", step.share, step.gathered);
+  const std::size_t gathering = !step.is_whole() && gathers_gradients(rule) ? 1 : 0;
+  const std::size_t slots = state_slots(rule) + gathering;
   if (count == 0) return;
   for (std::size_t i = 0; i < slots; ++i) check_apart(parameters, state[i], count, "state");
   for (const float* copy : copies) check_apart(parameters, copy, count, "copy");
@@ -42,7 +45,7 @@ SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size
 }
 
 double lars_ratio(const Rule& rule, const SquareSums& sums) {
-  if (sums.parameters == 0 || sums.gradient == 0) return 1;
+  if (!needs_whole_tensors(rule) || sums.parameters == 0 || sums.gradient == 0) return 1;
   const double norm = std::sqrt(sums.parameters);
   return rule.trust * norm / (std::sqrt(sums.gradient) + rule.weight_decay * norm);
 }

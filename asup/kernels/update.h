@@ -17,6 +17,15 @@ struct UpdateStep {
   double lr = 0;
   std::uint64_t updates = 1;  // of these parameters, this one included: 1 the first time
   double trust_ratio = 1;     // lars: lars_ratio() of the tensor that the parameters are part of
+
+  // Where an update holds only some of a step's samples: what share of them, and what share the
+  // updates since the last whole step have gathered. `lr` and `updates` are the whole step's.
+  double share = 1;
+  double gathered = 0;
+
+  bool is_whole() const { return share == 1 && gathered == 0; }
+  // This update gathers the last of the step's samples, to rounding.
+  bool ends_step() const { return gathered + share > 1 - 1e-9; }
 };
 
 // A part of a gradient. Where a worker computed it at parameters that have changed since, `backup`
@@ -35,7 +44,12 @@ struct GradientSource {
 using Gradient = std::span<const GradientSource>;
 
 // Changes `count` parameters and their state, and writes the new parameters to each of `copies`
-// too. `state` has state_slots(rule) rows of `count` floats, 0 before the first update.
+// too. `state` has state_slots(rule) rows of `count` floats, 0 before the first update; for a part
+// of a step, rules that gathers_gradients() names have one more, after those.
+//
+// A part of a step moves parameters and momentum by the power of the step that its share is
+// (step_power.h). Second moments change when the step ends, by the mean of its gradients; a part
+// that comes before takes them as they would be if the step ended with it.
 // What is written must not overlap with anything else, except that a copy may be exactly the memory
 // of a source or of a backup, which are read before it is written: a worker's own parameters, which
 // it saw and which are to be replaced, need no second place as its backup.

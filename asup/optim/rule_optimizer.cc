@@ -92,8 +92,10 @@ torch::Tensor RuleOptimizer::step(LossClosure closure) {
   torch::NoGradGuard no_gradients;
   for (auto& group : param_groups()) {
     const kernels::Rule rule = options_of(group).rule();
+    const kernels::Rule of_vectors = kernels::rule_of_vectors(rule);
     for (torch::Tensor& parameter : group.params())
-      if (parameter.grad().defined()) update(rule, group.options().get_lr(), parameter);
+      if (parameter.grad().defined())
+        update(parameter.dim() > 1 ? rule : of_vectors, group.options().get_lr(), parameter);
   }
   return loss;
 }

@@ -10,6 +10,8 @@ namespace {
 // kernels::lars_ratio(), where the norms are.
 torch::Tensor lars_ratio(const kernels::Rule& rule, const torch::Tensor& parameter,
                          const torch::Tensor& gradient) {
+  if (!kernels::needs_whole_tensors(rule))
+    return torch::ones({}, parameter.options().dtype(torch::kFloat64));
   const torch::Tensor w = parameter.norm(2, torch::kFloat64), g = gradient.norm(2, torch::kFloat64);
   return torch::where((w == 0).logical_or(g == 0), torch::ones_like(w),
                       rule.trust * w / (g + rule.weight_decay * w));

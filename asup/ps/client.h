@@ -43,11 +43,11 @@ class Client : private net::Messenger::Handler {
   // or refused what it was sent.
 
   // The state of the setup's rule, as the worker has it: elements of a slot, zeros between tensors,
-  // and how often each tensor of the layout was updated.
+  // and the steps that each tensor of the layout has had, with the share of one under way.
   using ReadState = std::function<void(std::size_t slot, Range range, float* to)>;
   using WriteState = std::function<void(std::size_t slot, Range range, const float* from)>;
   struct RuleState {
-    std::vector<std::uint64_t> updates;
+    std::vector<double> updates;
     ReadState read;
   };
 
@@ -73,8 +73,8 @@ class Client : private net::Messenger::Handler {
   void ask_for_sync_point();
   // At a sync point, or when no worker has a push under way: tells `begin` how often each tensor of
   // the layout was updated, and then hands the state of the rule in this range to `write`, a piece
-  // at a time.
-  using BeginWrite = std::function<void(std::span<const std::uint64_t> updates)>;
+  // at a time. The slot of gathered gradients comes only where some step is under way.
+  using BeginWrite = std::function<void(std::span<const double> updates)>;
   void fetch_state(Range range, const BeginWrite& begin, const WriteState& write);
   // The same for the parameters: the whole flat space into parameters().
   void fetch_parameters();
@@ -95,7 +95,7 @@ class Client : private net::Messenger::Handler {
   void send_elements(int member, Body body, const float* data);
   void drive(const std::function<bool()>& done, const char* what);
   void send_state(const RuleState& state);
-  std::vector<std::uint64_t> fetch_updates();
+  std::vector<double> fetch_updates();
   void fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces, const WriteState& write);
   void until_one_version(const std::function<void()>& fetch);
   void await_answers();

@@ -1,6 +1,7 @@
 // How a worker sends servers the state of their rule, and fetches it: a piece for each server at a
 // time, so that all of them are at work and little is kept here.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/error.h"
@@ -34,7 +35,7 @@ void Client::send_state(const RuleState& state) {
         setup_.layout.tensors.size());
   for (int server = 0; server < group_.servers; ++server) {
     const Range shard = shards_[static_cast<std::size_t>(server)];
-    std::vector<std::uint64_t> updates;
+    std::vector<double> updates;
     for (const auto& part : parts_in(setup_.layout, shard))
       updates.push_back(state.updates[part.tensor]);
     const auto bytes = std::as_bytes(std::span(updates));
@@ -62,8 +63,12 @@ void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState&
   std::vector<Range> wanted;  // of each shard
   for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
   until_one_version([&] {
-    begin(fetch_updates());
-    for_all_pieces(state_slots(setup_), wanted,
+    const std::vector<double> updates = fetch_updates();
+    begin(updates);
+    const bool gathered =
+        std::ranges::any_of(updates, [](double steps) { return steps != std::floor(steps); });
+    const std::size_t unused = gathers_gradients(setup_) && !gathered ? 1 : 0;
+    for_all_pieces(state_slots(setup_) - unused, wanted,
                    [&](std::size_t slot, const std::vector<Range>& pieces) {
                      fetch_pieces(static_cast<std::uint32_t>(slot), pieces, write);
                    });
@@ -120,20 +125,20 @@ void Client::fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces,
 }
 
 // A tensor that lies in two shards was updated as often as the part that was updated most.
-std::vector<std::uint64_t> Client::fetch_updates() {
+std::vector<double> Client::fetch_updates() {
   for (int server = 0; server < group_.servers; ++server) {
     Question& question = questions_[static_cast<std::size_t>(server)];
     const auto tensors = parts_in(setup_.layout, shards_[static_cast<std::size_t>(server)]).size();
     question.open = true;
-    question.answer.resize(tensors * sizeof(std::uint64_t));
+    question.answer.resize(tensors * sizeof(double));
     messenger_->send(group_.member_of_server(server), head_of(AskStateUpdates{}));
   }
   await_answers();
-  std::vector<std::uint64_t> updates(setup_.layout.tensors.size());
+  std::vector<double> updates(setup_.layout.tensors.size());
   for (std::size_t server = 0; server < questions_.size(); ++server) {
     const auto parts = parts_in(setup_.layout, shards_[server]);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::uint64_t of_shard = 0;
+      double of_shard = 0;
       std::memcpy(&of_shard, questions_[server].answer.data() + i * sizeof of_shard,
                   sizeof of_shard);
       auto& most = updates[parts[i].tensor];

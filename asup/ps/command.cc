@@ -30,6 +30,7 @@ CommandHead head_of_command(const Command& command) {
   CommandHead head;
   head.version = command.version;
   head.gain = command.gain;
+  head.share = command.share;
   head.parts = static_cast<std::uint32_t>(command.parts.size());
   head.dropped = static_cast<std::uint32_t>(command.dropped.size());
   head.released = static_cast<std::uint32_t>(command.released.size());
@@ -52,6 +53,7 @@ std::optional<Command> read_command(const CommandHead& head, net::ConstBytes pay
   Command command;
   command.version = head.version;
   command.gain = head.gain;
+  command.share = head.share;
   take(payload, command.parts, head.parts);
   take(payload, command.dropped, head.dropped);
   take(payload, command.released, head.released);

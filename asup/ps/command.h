@@ -22,6 +22,7 @@ struct Command {
 
   std::uint64_t version = 0;           // of the parameters when it is done
   double gain = 0;                     // of the learning rates (pace/pacer.h)
+  double share = 1;                    // of a step's samples
   std::vector<PushRef> parts;          // averaged by weight into one update; none: no update
   std::vector<PushRef> dropped;        // never to be applied
   std::vector<std::int32_t> released;  // workers that get the parameters

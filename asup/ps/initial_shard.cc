@@ -1,10 +1,15 @@
 #include "asup/ps/initial_shard.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/error.h"
 
 namespace asup::ps {
+namespace {
+constexpr double kMostSteps = 9e15;  // that a double counts one by one
+}  // namespace
 
 InitialShard::InitialShard(Range shard, const ServerSetup& setup)
     : shard_(shard), setup_(setup), tensors_(parts_in(setup.layout, shard)), at_(shard.end) {}
@@ -32,7 +37,7 @@ std::string InitialShard::complaint_about(int worker, const StateUpdates& update
                                           std::uint64_t bytes) const {
   if (auto complaint = complaint_about_state(worker); !complaint.empty()) return complaint;
   if (updates_came_) return "it says twice how often tensors were updated";
-  if (updates.range != shard_ || bytes != tensors_.size() * sizeof(std::uint64_t))
+  if (updates.range != shard_ || bytes != tensors_.size() * sizeof(double))
     return fmt::format(
         "it says in {} bytes how often the tensors of elements {} to {} were updated; this shard "
         "has {} tensors, in elements {} to {}",
@@ -94,6 +99,9 @@ std::string InitialShard::add(int worker, const Initial& initial, net::ConstByte
 std::string InitialShard::add(int worker, const StateUpdates& updates, net::ConstBytes payload) {
   if (auto complaint = complaint_about(worker, updates, payload.size()); !complaint.empty())
     return complaint;
+  for (const double steps : updates_)
+    if (!(steps >= 0 && steps < kMostSteps))
+      return fmt::format("it says that a tensor has had {} steps", steps);
   updates_came_ = true;
   return {};
 }
@@ -111,10 +119,14 @@ bool InitialShard::complete() const {
 }
 
 void InitialShard::move_into(Shard& shard) {
+  const bool in_step =
+      std::ranges::any_of(updates_, [](double steps) { return steps != std::floor(steps); });
+  // Zeros that came take memory; those that are not touched take none.
+  if (setup_.with_state && gathers_gradients(setup_) && !in_step)
+    slots_.back() = Floats(shard_.size());
   shard.begin_with(std::move(parameters_), std::move(slots_));
   if (!setup_.with_state) return;
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    shard.set_updates(tensors_[i].range, updates_[i]);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) shard.set_steps(tensors_[i].range, updates_[i]);
 }
 
 }  // namespace asup::ps

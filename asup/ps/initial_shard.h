@@ -46,7 +46,7 @@ class InitialShard {
   std::optional<int> provider_;
   Floats parameters_;
   bool parameters_came_ = false;
-  std::vector<std::uint64_t> updates_;  // of each tensor
+  std::vector<double> updates_;  // of each tensor
   bool updates_came_ = false;
   std::vector<Floats> slots_;  // the last one is coming, up to at_
   std::uint64_t at_;

@@ -93,8 +93,9 @@ struct Figures {
   std::uint64_t not_finite = 0;  // elements
   double loss = 0;               // sum over the samples
   double compute_seconds = 0;
-  double wait_seconds = 0;  // before it, for parameters
-  double scale = 1;         // of the gradient: servers multiply it with this
+  double wait_seconds = 0;      // before it, for parameters
+  double scale = 1;             // of the gradient: servers multiply it with this
+  std::uint64_t described = 0;  // 1: its worker said of how many samples it is
 };
 // Payload: the learning rate of each group of the setup, f64.
 struct Commit {
@@ -126,6 +127,7 @@ struct CommandHead {
   static constexpr Kind kKind = Kind::command;
   std::uint64_t version = 0;
   double gain = 0;
+  double share = 1;
   std::uint32_t parts = 0;
   std::uint32_t dropped = 0;
   std::uint32_t released = 0;
@@ -168,9 +170,10 @@ struct Leave {
 // The state of a rule (momentum, second moments) travels in messages of at most so many elements.
 constexpr std::uint64_t kMostStateElements = 512 * 1024;
 
-// How often the tensors of a shard were updated. Payload: std::uint64_t for each that has elements
-// there, in the order of the flat space. To a server: after the first parameters, from the worker
-// that provided them, where the setup says so. From one: the answer to AskStateUpdates.
+// The steps that the tensors of a shard have had. Payload: f64 for each that has elements there, in
+// the order of the flat space; the fraction is the share of the step under way that it has had. To
+// a server: after the first parameters, from the worker that provided them, where the setup says
+// so. From one: the answer to AskStateUpdates.
 struct StateUpdates {
   static constexpr Kind kKind = Kind::state_updates;
   std::uint64_t version = 0;  // of the parameters that it belongs to; to a server: 0

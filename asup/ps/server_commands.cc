@@ -41,6 +41,7 @@ void Server::make_job(const Command& command) {
     session(push.worker).forget_push(push.number);
   job_ = {};
   job_.gain = command.gain;
+  job_.share = command.share;
   job_.compensation = setup_->compensation;
   for (const Command::PushRef& part : command.parts) {
     if (!session(part.worker).has_push(part.number)) {

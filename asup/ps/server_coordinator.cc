@@ -88,11 +88,19 @@ std::string ServerCoordinator::committed(int worker, const Commit& commit) {
   push.number = commit.push - 1;
   push.version = figures.version;
   push.samples = figures.samples;
+  if (figures.described != 0) push.described = figures.samples;
   push.loss_sum = figures.loss;
   push.seconds_working = figures.compute_seconds;
   push.seconds_waiting = figures.wait_seconds;
   push.non_finite = figures.not_finite;
   if (const auto refusal = head_.refusal(push)) return *refusal;
+  if (describes_.value_or(push.described.has_value()) != push.described.has_value())
+    return fmt::format(
+        "it {}, unlike the first push of all, so that batches cannot be weighed by their samples: "
+        "call describe_batch() before every step() of all workers, or of none",
+        push.described ? "says of how many samples its push is"
+                       : "does not say of how many samples its push is");
+  describes_ = push.described.has_value();
   Arriving& arriving = arriving_[worker];
   arriving.push = push;
   arriving.committed = true;
@@ -142,6 +150,7 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
     if (const auto* update = std::get_if<pace::Update>(&decision)) {
       if (!command.parts.empty() || !command.released.empty()) flush();
       command.gain = update->gain;
+      command.share = update->share;
       command.version = update->version;
       for (const auto& part : update->parts)
         command.parts.push_back({part.worker, 0, part.number + 1, part.weight});

@@ -58,6 +58,7 @@ class ServerCoordinator {
   Delegate& delegate_;
   const Clock::time_point began_ = Clock::now();
   pace::Scheduler head_;
+  std::optional<bool> describes_;     // whether workers say how many samples a push is of
   std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have
   std::map<int, bool> at_sync_point_;
   std::map<int, std::uint64_t> leases_;

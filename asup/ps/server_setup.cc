@@ -134,7 +134,11 @@ std::size_t group_of(const ServerSetup& setup, std::size_t tensor) {
 std::size_t state_slots(const ServerSetup& setup) {
   std::size_t most = 0;
   for (const kernels::Rule& rule : setup.rules) most = std::max(most, kernels::state_slots(rule));
-  return most;
+  return most + (gathers_gradients(setup) ? 1 : 0);
+}
+
+bool gathers_gradients(const ServerSetup& setup) {
+  return std::ranges::any_of(setup.rules, kernels::gathers_gradients);
 }
 
 void require_sense(const ServerSetup& setup, int workers, int servers) {

@@ -34,8 +34,10 @@ void require_sense(const ServerSetup& setup, int workers, int servers);
 // By its place in the layout.
 std::size_t group_of(const ServerSetup& setup, std::size_t tensor);
 
-// Floats of state that servers keep for each parameter: as many as the rule that has most.
+// Floats of state that servers keep for each parameter: as many as the rule that has most, and one
+// for the gradients that some rule gathers from the parts of a step (kernels/rule.h), the last.
 std::size_t state_slots(const ServerSetup& setup);
+bool gathers_gradients(const ServerSetup& setup);
 
 // What each server keeps: server s keeps shard s, a contiguous range of the flat space. All members
 // agree on it. Throws BadInput where there are more servers than parameters to keep.

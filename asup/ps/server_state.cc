@@ -54,9 +54,9 @@ std::string Server::answer(int worker) {
     head = head_of(State{version_, ask->slot, 0, range});
     *payload = copy_of(std::as_bytes(std::span(data, range.size())));
   } else if (read<AskStateUpdates>(question.head)) {
-    std::vector<std::uint64_t> updates;
+    std::vector<double> updates;
     for (const auto& tensor : parts_in(setup_->layout, shard_->range()))
-      updates.push_back(shard_->updates_of(tensor.range));
+      updates.push_back(shard_->steps_of(tensor.range));
     head = head_of(StateUpdates{version_, shard_->range()});
     *payload = copy_of(std::as_bytes(std::span(updates)));
   } else {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "asup/base/error.h"
@@ -98,17 +99,19 @@ void Shard::begin_with(Floats parameters, std::vector<Floats> state) {
   for (std::size_t slot = 0; slot < state.size(); ++slot) state_[slot] = std::move(state[slot]);
 }
 
-std::uint64_t Shard::updates_of(Range tensor) const {
+double Shard::steps_of(Range tensor) const {
   const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& segment) {
     return segment.range.begin <= tensor.begin && tensor.begin < segment.range.end;
   });
-  return found == segments_.end() ? 0 : found->updates;
+  return found == segments_.end() ? 0 : static_cast<double>(found->updates) + found->gathered;
 }
 
-void Shard::set_updates(Range tensor, std::uint64_t updates) {
-  for (Segment& segment : segments_)
-    if (tensor.begin <= segment.range.begin && segment.range.begin < tensor.end)
-      segment.updates = updates;
+void Shard::set_steps(Range tensor, double steps) {
+  for (Segment& segment : segments_) {
+    if (segment.range.begin < tensor.begin || segment.range.begin >= tensor.end) continue;
+    segment.updates = static_cast<std::uint64_t>(steps);
+    segment.gathered = steps - std::floor(steps);
+  }
 }
 
 std::size_t Shard::parts() const {
@@ -161,7 +164,7 @@ Shard::Job::Group group_of_job(const Shard::Job& job, std::size_t group) {
       sources, [&](const Shard::Source& source) { return source.lr[group] == first; });
   double mean = 0;
   for (const Shard::Source& source : sources) mean += source.weight * source.lr[group];
-  Shard::Job::Group made{(is_one ? first : mean) * job.gain, {}};
+  Shard::Job::Group made{(is_one ? first : mean) * job.gain, 1, {}};
   for (const Shard::Source& source : sources)
     made.weights.push_back(is_one ? source.weight : source.weight * source.lr[group] / mean);
   return made;
@@ -169,17 +172,36 @@ Shard::Job::Group group_of_job(const Shard::Job& job, std::size_t group) {
 
 }  // namespace
 
+namespace {
+
+// The segment has a share more of its step, which ends where it is whole.
+void advance(Shard::Segment& segment, double share) {
+  segment.step = segment.updates + 1;
+  segment.gathered_before = segment.gathered;
+  const kernels::UpdateStep update{.share = share, .gathered = segment.gathered};
+  segment.gathered += share;
+  if (!update.ends_step()) return;
+  ++segment.updates;
+  const double beyond = segment.gathered - 1;
+  segment.gathered = beyond > 1e-9 ? beyond - std::floor(beyond) : 0;
+}
+
+}  // namespace
+
 void Shard::begin(Job& job) {
   job.groups.clear();
-  for (std::size_t group = 0; group < rules_.size(); ++group)
+  for (std::size_t group = 0; group < rules_.size(); ++group) {
     job.groups.push_back(group_of_job(job, group));
+    // Merging knows no steps: what is pushed counts by the gain alone.
+    if (rules_[group].kind != kernels::Rule::Kind::merge) job.groups.back().share = job.share;
+  }
   for (Segment& segment : segments_) {
     const bool trained =
         std::any_of(job.sources.begin(), job.sources.end(), [&](const Source& source) {
           Cursor<Stretch> cursor(source.gradient, segment.range.begin);
           return cursor.at(segment.range.begin) != nullptr;
         });
-    if (trained) ++segment.updates;
+    if (trained) advance(segment, job.groups[segment.group].share);
   }
   job.trust.assign(tensors_.size(), 1.0);
 }
@@ -206,7 +228,29 @@ kernels::Gradient gradient_at(const Shard::Job& job, std::size_t group, Range sh
   return parts;
 }
 
+// The mean of the step's gradients so far: those of the job, and what was gathered before.
+void add_gathered(const kernels::UpdateStep& step, const float* gathered,
+                  std::vector<kernels::GradientSource>& parts) {
+  const double used = std::min(step.share, 1 - step.gathered), all = step.gathered + used;
+  for (kernels::GradientSource& part : parts)
+    part.weight = static_cast<float>(part.weight * used / all);
+  parts.push_back({gathered, static_cast<float>(1 / all)});
+}
+
 }  // namespace
+
+// Of a whole step the learning rate has the gain in it, which for a part is its share's affair.
+kernels::UpdateStep Shard::step_of(const Job& job, const Segment& segment) const {
+  const Job::Group& group = job.groups[segment.group];
+  return {.lr = group.lr / group.share,
+          .updates = segment.step,
+          .share = group.share,
+          .gathered = segment.gathered_before};
+}
+
+bool Shard::gathers(const Job& job, const Segment& segment) const {
+  return !step_of(job, segment).is_whole() && kernels::gathers_gradients(rules_[segment.group]);
+}
 
 std::size_t Shard::measures(const Job& job) const {
   return job.sources.empty() ? 0 : tensors_.size();
@@ -219,10 +263,13 @@ void Shard::measure(Job& job, std::size_t part) const {
   std::vector<kernels::GradientSource> parts;
   for (std::uint64_t at = tensor.begin; at < tensor.end;) {
     const std::uint64_t end = walk.look(at, tensor.end);
-    if (walk.trained())
-      sums += kernels::sums_of_squares(
-          parameters() + (at - range_.begin),
-          gradient_at(job, walk.segment->group, range_, at, walk.gradients, parts), end - at);
+    if (walk.trained()) {
+      gradient_at(job, walk.segment->group, range_, at, walk.gradients, parts);
+      if (gathers(job, *walk.segment))
+        add_gathered(step_of(job, *walk.segment), state_.back().data() + (at - range_.begin),
+                     parts);
+      sums += kernels::sums_of_squares(parameters() + (at - range_.begin), parts, end - at);
+    }
     at = end;
   }
   job.trust[part] = kernels::lars_ratio(rules_[walk.segment->group], sums);
@@ -244,11 +291,13 @@ void Shard::run(const Job& job, std::size_t part) {
       if (walk.wanted[i]) copies.push_back(job.targets[i].data + offset);
     if (walk.trained()) {
       const std::size_t group = walk.segment->group;
-      kernels::UpdateStep step{job.groups[group].lr, walk.segment->updates};
+      kernels::UpdateStep step = step_of(job, *walk.segment);
       if (const Range* tensor = tensors.at(at))
         step.trust_ratio = job.trust[static_cast<std::size_t>(tensor - tensors_.data())];
       state.clear();
-      for (const Floats& slot : state_) state.push_back(slot.data() + offset);
+      for (std::size_t slot = 0; slot < kernels::state_slots(rules_[group]); ++slot)
+        state.push_back(state_[slot].data() + offset);
+      if (gathers(job, *walk.segment)) state.push_back(state_.back().data() + offset);
       kernels::update(rules_[group], step, parameters() + offset, state.data(),
                       gradient_at(job, group, range_, at, walk.gradients, parts), copies, end - at);
     } else {

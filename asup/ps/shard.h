@@ -57,7 +57,11 @@ class Shard {
   struct Segment {
     Range range;
     std::size_t group = 0;
-    std::uint64_t updates = 0;
+    std::uint64_t updates = 0;  // steps that have ended
+    double gathered = 0;        // share of the next one's samples that it has had
+    // Of the update under way: its step, from 1 on, and what had been gathered of it.
+    std::uint64_t step = 0;
+    double gathered_before = 0;
   };
   const std::vector<Segment>& segments() const { return segments_; }
   std::vector<Segment>& segments() { return segments_; }
@@ -65,9 +69,10 @@ class Shard {
   // Takes over what it begins with: the parameters, and every slot of state or none, each as large
   // as the shard.
   void begin_with(Floats parameters, std::vector<Floats> state);
-  // How often a tensor of the shard was updated, by the range of it that lies here.
-  std::uint64_t updates_of(Range tensor) const;
-  void set_updates(Range tensor, std::uint64_t updates);
+  // The steps that a tensor of the shard has had, by the range of it that lies here: those that
+  // ended, and the share of the next one that it has had.
+  double steps_of(Range tensor) const;
+  void set_steps(Range tensor, double steps);
 
   // A gradient that counts by its weight. Sorted stretches that do not overlap, in this shard.
   struct Source {
@@ -86,12 +91,14 @@ class Shard {
   // An update (with sources) and the handing out of what it makes; targets may be sources.
   struct Job {
     double gain = 1;          // of the learning rates
+    double share = 1;         // of a step's samples, which the gain has in it
     double compensation = 0;  // lambda of DC-ASGD
     std::vector<Source> sources;
     std::vector<Target> targets;
     // What begin() makes of the sources, for each group: the learning rate, and what each counts.
     struct Group {
       double lr = 0;
+      double share = 1;
       std::vector<double> weights;
     };
     std::vector<Group> groups;
@@ -113,11 +120,14 @@ class Shard {
  private:
   struct Walk;
 
+  kernels::UpdateStep step_of(const Job& job, const Segment& segment) const;
+  bool gathers(const Job& job, const Segment& segment) const;
+
   const Range range_;
   const std::vector<kernels::Rule> rules_;  // by group
   std::vector<Range> tensors_;              // those of the shard, where a rule needs them whole
   Floats parameters_;
-  std::vector<Floats> state_;
+  std::vector<Floats> state_;  // where rules gather gradients, the last one is for that
   std::vector<Segment> segments_;
 };
 

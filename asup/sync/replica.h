@@ -62,8 +62,11 @@ class Replica {
   // exchanges the sum. NoSync below sets it for a scope.
   virtual void set_sync(bool sync) = 0;
 
-  // What the next step() is of: samples, and the sum of their losses. Ways that weigh ranks by
-  // their samples or watch the loss want to know; without it, all steps count alike.
+  // What the next step() is of: samples, and the sum of their losses. Ranks are weighed by their
+  // samples, whatever the way: gradients where these are exchanged, models where those are. Without
+  // it, all steps count alike. Before the (last) backward() of the step, on all ranks or on none:
+  // gradients are averaged while backward runs, and unequal batches that are described later are
+  // refused. A loss that is not known by then may be told by a second call after backward().
   virtual void describe_batch(std::uint64_t samples, double loss) = 0;
 
   // Makes the parameters equal on all ranks, where they differ between steps, for the end of

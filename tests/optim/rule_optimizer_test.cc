@@ -21,7 +21,7 @@ torch::Tensor numbers(torch::IntArrayRef shape, std::uint64_t seed) {
 
 // One of them of several pieces.
 std::vector<torch::Tensor> some_parameters() {
-  std::vector<torch::Tensor> parameters = {numbers({7, 5}, 1), torch::zeros({7}),
+  std::vector<torch::Tensor> parameters = {numbers({7, 5}, 1), numbers({7}, 3),
                                            numbers({300, 401}, 2)};
   for (auto& parameter : parameters) parameter.requires_grad_();
   return parameters;
@@ -56,8 +56,9 @@ TEST(Lars, FollowsItsEquationsFor100Steps) {
     for (std::size_t i = 0; i < w.size(); ++i) {
       const auto g = parameters[i].grad().to(torch::kFloat64);
       const double wn = w[i].norm().item<double>(), gn = g.norm().item<double>();
-      const double ratio = wn == 0 ? 1 : kTrust * wn / (gn + kDecay * wn);
-      v[i] = kMomentum * v[i] + lr * ratio * (g + kDecay * w[i]);
+      const bool is_vector = w[i].dim() <= 1;  // a bias: no ratio and no decay
+      const double ratio = is_vector ? 1 : kTrust * wn / (gn + kDecay * wn);
+      v[i] = kMomentum * v[i] + lr * ratio * (g + (is_vector ? 0 : kDecay) * w[i]);
       w[i] = w[i] - v[i];
       ASSERT_LT(farthest(parameters[i], w[i]), 2e-6 * w[i].abs().max().item<double>())
           << "parameter " << i << " after step " << step;
@@ -284,7 +285,8 @@ TEST(TorchRules, FollowTheKernelsFor100Steps) {
       set_gradients(by_kernels, step);
       optimizer->step();
       for (std::size_t i = 0; i < by_torch.size(); ++i)
-        update_by_torch(rule, is_lars ? 1.0 : 0.001, static_cast<std::int64_t>(step), by_torch[i],
+        update_by_torch(by_torch[i].dim() > 1 ? rule : kernels::rule_of_vectors(rule),
+                        is_lars ? 1.0 : 0.001, static_cast<std::int64_t>(step), by_torch[i],
                         by_kernels[i].grad(), slots[i]);
     }
     for (std::size_t i = 0; i < by_torch.size(); ++i)

@@ -55,7 +55,7 @@ TEST(ServerSetup, GroupsComeBackFromItsText) {
   const ServerSetup setup = with_two_groups();
   EXPECT_EQ(difference(setup, parse_setup(to_text(setup))), "");
   EXPECT_EQ(group_of(setup, 0), 1u);
-  EXPECT_EQ(state_slots(setup), 2u);
+  EXPECT_EQ(state_slots(setup), 3u);
 }
 
 TEST(ServerSetup, GroupsThatDifferAreNamed) {

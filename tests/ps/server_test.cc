@@ -216,8 +216,8 @@ TEST(State, AnotherNumberOfServersGoesOnWhereTheseWere) {
   };
   const std::uint64_t elements = setup.layout.elements;
   std::vector<float> whole, parameters;
-  std::vector<std::vector<float>> slots(2, std::vector<float>(elements));
-  std::vector<std::uint64_t> updates;
+  std::vector<std::vector<float>> slots(state_slots(setup), std::vector<float>(elements));
+  std::vector<double> updates;
   std::barrier fetched(2);
   run_threads({2, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
     Client client(group, setup, {}, kTimeout);
@@ -228,7 +228,7 @@ TEST(State, AnotherNumberOfServersGoesOnWhereTheseWere) {
     const std::uint64_t middle = 50'000;
     client.fetch_state(
         rank == 0 ? Range{0, middle} : Range{middle, elements},
-        [&](std::span<const std::uint64_t> counts) {
+        [&](std::span<const double> counts) {
           if (rank == 0) updates.assign(counts.begin(), counts.end());
         },
         [&](std::size_t slot, Range range, const float* from) {

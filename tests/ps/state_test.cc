@@ -25,7 +25,7 @@ ServerSetup adam_setup() {
 
 // A worker's copy of the state.
 struct Copy {
-  std::vector<std::uint64_t> updates;
+  std::vector<double> updates;
   std::vector<std::vector<float>> slots;
 
   explicit Copy(const ServerSetup& setup)
@@ -40,9 +40,7 @@ struct Copy {
   void fetch(Client& client) {
     client.fetch_state(
         {0, slots.empty() ? 0 : slots.front().size()},
-        [&](std::span<const std::uint64_t> counts) {
-          updates.assign(counts.begin(), counts.end());
-        },
+        [&](std::span<const double> counts) { updates.assign(counts.begin(), counts.end()); },
         [&](std::size_t slot, Range range, const float* from) {
           EXPECT_LE(range.size(), kMostStateElements);
           std::copy(from, from + range.size(),
@@ -104,6 +102,45 @@ TEST(State, OtherServersGoOnWithWhatAWorkerFetched) {
       train(client, rank, 2, client.wait());
       EXPECT_TRUE(std::equal(whole.begin(), whole.end(), client.parameters().begin()));
     });
+}
+
+// Pushes of one of two workers, without a bound, are half a step each: the state is fetched in the
+// midst of one, with what its first half has gathered.
+TEST(State, InTheMidstOfAStepGoesOnToo) {
+  ServerSetup setup = adam_setup();
+  setup.pace.kind = pace::Kind::asp;
+  Copy state(setup);
+  std::vector<float> half, whole;
+  const auto first = [](Client& client) {
+    for (std::size_t i = 0; i < client.parameters().size(); ++i)
+      client.parameters()[i] = static_cast<float>(i % 11) - 5.0f;
+  };
+  run_threads({2, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
+    first(client);
+    client.begin(rank == 0);
+    client.arrive();
+    Release release = client.wait();
+    if (rank != 0) return;
+    release = train(client, rank, 3, release);
+    state.fetch(client);
+    half.assign(client.parameters().begin(), client.parameters().end());
+    train(client, rank, 2, release);
+    whole.assign(client.parameters().begin(), client.parameters().end());
+  });
+  EXPECT_THAT(state.updates, ElementsAre(1.5, 1.5, 1.5, 1.5));
+  EXPECT_NE(state.slots.back(), std::vector<float>(state.slots.back().size()));
+  setup.with_state = true;
+  run_threads({2, 3, LinkKind::tcp}, [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
+    std::copy(half.begin(), half.end(), client.parameters().begin());
+    client.begin(rank == 0, state.reader());
+    client.arrive();
+    const Release release = client.wait();
+    if (rank != 0) return;
+    train(client, rank, 2, release);
+    EXPECT_TRUE(std::equal(whole.begin(), whole.end(), client.parameters().begin()));
+  });
 }
 
 // Each tensor keeps its own count, whichever shard it lies in.
@@ -184,7 +221,7 @@ TEST(Commit, IsRefusedWithLearningRatesThatCannotBe) {
   EXPECT_THAT(refused({std::numeric_limits<double>::quiet_NaN()}), HasSubstr("rate of nan"));
 }
 
-constexpr std::size_t kCounts = 3 * sizeof(std::uint64_t);
+constexpr std::size_t kCounts = 3 * sizeof(double);
 
 TEST(State, IsRefusedWhereItIsNotWhatTheServerExpects) {
   const auto refused = [](std::uint32_t slot, auto range_of, std::size_t bytes) {

@@ -8,9 +8,11 @@
 #include "asup/kernels/update/adamw.h"
 #include "asup/kernels/update/asup.h"
 #include "asup/kernels/update/lars.h"
+#include "asup/kernels/update/linear_part.h"
 #include "asup/kernels/update/merge.h"
 #include "asup/kernels/update/momentum.h"
 #include "asup/kernels/update/nesterov.h"
+#include "asup/kernels/update/parts.h"
 #include "asup/kernels/update/rmsprop.h"
 #include "asup/kernels/update/sgd.h"
 
@@ -38,9 +40,41 @@ template <typename Formula>
       });
 }
 
+// Calls visit(formula) with the rule's formula for a part of a step.
+template <typename Visit>
+inline void with_formula_of_part(const Rule& rule, const UpdateStep& step, Visit visit) {
+  switch (rule.kind) {
+    case Rule::Kind::sgd:
+      return visit(LinearPart<false>(rule, step));
+    case Rule::Kind::momentum:
+    case Rule::Kind::nesterov:
+      return visit(LinearPart<true>(rule, step));
+    case Rule::Kind::rmsprop:
+      if (rule.centered)
+        return rule.momentum > 0 ? visit(RmsPropPart<true, true>(rule, step))
+                                 : visit(RmsPropPart<true, false>(rule, step));
+      return rule.momentum > 0 ? visit(RmsPropPart<false, true>(rule, step))
+                               : visit(RmsPropPart<false, false>(rule, step));
+    case Rule::Kind::adam:
+      return rule.amsgrad ? visit(AdamPart<true, false>(rule, step))
+                          : visit(AdamPart<false, false>(rule, step));
+    case Rule::Kind::adamw:
+      return rule.amsgrad ? visit(AdamPart<true, true>(rule, step))
+                          : visit(AdamPart<false, true>(rule, step));
+    case Rule::Kind::lars:
+      return needs_whole_tensors(rule) ? visit(LarsPart<true>(rule, step))
+                                       : visit(LarsPart<false>(rule, step));
+    case Rule::Kind::asup:
+      return visit(AsupPart(rule, step));
+    case Rule::Kind::merge:
+      return visit(Merge(rule, step));
+  }
+}
+
 // Calls visit(formula) with the rule's formula for this step.
 template <typename Visit>
 inline void with_formula(const Rule& rule, const UpdateStep& step, Visit visit) {
+  if (!step.is_whole()) return with_formula_of_part(rule, step, visit);
   switch (rule.kind) {
     case Rule::Kind::sgd:
       return visit(Sgd(rule, step));

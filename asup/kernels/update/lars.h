@@ -8,7 +8,8 @@
 //
 // As in the paper the rates are inside the momentum: a step that was taken at a high rate goes on
 // at that rate. Where ‖w‖ or ‖g‖ is 0 the ratio is 1, as in the implementations that people use: by
-// the formula a tensor that begins at 0, such as a bias, would never leave it.
+// the formula a tensor that begins at 0 would never leave it. Biases and the scales of norms have
+// neither ratio nor decay (rule_of_vectors()).
 // update.h's lars_ratio() computes the ratio, from sums over all pieces of the tensor.
 //
 // Values only; safe from any thread.

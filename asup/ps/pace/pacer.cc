@@ -71,6 +71,7 @@ Commands Pacer::pushed(const Push& push, double now) {
 
   Worker& worker = workers_.at(push.worker);
   worker.state = State::held;
+  worker.described = push.described;
   ++worker.next_push;
   const double late = static_cast<double>(applied_ - worker.applied) / batch_;
   if (late > worker.keep) return settle(now, {Drop{push.worker, push.number, Drop::Why::late}});
@@ -176,6 +177,41 @@ std::optional<double> Pacer::waits_until(double now) const {
   return *std::min_element(to_come.begin(), to_come.end());
 }
 
+namespace {
+
+// What a push counts beside others.
+double weight_of(const Push& push) {
+  return static_cast<double>(push.described.value_or(push.samples));
+}
+
+}  // namespace
+
+// The last batches of all workers; of those who are not here, or have not pushed, as the mean.
+double Pacer::described_step() const {
+  double sum = 0, known = 0;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.described) continue;
+    sum += static_cast<double>(*worker.described);
+    ++known;
+  }
+  return sum * (batch_ / known);
+}
+
+// Samples of one step are added up before they are divided: a whole step's share is 1 to the bit.
+double Pacer::share_of(const std::vector<Pending>& parts) const {
+  if (parts.front().push.described) {
+    double described = 0;
+    for (const Pending& part : parts) described += weight_of(part.push);
+    return described / described_step();
+  }
+  std::map<std::uint64_t, std::uint64_t> samples;  // by the size of their step
+  for (const Pending& part : parts) samples[part.push.of_step] += part.push.samples;
+  double share = 0;
+  for (const auto& [of_step, count] : samples)
+    share += static_cast<double>(count) / (of_step > 0 ? static_cast<double>(of_step) : batch_);
+  return share;
+}
+
 void Pacer::update(Commands& commands) {
   std::vector<Pending> parts = std::move(pending_);
   pending_.clear();
@@ -184,6 +220,14 @@ void Pacer::update(Commands& commands) {
   std::sort(parts.begin(), parts.end(), [](const Pending& a, const Pending& b) {
     return std::tie(a.push.worker, a.push.number) < std::tie(b.push.worker, b.push.number);
   });
+
+  double whole = 0;
+  for (const Pending& part : parts) whole += weight_of(part.push);
+  if (whole == 0)  // batches of no samples, of gradients that are zero: pushes like others
+    for (Pending& part : parts) {
+      part.push.described.reset();
+      whole += weight_of(part.push);
+    }
 
   Update update;
   update.version = version_ + 1;
@@ -196,18 +240,18 @@ void Pacer::update(Commands& commands) {
     const double gain = stale_lr_ ? 1 / std::max(1.0, staleness.steps) : 1;
     update.parts.push_back({part.push.worker, part.push.number, 0, staleness});
     update.samples += part.push.samples;
-    moved += static_cast<double>(part.push.samples) * gain;
+    moved += weight_of(part.push) * gain;
     gains.push_back(gain);
     is_one_gain = is_one_gain && gain == gains.front();
   }
   // One gain is not averaged, so that a synchronous step has it to the last bit.
-  const auto samples = static_cast<double>(update.samples);
-  const double gain = is_one_gain ? gains.front() : moved / samples;
+  const double gain = is_one_gain ? gains.front() : moved / whole;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double share = static_cast<double>(parts[i].push.samples) / samples;
+    const double share = weight_of(parts[i].push) / whole;
     update.parts[i].weight = is_one_gain ? share : share * gains[i] / gain;
   }
-  update.gain = gain * (samples / batch_);
+  update.share = share_of(parts);
+  update.gain = gain * (parts.front().push.described ? update.share : whole / batch_);
   version_ = update.version;
   applied_ += update.samples;
   commands.push_back(std::move(update));

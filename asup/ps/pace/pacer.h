@@ -44,13 +44,15 @@ inline constexpr int kAll = std::numeric_limits<int>::max();
 // A worker's gradient of one lease, with what the worker says about it.
 struct Push {
   int worker = 0;
-  std::uint64_t number = 0;      // of this worker's pushes, 0 first
-  std::uint64_t version = 0;     // of the parameters it was computed on
-  std::uint64_t samples = 0;     // of its lease; without leases, ignored
-  double loss_sum = 0;           // of its samples
-  double seconds_working = 0;    // from its release to this push, by the worker's clock
-  double seconds_waiting = 0;    // from its push before to its release
-  std::uint64_t non_finite = 0;  // infinities and NaN among its values
+  std::uint64_t number = 0;                  // of this worker's pushes, 0 first
+  std::uint64_t version = 0;                 // of the parameters it was computed on
+  std::uint64_t samples = 0;                 // of its lease; without leases, ignored
+  std::uint64_t of_step = 0;                 // samples of the step that its lease is of; 0: B
+  std::optional<std::uint64_t> described{};  // its samples, without leases, if its worker says so
+  double loss_sum = 0;                       // of its samples
+  double seconds_working = 0;                // from its release to this push, by the worker's clock
+  double seconds_waiting = 0;                // from its push before to its release
+  std::uint64_t non_finite = 0;              // infinities and NaN among its values
 };
 
 // How late a push is.
@@ -62,7 +64,7 @@ struct Staleness {
 
 // Version `version` of the parameters is made of the one before: g = sum of weight * gradient over
 // the parts, whose weights sum to 1, then one step of the rule with the learning rates times
-// `gain`.
+// `gain`, or, where it is only a share of a step, that part of one (kernels/step_power.h).
 struct Update {
   struct Part {
     int worker = 0;
@@ -75,6 +77,8 @@ struct Update {
   std::vector<Part> parts;  // ascending by worker, then by number
   double gain = 0;          // samples / B, and less where late pushes count for less
   std::uint64_t samples = 0;
+  double share = 1;  // of a step: its samples / those of the step that they are of. Where workers
+                     // describe their batches, a step is the last one of each of them.
   bool operator==(const Update&) const = default;
 };
 
@@ -151,9 +155,10 @@ class Pacer {
   struct Worker {
     State state = State::away;
     std::uint64_t next_push = 0;
-    std::uint64_t version = 0;  // of its parameters
-    std::uint64_t applied = 0;  // samples, when it got them
-    double keep = kForever;     // as the bounds were when it got them
+    std::uint64_t version = 0;                 // of its parameters
+    std::uint64_t applied = 0;                 // samples, when it got them
+    std::optional<std::uint64_t> described{};  // of its last push
+    double keep = kForever;                    // as the bounds were when it got them
     std::optional<double> expected;
     double overdue = kForever;
   };
@@ -168,6 +173,8 @@ class Pacer {
   bool is_due(double now) const;
   std::optional<double> waits_until(double now) const;
   void update(Commands& commands);
+  double share_of(const std::vector<Pending>& parts) const;
+  double described_step() const;
   void let_go(Commands& commands);
   void go(int id, Worker& worker, Commands& commands);
   bool has_pending(int worker) const;

@@ -53,7 +53,7 @@ Decisions Scheduler::pushed(const Push& push, double now) {
   now_ = now;
   Account& account = this->account(push.worker);
   const Push counted = as_counted(push);
-  const auto samples = static_cast<double>(push.samples);
+  const auto samples = static_cast<double>(std::max<std::uint64_t>(push.samples, 1));
   account.pushes[push.number] = {counted.samples, push.loss_sum / samples};
   ++account.figures.pushes;
   account.figures.seconds_working += push.seconds_working;
@@ -118,7 +118,11 @@ std::optional<std::string> Scheduler::refusal(const Push& push) const {
 // Without leases, a push is one of the n that make a step.
 Push Scheduler::as_counted(const Push& push) const {
   Push counted = push;
-  if (!allocator_) counted.samples = 1;
+  if (!allocator_) {
+    counted.samples = 1;  // of the clock, which counts pushes
+  } else if (const auto lease = allocator_->last_of(push.worker)) {
+    counted.of_step = allocator_->samples_of(lease->step);
+  }
   return counted;
 }
 

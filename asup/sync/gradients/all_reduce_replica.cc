@@ -57,7 +57,7 @@ class AllReduceReplica final : public Replica {
   void finish_exchange() override;
   double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
-  void describe_batch(std::uint64_t, double) override {}
+  void describe_batch(std::uint64_t samples, double) override { exchange_.describe(samples); }
   void synchronize() override;
   bool has_moved() const override { return moved_; }
   bool models_differ() override { return moved_; }  // ranks step alike

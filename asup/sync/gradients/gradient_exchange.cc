@@ -1,7 +1,9 @@
 #include "asup/sync/gradients/gradient_exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "asup/base/error.h"
 
@@ -11,9 +13,42 @@ namespace {
 // Notes that travel in the last bucket, and come back as averages.
 enum Note : std::size_t {
   kUnused,  // 1 where a gradient did not come
-  kStep,    // the step's lowest bit: ranks whose rounds slipped against each other differ in it
+  kStep,    // the step's lowest bit: ranks whose rounds slipped against each other differ in it;
+            // kDescribed more on those that describe their batches
   kNotes
 };
+constexpr double kDescribed = 4;
+
+void scale(const Buffer& buffer, double factor) {
+  torch::NoGradGuard no_grad;
+  torch::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
+                   scalar_type_of(buffer.dtype))
+      .mul_(factor);
+}
+
+// Every rank's samples of a step; kNone where it described none.
+constexpr double kNone = -1;
+
+double number_of(const std::optional<std::uint64_t>& samples) {
+  return samples ? static_cast<double>(*samples) : kNone;
+}
+
+void require_equal(const std::vector<double>& late) {
+  const auto [least, most] = std::minmax_element(late.begin(), late.end());
+  require(*least == *most,
+          "the ranks' batches of the last step had {} to {} samples, and were described after "
+          "backward(), when their gradients had been averaged alike: call describe_batch() before "
+          "the (last) backward() of a step",
+          std::max(*least, 0.0), *most);
+}
+
+double mean_of(const std::vector<double>& samples) {
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
+  require(*least != kNone || *most == kNone,
+          "some ranks described the batch of this step before its backward() and others did not: "
+          "call describe_batch() on all of them, before the (last) backward() of each step");
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
 
 }  // namespace
 
@@ -28,12 +63,29 @@ GradientExchange::~GradientExchange() {
   for (Work& work : works_) (void)work.wait();
 }
 
+void GradientExchange::describe(std::uint64_t samples) {
+  if (!has_left_)
+    samples_ = samples;
+  else if (!samples_)
+    late_samples_ = samples;
+}
+
 void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (bucket == 0) {
     works_.clear();
+    weighed_.clear();
     returned_ = 0;
+    // What was described since is of this step again where it has a second backward.
+    if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
+    has_left_ = true;
   }
-  if (bucket + 1 == collector_.buckets().size()) write_notes();
+  const bool is_last = bucket + 1 == collector_.buckets().size();
+  if (is_last) write_notes();
+  if (samples_) {
+    weighed_.push_back(
+        {buffer.data, buffer.count - (is_last ? std::size_t{kNotes} : 0), buffer.dtype});
+    scale(weighed_.back(), static_cast<double>(*samples_));
+  }
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
   works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average));
@@ -43,12 +95,42 @@ void GradientExchange::write_notes() {
   const auto& used = collector_.used();
   const bool unused = std::find(used.begin(), used.end(), 0) != used.end();
   collector_.buckets().write_note(kUnused, unused ? 1 : 0);
-  collector_.buckets().write_note(kStep, static_cast<double>(step_ % 2));
+  collector_.buckets().write_note(kStep, step_note());
+}
+
+double GradientExchange::step_note() const {
+  return static_cast<double>(step_ % 2) + (describes() ? kDescribed : 0);
 }
 
 void GradientExchange::finish_round() {
   wait_for_works();
   read_notes();
+  if (describes()) weigh();
+  bring_back();
+}
+
+// needs: all ranks describe
+void GradientExchange::weigh() {
+  const auto start = Clock::now();
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  std::array<double, 2> mine{number_of(samples_), number_of(late_samples_)};
+  std::vector<double> all(ranks * mine.size()), now, before;
+  communicator_.all_gather(buffer_of(std::span(mine)), buffer_of(std::span(all)))
+      .or_throw("weighing gradients by their samples");
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    now.push_back(all[i]);
+    before.push_back(all[i + 1]);
+  }
+  late_samples_.reset();
+  require_equal(before);
+  const double mean = mean_of(now);
+  if (samples_ && mean > 0)  // 0: nobody has any, and all are zeros
+    for (const Buffer& buffer : weighed_) scale(buffer, 1 / mean);
+  wait_seconds_ += seconds_since(start);
+}
+
+void GradientExchange::bring_back() {
+  for (; returned_ < works_.size(); ++returned_) collector_.buckets().to_device(returned_);
 }
 
 void GradientExchange::wait_for_works() {
@@ -57,9 +139,10 @@ void GradientExchange::wait_for_works() {
   for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
     const Outcome outcome = works_[bucket].wait();
     if (failure.ok()) failure = outcome;
-    if (failure.ok() && bucket >= returned_) collector_.buckets().to_device(bucket);
+    if (!failure.ok() || bucket < returned_ || samples_) continue;
+    collector_.buckets().to_device(bucket);
+    ++returned_;
   }
-  returned_ = works_.size();
   wait_seconds_ += seconds_since(start);
   watch();
   failure.or_throw(fmt::format("averaging the gradients of step {}", step_));
@@ -67,6 +150,7 @@ void GradientExchange::wait_for_works() {
 
 // Averages that are there go back meanwhile.
 void GradientExchange::about_to_wait() {
+  if (samples_) return;  // they are still to be weighed
   for (; returned_ < works_.size() && works_[returned_].done(); ++returned_) {
     if (!works_[returned_].wait().ok()) return;
     collector_.buckets().to_device(returned_);
@@ -75,14 +159,21 @@ void GradientExchange::about_to_wait() {
 
 void GradientExchange::read_notes() {
   // 16-bit floats count exactly only so far: half a rank's part, but never less than their error.
-  const double tolerance = std::max(0.5 / communicator_.size(), 0.01);
+  const double tolerance = std::max(0.5 / communicator_.size(), 0.01 * std::max(1.0, step_note()));
   const Buckets& buckets = collector_.buckets();
-  if (std::abs(buckets.note(kStep) - static_cast<double>(step_ % 2)) > tolerance)
+  const double note = buckets.note(kStep);
+  if (std::abs(note - step_note()) > tolerance) {
+    require(note <= 1 + tolerance || note >= kDescribed - tolerance,
+            "in step {} some ranks described their batch and others did not, so that they cannot "
+            "be weighed by their samples: call describe_batch() on all ranks, or on none",
+            step_);
     throw JobFailed(
         fmt::format("in step {} the ranks average gradients of different steps: every rank must "
                     "call backward equally often (with synchronization on) before each step(); one "
-                    "without data may call step() alone",
+                    "without data may call step() alone. Or some of them call describe_batch(), "
+                    "and others do not",
                     step_));
+  }
   if (buckets.note(kUnused) > 0) share_unused();
 }
 
@@ -101,6 +192,8 @@ void GradientExchange::share_unused() {
 void GradientExchange::next_step() {
   collector_.next_round();
   ++step_;
+  samples_.reset();
+  has_left_ = false;
 }
 
 // Notes when the exchange came to an end, as closely as gradients arrive.

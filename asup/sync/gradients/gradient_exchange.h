@@ -4,8 +4,14 @@
 // order. A gradient that comes a second time (a second backward before the step) first finishes the
 // round and then begins another: averages add up as gradients do.
 //
+// Ranks that describe their batches are weighed by their samples: what leaves rank i is n_i times
+// its gradient, and what comes back is divided by the mean of the n_i. That is known when all is
+// there, so nothing waits for it before. Whether ranks describe travels in the last bucket.
+//
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
+
+#include <optional>
 
 #include "asup/sync/gradients/gradient_collector.h"
 
@@ -21,6 +27,10 @@ class GradientExchange : private BucketCarrier {
   // While false, gradients only add up here.
   void set_sync(bool sync) { collector_.set_sync(sync); }
   bool sync() const { return collector_.sync(); }
+
+  // The samples of this step's gradients. Where some of them have left undescribed, it is too late
+  // to weigh them, and the next step throws BadInput unless ranks had equally many.
+  void describe(std::uint64_t samples);
 
   // Collective. Ends what no backward has: gradients that were only added up, or put there by hand,
   // or are none on this rank. When it returns, a gradient that is defined on any rank is defined on
@@ -46,8 +56,12 @@ class GradientExchange : private BucketCarrier {
   void watch() override;
   void about_to_wait() override;
 
+  bool describes() const { return samples_.has_value() || late_samples_.has_value(); }
+  double step_note() const;
   void write_notes();
   void read_notes();
+  void weigh();
+  void bring_back();
   void share_unused();
   void wait_for_works();
 
@@ -55,8 +69,11 @@ class GradientExchange : private BucketCarrier {
 
   // Under the collector's lock.
   std::uint64_t step_ = 0;
-  std::vector<Work> works_;   // of the buckets that have left, in order
-  std::size_t returned_ = 0;  // of them, those that are back where the model is
+  std::vector<Work> works_;      // of the buckets that have left, in order
+  std::size_t returned_ = 0;     // of them, those that are back where the model is
+  std::vector<Buffer> weighed_;  // what left times our samples
+  std::optional<std::uint64_t> samples_, late_samples_;  // of this step, of the one before
+  bool has_left_ = false;                                // of this step, the first bucket
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;

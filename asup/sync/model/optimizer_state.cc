@@ -21,7 +21,8 @@ static_assert(kMostTensors >= kernels::kMostStateSlots);
 struct OptimizerState::Kind {
   bool (*is)(const torch::optim::Optimizer&);
   std::unique_ptr<OptimizerParamState> (*make)();
-  std::array<const char*, kMostTensors> names;  // of the tensors
+  std::unique_ptr<OptimizerParamState> (*make_in_step)();  // that is a StepUnderWay too
+  std::array<const char*, kMostTensors> names;             // of the tensors
   // Where the tensors of a parameter are, in the order of the rule's slots; those that it cannot
   // have are left out.
   std::vector<torch::Tensor*> (*tensors)(OptimizerParamState&);
@@ -33,6 +34,16 @@ namespace {
 
 using namespace torch::optim;
 using Kind = OptimizerState::Kind;
+
+// See OptimizerState::Slots.
+struct StepUnderWay {
+  virtual ~StepUnderWay() = default;
+  torch::Tensor gathered;
+  double share = 0;
+  std::int64_t steps = 0;  // that the optimizer had done by then
+};
+template <typename State>
+struct StateInStep final : State, StepUnderWay {};
 
 std::vector<torch::Tensor*> tensors_of(SGDParamState& state) { return {&state.momentum_buffer()}; }
 std::vector<torch::Tensor*> tensors_of(AdagradParamState& state) { return {&state.sum()}; }
@@ -69,6 +80,9 @@ constexpr Kind kind_of(std::array<const char*, kMostTensors> names) {
         return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
       },
       []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
+      []() -> std::unique_ptr<OptimizerParamState> {
+        return std::make_unique<StateInStep<State>>();
+      },
       names,
       [](OptimizerParamState& state) { return tensors_of(static_cast<State&>(state)); },
       [](const OptimizerParamState& state) { return steps_of(static_cast<const State&>(state)); },
@@ -101,6 +115,23 @@ const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
 std::array<std::size_t, kernels::kMostStateSlots> places_of(const kernels::Rule& rule) {
   const bool no_average = rule.kind == kernels::Rule::Kind::rmsprop && !rule.centered;
   return no_average ? std::array<std::size_t, 3>{0, 2, 1} : std::array<std::size_t, 3>{0, 1, 2};
+}
+
+// Null where there is none, or the optimizer has stepped since.
+const StepUnderWay* step_under_way(const Kind& kind, const OptimizerParamState& state) {
+  const auto* found = dynamic_cast<const StepUnderWay*>(&state);
+  return found != nullptr && found->steps == kind.steps(state) ? found : nullptr;
+}
+
+// A state in the midst of a step, which has done so many before.
+std::unique_ptr<OptimizerParamState> make_in_step(const Kind& kind, const torch::Tensor& gathered,
+                                                  double share, std::int64_t steps) {
+  auto state = kind.make_in_step();
+  auto& under_way = dynamic_cast<StepUnderWay&>(*state);
+  under_way.gathered = gathered;
+  under_way.share = share;
+  under_way.steps = steps;
+  return state;
 }
 
 // So that a sum of counts tells which is which.
@@ -194,6 +225,11 @@ OptimizerState::Slots OptimizerState::slots(std::size_t parameter) const {
   for (const torch::Tensor* tensor : kind_->tensors(*state))
     if (tensor->defined()) slots.tensors.push_back(*tensor);
   slots.updates = std::max<std::int64_t>(1, kind_->steps(*state));
+  if (const StepUnderWay* under_way = step_under_way(*kind_, *state)) {
+    slots.updates = under_way->steps;
+    slots.gathered = under_way->gathered;
+    slots.gathered_share = under_way->share;
+  }
   return slots;
 }
 
@@ -201,7 +237,9 @@ void OptimizerState::set_slots(std::size_t parameter, const kernels::Rule& rule,
                                const Slots& slots) {
   check(slots.tensors.size() == kernels::state_slots(rule), "{} tensors for the {} slots of {}",
         slots.tensors.size(), kernels::state_slots(rule), kernels::describe(rule));
-  auto state = kind_->make();
+  auto state = slots.gathered.defined()
+                   ? make_in_step(*kind_, slots.gathered, slots.gathered_share, slots.updates)
+                   : kind_->make();
   if (auto* of_rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
     of_rule->slots.resize(slots.tensors.size());
   const auto places = places_of(rule);
@@ -222,10 +260,14 @@ std::string name_of_state(const char* kind, const std::string& parameter) {
   return fmt::format("{}/{}", kind, parameter);
 }
 constexpr const char* kStep = "step";
+constexpr const char* kGathered = "gathered";
+constexpr const char* kGatheredShare = "gathered_share";
 }  // namespace
 
 std::vector<std::string> OptimizerState::names(const std::string& parameter) const {
-  std::vector<std::string> names{name_of_state(kStep, parameter)};
+  std::vector<std::string> names;
+  for (const char* name : {kStep, kGathered, kGatheredShare})
+    names.push_back(name_of_state(name, parameter));
   for (const char* kind : kind_->names)
     if (kind != nullptr) names.push_back(name_of_state(kind, parameter));
   return names;
@@ -243,15 +285,31 @@ void OptimizerState::name(std::size_t parameter, const std::string& its_name,
     out.push_back({name_of_state(kind_->names[k], its_name), *tensors[k]});
     is_there = true;
   }
+  if (const StepUnderWay* under_way = step_under_way(*kind_, *state)) {
+    out.push_back({name_of_state(kGathered, its_name), under_way->gathered});
+    out.push_back({name_of_state(kGatheredShare, its_name),
+                   torch::tensor(under_way->share, torch::kFloat64)});
+  }
   if (is_there) out.push_back({name_of_state(kStep, its_name), torch::tensor(steps)});
 }
 
 void OptimizerState::set(std::size_t parameter, const std::string& its_name,
                          const std::map<std::string, torch::Tensor>& tensors) {
   const torch::Tensor& like = parameters_[parameter];
+  const auto like_parameter = [&](const auto& named) {
+    require(named.second.sizes() == like.sizes(), "{} is {}, and the parameter is {}", named.first,
+            describe(named.second), describe(like));
+    return torch::empty_like(like.detach()).copy_(named.second);
+  };
   const auto steps = tensors.find(name_of_state(kStep, its_name));
   if (steps == tensors.end()) return;
-  auto state = kind_->make();
+  const auto gathered = tensors.find(name_of_state(kGathered, its_name));
+  const auto share = tensors.find(name_of_state(kGatheredShare, its_name));
+  const bool in_step = gathered != tensors.end() && share != tensors.end();
+  auto state = in_step
+                   ? make_in_step(*kind_, like_parameter(*gathered), share->second.item<double>(),
+                                  steps->second.item<std::int64_t>())
+                   : kind_->make();
   if (auto* of_rule = dynamic_cast<asup::optim::RuleState*>(state.get()))
     for (std::size_t k = 0; k < kMostTensors; ++k)
       if (tensors.contains(name_of_state(kind_->names[k], its_name))) of_rule->slots.resize(k + 1);
@@ -259,9 +317,7 @@ void OptimizerState::set(std::size_t parameter, const std::string& its_name,
   for (std::size_t k = 0; k < places.size(); ++k) {
     const auto found = tensors.find(name_of_state(kind_->names[k], its_name));
     if (found == tensors.end()) continue;
-    require(found->second.sizes() == like.sizes(), "{} is {}, and the parameter is {}",
-            found->first, describe(found->second), describe(like));
-    *places[k] = torch::empty_like(like.detach()).copy_(found->second);
+    *places[k] = like_parameter(*found);
   }
   kind_->set_steps(*state, steps->second.item<std::int64_t>());
   optimizer_.state()[like.unsafeGetTensorImpl()] = std::move(state);

@@ -49,6 +49,10 @@ class OptimizerState {
   struct Slots {
     std::int64_t updates = 0;  // done; 1 where the optimizer does not count them
     std::vector<torch::Tensor> tensors;
+    // In the midst of a step of servers: what they have gathered of its gradients (kernels/rule.h),
+    // and which share of its samples. Forgotten when the optimizer steps.
+    torch::Tensor gathered{};
+    double gathered_share = 0;
   };
   Slots slots(std::size_t parameter) const;
   // needs: kernels::state_slots(rule) tensors, of the parameter's shape
@@ -74,7 +78,8 @@ class OptimizerState {
 };
 
 // The state as tensors by name, for a checkpoint: "exp_avg/conv1.weight" and, where steps are
-// counted, "step/conv1.weight". What the optimizer has not made is left out.
+// counted, "step/conv1.weight"; in the midst of a step of servers also "gathered/conv1.weight" and
+// "gathered_share/conv1.weight". What the optimizer has not made is left out.
 std::vector<NamedTensor> named_state(torch::optim::Optimizer& optimizer,
                                      const std::vector<NamedTensor>& parameters);
 // Takes such tensors, by name, for the parameters of which there are some; the others' state stays

@@ -64,6 +64,7 @@ class MergeReplica final : public ServerReplica {
   void exchange();
   bool on_any_worker(bool here);
   void fetch_center();
+  void add_to_figures(const ps::Figures& step);
   void wait();
   void show(const std::vector<torch::Tensor>& views);
   // Between the GPU and the host, where the model is not on the host.
@@ -96,8 +97,9 @@ class MergeReplica final : public ServerReplica {
   bool sync_ = true, shows_common_ = false;
   std::function<void(const ps::Release&)> prepare_;
   ps::Release release_;
-  ps::Figures figures_;     // since the last exchange
-  std::int64_t alone_ = 0;  // steps since then
+  std::optional<ps::Figures> described_;  // of the step under way, without leases
+  ps::Figures figures_;                   // since the last exchange
+  std::int64_t alone_ = 0;                // steps since then
   Clock::time_point released_at_;
   double waited_ = 0;
   std::uint64_t steps_ = 0;
@@ -208,8 +210,12 @@ void MergeReplica::wait() {
 }
 
 void MergeReplica::describe_batch(std::uint64_t samples, double loss) {
-  figures_.samples = samples;
-  figures_.loss = loss;
+  if (options_.work) {
+    figures_.samples = samples;
+    figures_.loss = loss;
+  } else {
+    described_ = ps::Figures{.samples = samples, .loss = loss};
+  }
 }
 
 void MergeReplica::step_alone() {
@@ -223,9 +229,17 @@ void MergeReplica::step_alone() {
         "show_common(false) first");
   model_.check_unchanged();
   model_.optimizer().step();
+  if (const auto step = std::exchange(described_, std::nullopt)) add_to_figures(*step);
   ++steps_;
   ++alone_;
   moved_ = !options_.work && workers_.size() > 1;
+}
+
+// Those of all steps since the last exchange.
+void MergeReplica::add_to_figures(const ps::Figures& step) {
+  figures_.samples = (figures_.described ? figures_.samples : 0) + step.samples;
+  figures_.loss += step.loss;
+  figures_.described = 1;
 }
 
 StepResult MergeReplica::step() {

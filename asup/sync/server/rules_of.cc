@@ -1,5 +1,6 @@
 #include "asup/sync/server/rules_of.h"
 
+#include <algorithm>
 #include <map>
 #include <typeinfo>
 
@@ -51,6 +52,16 @@ Rule rule_of(const torch::optim::AdamWOptions& options) {
 
 Rule rule_of(const optim::RuleOptions& options) { return options.rule(); }
 
+bool is_vector(const torch::Tensor& parameter) { return parameter.dim() <= 1; }
+
+// Whether tensors of one dimension have rules of their own, after those of all groups.
+bool has_rules_of_vectors(const torch::optim::Optimizer& optimizer) {
+  if (typeid(optimizer) != typeid(optim::Lars)) return false;
+  for (const auto& group : optimizer.param_groups())
+    if (std::ranges::any_of(group.params(), is_vector)) return true;
+  return false;
+}
+
 // Each group's rule, if the optimizer is exactly of this type.
 template <typename Optimizer, typename Options>
 bool take_rules(const torch::optim::Optimizer& optimizer, std::vector<Rule>& rules) {
@@ -77,6 +88,9 @@ std::vector<Rule> rules_as_set(const torch::optim::Optimizer& optimizer) {
         "torch::optim, or Lars or AsupMomentum of asup::optim; or train by all-reduce (sync = "
         "allreduce), which runs any optimizer",
         c10::demangle(typeid(optimizer).name())));
+  if (has_rules_of_vectors(optimizer))
+    for (std::size_t group = 0, groups = rules.size(); group < groups; ++group)
+      rules.push_back(kernels::rule_of_vectors(rules[group]));
   return rules;
 }
 
@@ -89,7 +103,8 @@ std::vector<Rule> rules_of(const torch::optim::Optimizer& optimizer) {
 
 std::vector<double> learning_rates_of(const torch::optim::Optimizer& optimizer) {
   std::vector<double> rates;
-  for (const auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
+  for (int of_vectors = 0; of_vectors <= (has_rules_of_vectors(optimizer) ? 1 : 0); ++of_vectors)
+    for (const auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
   return rates;
 }
 
@@ -103,8 +118,10 @@ std::vector<std::uint32_t> groups_of(const torch::optim::Optimizer& optimizer,
     ++group;
   }
   std::vector<std::uint32_t> groups;
+  const bool has_vectors = has_rules_of_vectors(optimizer);
   for (const auto& [name, tensor] : parameters)
-    groups.push_back(by_tensor.at(tensor.unsafeGetTensorImpl()));
+    groups.push_back(by_tensor.at(tensor.unsafeGetTensorImpl()) +
+                     (has_vectors && is_vector(tensor) ? group : 0));
   return groups;
 }
 

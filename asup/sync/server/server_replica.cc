@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kLookedAt = 64 * 1024;  // floats of a bucket
 
 // Whether rank 0's optimizer has a state that servers are to begin with.
-bool has_state(Communicator& workers, const std::vector<std::uint64_t>& updates) {
+bool has_state(Communicator& workers, const std::vector<double>& updates) {
   std::int32_t has = std::any_of(updates.begin(), updates.end(), [](auto n) { return n > 0; });
   workers.broadcast(buffer_of(std::span(&has, 1))).or_throw();
   return has != 0;
@@ -221,6 +221,7 @@ void ServerReplicaOfClient::wait() {
 void ServerReplicaOfClient::describe_batch(std::uint64_t samples, double loss) {
   figures_.samples = samples;
   figures_.loss = loss;
+  figures_.described = options_.work ? 0 : 1;
 }
 
 void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
@@ -388,8 +389,7 @@ void ServerReplicaOfClient::fetch_state(std::optional<ps::Range> range) {
   sync::together(workers_, [&] {
     if (range)
       client_->fetch_state(
-          *range,
-          [&](std::span<const std::uint64_t> updates) { state.begin_write(updates, *range); },
+          *range, [&](std::span<const double> updates) { state.begin_write(updates, *range); },
           [&](std::size_t slot, ps::Range piece, const float* from) {
             state.write(slot, piece, from);
           });

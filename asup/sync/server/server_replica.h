@@ -27,7 +27,10 @@
 // takes their place. There is no optimizer state. So it needs no more than one process that trains
 // alone, but for the alignment of tensors and buckets.
 //
-// Without describe_batch(), the samples of a step are those of the lease and its loss is unknown.
+// Workers that find their samples themselves are weighed by what describe_batch() says, which all
+// of them call before each step(), or none; then a step is the last batch of each of them, and a
+// push its part of that. Without it, all pushes count alike. With leases, the samples of a step are
+// those of the lease, and without describe_batch() its loss is unknown.
 //
 // Used from the thread that trains; gradients leave on autograd's.
 #pragma once

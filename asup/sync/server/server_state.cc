@@ -1,6 +1,7 @@
 #include "asup/sync/server/server_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/error.h"
@@ -41,6 +42,13 @@ std::vector<kernels::Rule> rules_by_parameter(const torch::optim::Optimizer& opt
   return by_parameter;
 }
 
+std::size_t most_slots(const torch::optim::Optimizer& optimizer) {
+  std::size_t most = 0;
+  for (const kernels::Rule& rule : rules_of(optimizer))
+    most = std::max(most, kernels::state_slots(rule));
+  return most;
+}
+
 }  // namespace
 
 layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
@@ -53,21 +61,24 @@ ServerState::ServerState(torch::optim::Optimizer& optimizer, std::vector<NamedTe
                          layout::Layout layout)
     : parameters_(std::move(shared)),
       rules_(rules_by_parameter(optimizer, parameters_)),
+      gathered_slot_(most_slots(optimizer)),
       layout_(std::move(layout)),
       state_(optimizer, tensors_of(parameters_)) {}
 
 // A parameter that lacks a tensor, as before its first step, begins anew.
-std::vector<std::uint64_t> ServerState::updates() {
+std::vector<double> ServerState::updates() {
   torch::NoGradGuard no_grad;
-  std::vector<std::uint64_t> updates;
+  std::vector<double> updates;
   slots_.assign(parameters_.size(), {});
+  gathered_.assign(parameters_.size(), {});
   for (const auto& tensor : layout_.tensors) {
     const std::size_t i = tensor.index;
     const OptimizerState::Slots slots = state_.slots(i);
     const bool is_whole =
         !slots.tensors.empty() && slots.tensors.size() == kernels::state_slots(rules_[i]);
-    updates.push_back(is_whole ? static_cast<std::uint64_t>(slots.updates) : 0);
+    updates.push_back(is_whole ? static_cast<double>(slots.updates) + slots.gathered_share : 0);
     if (!is_whole) continue;
+    if (slots.gathered.defined()) gathered_[i] = in_order(parameters_[i].tensor, slots.gathered);
     for (const torch::Tensor& slot : slots.tensors)
       slots_[i].push_back(in_order(parameters_[i].tensor, slot));
   }
@@ -79,9 +90,12 @@ std::vector<std::uint64_t> ServerState::updates() {
 template <typename Action>
 void ServerState::for_parts(std::size_t slot, layout::Range range, const Action& action) const {
   for (const layout::Part& part : layout::parts_in(layout_, range)) {
-    const auto& slots = slots_[layout_.tensors[part.tensor].index];
-    if (slots.size() > slot)
-      action(slots[slot].data_ptr<float>() + part.offset, part.range.size(),
+    const std::size_t i = layout_.tensors[part.tensor].index;
+    const torch::Tensor found = slot == gathered_slot_    ? gathered_[i]
+                                : slot < slots_[i].size() ? slots_[i][slot]
+                                                          : torch::Tensor();
+    if (found.defined())
+      action(found.data_ptr<float>() + part.offset, part.range.size(),
              part.range.begin - range.begin);
   }
 }
@@ -93,20 +107,26 @@ void ServerState::read(std::size_t slot, layout::Range range, float* to) const {
   });
 }
 
-void ServerState::begin_write(std::span<const std::uint64_t> updates, layout::Range range) {
+void ServerState::begin_write(std::span<const double> updates, layout::Range range) {
   torch::NoGradGuard no_grad;
   const auto& tensors = layout_.tensors;
   check(updates.size() == tensors.size(), "updates of {} parameters, and there are {}",
         updates.size(), tensors.size());
   state_.clear();
   slots_.assign(parameters_.size(), {});
+  gathered_.assign(parameters_.size(), {});
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     const std::size_t i = tensors[k].index;
     const std::size_t count = kernels::state_slots(rules_[i]);
     if (updates[k] == 0 || count == 0 || !range.contains(tensors[k].range)) continue;
     for (std::size_t slot = 0; slot < count; ++slot)
       slots_[i].push_back(zeros_in_order(parameters_[i].tensor));
-    state_.set_slots(i, rules_[i], {static_cast<std::int64_t>(updates[k]), slots_[i]});
+    const double whole = std::floor(updates[k]);
+    if (updates[k] > whole && kernels::gathers_gradients(rules_[i]))
+      gathered_[i] = zeros_in_order(parameters_[i].tensor);
+    state_.set_slots(
+        i, rules_[i],
+        {static_cast<std::int64_t>(whole), slots_[i], gathered_[i], updates[k] - whole});
   }
 }
 
@@ -114,9 +134,13 @@ void ServerState::end_write() {
   torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].empty() || !travels_as_copy(parameters_[i].tensor.device())) continue;
-    OptimizerState::Slots slots{state_.slots(i).updates, {}};
-    for (const torch::Tensor& slot : slots_[i])
-      slots.tensors.push_back(torch::empty_like(parameters_[i].tensor.detach()).copy_(slot));
+    const auto on_device = [&](const torch::Tensor& slot) {
+      return torch::empty_like(parameters_[i].tensor.detach()).copy_(slot);
+    };
+    OptimizerState::Slots slots = state_.slots(i);
+    slots.tensors.clear();
+    for (const torch::Tensor& slot : slots_[i]) slots.tensors.push_back(on_device(slot));
+    if (slots.gathered.defined()) slots.gathered = on_device(slots.gathered);
     state_.set_slots(i, rules_[i], slots);
   }
 }

@@ -28,15 +28,15 @@ class ServerState {
   ServerState(torch::optim::Optimizer& optimizer, std::vector<NamedTensor> shared,
               layout::Layout layout);
 
-  // What the optimizer has: how often each tensor of the layout was updated, 0 where it has no
-  // state of it, and elements of a slot, zeros where it has none. The optimizer stays as it is from
-  // the first call to the last.
-  std::vector<std::uint64_t> updates();
+  // What the optimizer has: the steps that each tensor of the layout has had, 0 where it has no
+  // state of it, with the share of one that is under way, and elements of a slot, zeros where it
+  // has none. The optimizer stays as it is from the first call to the last.
+  std::vector<double> updates();
   void read(std::size_t slot, layout::Range range, float* to) const;
 
   // The optimizer gets a state, in place of the one that it had: zeros, of tensors that were
   // updated so often and lie in the range, and then elements of a slot.
-  void begin_write(std::span<const std::uint64_t> updates, layout::Range range);
+  void begin_write(std::span<const double> updates, layout::Range range);
   void write(std::size_t slot, layout::Range range, const float* from);
   // All has been written: it goes to where the parameters are.
   void end_write();
@@ -50,10 +50,12 @@ class ServerState {
 
   const std::vector<NamedTensor> parameters_;
   const std::vector<kernels::Rule> rules_;  // by parameter
+  const std::size_t gathered_slot_;         // after those of all rules
   const layout::Layout layout_;
   OptimizerState state_;
   // By parameter and slot, in memory that has the order of the flat space; none: zeros.
   std::vector<std::vector<torch::Tensor>> slots_;
+  std::vector<torch::Tensor> gathered_;  // by parameter
 };
 
 }  // namespace asup::sync

@@ -88,8 +88,10 @@ void Trainer::take_step() {
 void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
   if (const auto most = run_.config().clip_norm) replica_.clip_grad_norm(*most);
   if (work.alone && run_.context().server) return run_.context().server->step_alone();
-  replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
-                          work.loss_before + outcome.loss);
+  // Gradients that workers average have been weighed by their samples (StepWork::weight).
+  if (run_.context().server || run_.context().local)
+    replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
+                            work.loss_before + outcome.loss);
   if (work.alone)
     run_.context().local->step_alone();
   else

@@ -383,5 +383,47 @@ TEST(Pacer, NobodyIsForgottenWhateverHappens) {
   }
 }
 
+// Without leases, pushes count by the samples that their workers describe; the clock counts pushes.
+TEST(Described, PushesCountByTheirSamples) {
+  Driven driven({.kind = Kind::bsp}, 3);
+  const auto push = [&](int worker, std::uint64_t samples) {
+    Push push = driven.push_of(worker);
+    push.described = samples;
+    return driven.push(push);
+  };
+  push(0, 6);
+  push(1, 2);
+  const Update whole = update_in(push(2, 0));
+  EXPECT_EQ(whole.share, 1);
+  EXPECT_EQ(whole.gain, 1);
+  EXPECT_EQ(whole.samples, 3u);
+  EXPECT_EQ(whole.parts[0].weight, 0.75);
+  EXPECT_EQ(whole.parts[1].weight, 0.25);
+  EXPECT_EQ(whole.parts[2].weight, 0);
+  // An epoch's shorter last batches are a step too.
+  push(0, 1);
+  push(1, 1);
+  EXPECT_EQ(update_in(push(2, 2)).share, 1);
+  // Batches of nothing, on all.
+  push(0, 0);
+  push(1, 0);
+  EXPECT_EQ(update_in(push(2, 0)).share, 1);
+}
+
+// One by one, each is its part of the last batches of all.
+TEST(Described, PushesAloneAreTheirPartOfAStep) {
+  Driven driven({.kind = Kind::asp}, 2);
+  const auto push = [&](int worker, std::uint64_t samples) {
+    Push push = driven.push_of(worker);
+    push.described = samples;
+    return update_in(driven.push(push));
+  };
+  EXPECT_EQ(push(0, 6).share, 0.5) << "of the other, nothing is known yet";
+  EXPECT_EQ(push(1, 2).share, 0.25);
+  const Update again = push(0, 6);
+  EXPECT_EQ(again.share, 0.75);
+  EXPECT_EQ(again.gain, 0.75);
+}
+
 }  // namespace
 }  // namespace asup::ps::pace

@@ -83,9 +83,19 @@ TEST(Scheduler, ShortLastStepsAndFewSamplesAreNoTrouble) {
     options.work->last_batch = 2;
     options.work->sync_points = {3, 6};
     Cluster cluster(options, one_slow);
+    double steps = 0;
+    cluster.on_decision = [&](const Decision& decision) {
+      const auto* update = std::get_if<Update>(&decision);
+      if (update == nullptr) return;
+      steps += update->share;
+      if (kind == Kind::bsp) {
+        EXPECT_EQ(update->share, 1) << "whole, to the bit, also the short one";
+      }
+    };
     cluster.run();
     EXPECT_EQ(cluster.ended(), 4u) << name_of(kind);
     EXPECT_EQ(cluster.samples_applied(), 24u);
+    EXPECT_NEAR(steps, 6, 1e-9) << name_of(kind);
   }
 }
 

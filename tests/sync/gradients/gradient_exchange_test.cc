@@ -81,8 +81,8 @@ TEST(GradientExchange, ViewsKeepStrides) {
 }
 
 // Backward passes the first layer's input last. Buckets of the layers above left before.
-TEST(GradientExchange, BucketsLeaveWhileBackwardRuns) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& real) {
+void expect_buckets_to_leave_while_backward_runs(bool described) {
+  train_ranks(2, LinkKind::inproc, [=](Communicator& real) {
     std::vector<std::string> events;
     testing::WatchedCommunicator communicator(real, [&](const Call& call) {
       if (call.collective == collective::Collective::all_reduce)
@@ -91,6 +91,7 @@ TEST(GradientExchange, BucketsLeaveWhileBackwardRuns) {
     Trained trained(communicator, kOneGradientEach);
     std::function<void()> into_second = [&] { events.push_back("backward enters second"); };
     std::function<void()> into_first = [&] { events.push_back("backward enters first"); };
+    if (described) trained.exchange.describe(3);
     Mlp& model = trained.model;
     const auto batch = Mlp::batch(0);
     auto x = Milestone::apply(torch::tanh(model.first(batch.data)), &into_first);
@@ -102,6 +103,11 @@ TEST(GradientExchange, BucketsLeaveWhileBackwardRuns) {
                                     "bucket of 16", "bucket of 256", "backward enters first",
                                     "bucket of 16", "bucket of 130", "backward ends"));
   });
+}
+
+TEST(GradientExchange, BucketsLeaveWhileBackwardRuns) {
+  expect_buckets_to_leave_while_backward_runs(/*described=*/false);
+  expect_buckets_to_leave_while_backward_runs(/*described=*/true);
 }
 
 // Rank 1's gradients come in another order than its buckets: they wait for their turn.

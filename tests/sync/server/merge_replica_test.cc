@@ -114,6 +114,29 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Between exchanges it has its own parameters, at a sync point the servers', and then its own
 // again.
+// Workers that find their samples themselves, of 1 and of 3 in each of two steps.
+TEST(MergingToTheMean, WeighsWorkersByWhatTheyDescribe) {
+  ServerReplicaOptions options;
+  options.merge = Merge::mean;
+  options.every = 2;
+  train_with_servers(2, 1, LinkKind::shm, [&](const ServerStage& stage) {
+    torch::nn::Linear model(torch::nn::LinearOptions(4, 1).bias(false));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.0));
+    const auto replica = stage.make(*model, optimizer, options);
+    {
+      torch::NoGradGuard no_grad;
+      model->weight.fill_(stage.rank);
+    }
+    for (int step = 0; step < 2; ++step) {
+      replica->describe_batch(stage.rank == 0 ? 1 : 3, 0);
+      model->weight.sum().backward();
+      replica->step();
+    }
+    EXPECT_EQ(model->weight.min().item<float>(), 0.75f);
+    EXPECT_EQ(model->weight.max().item<float>(), 0.75f);
+  });
+}
+
 TEST(MergingByLeases, AtASyncPointAllHaveTheCenter) {
   ServerReplicaOptions options;
   options.merge = Merge::easgd;

@@ -129,6 +129,20 @@ TEST(RulesOf, OwnOptimizers) {
             (Rule{.kind = Rule::Kind::asup, .momentum = 0.9, .alpha = 0.9, .eps = 0.1}));
 }
 
+// Biases have neither ratio nor decay: a group of their own, with the same learning rate.
+TEST(RulesOf, LarsLeavesBiasesOut) {
+  const Mlp model;
+  const optim::Lars lars(model.parameters(), optim::LarsOptions(0.5).weight_decay(0.1));
+  const auto rules = rules_of(lars);
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[1], (Rule{.kind = Rule::Kind::lars, .momentum = 0.9, .trust = 0}));
+  EXPECT_EQ(learning_rates_of(lars), (std::vector{0.5, 0.5}));
+  const auto parameters = parameters_of(model);
+  const auto groups = groups_of(lars, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_EQ(groups[i], parameters[i].tensor.dim() > 1 ? 0u : 1u) << parameters[i].name;
+}
+
 TEST(RulesOf, NesterovWithoutMomentumIsPlain) {
   torch::optim::SGD optimizer(Mlp().parameters(), SGDOptions(0.1));
   static_cast<SGDOptions&>(optimizer.param_groups()[0].options()).nesterov(true).dampening(0.5);

@@ -1,8 +1,10 @@
 #include "asup/sync/server/server_replica.h"
 
+#include <array>
 #include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "asup/optim/lars.h"
 #include "tests/support/thrown.h"
 #include "tests/sync/replica_conformance.h"
 #include "tests/sync/server_training.h"
@@ -107,6 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
                       maker<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.001).eps(1e-3))},
         OptimizerCase{"adam",
                       maker<torch::optim::Adam>(torch::optim::AdamOptions(0.001).eps(1e-3))},
+        OptimizerCase{"lars",
+                      maker<optim::Lars>(optim::LarsOptions(0.5).weight_decay(0.1).trust(0.01))},
         OptimizerCase{"adamw", maker<torch::optim::AdamW>(
                                    torch::optim::AdamWOptions(0.001).eps(1e-3).weight_decay(0.1))}),
     [](const auto& info) { return info.param.name; });
@@ -203,6 +207,56 @@ TEST(ServerReplica, GradientsMayBeChangedBeforeTheyLeave) {
     for (std::size_t i = 0; i < before.size(); ++i)
       EXPECT_TRUE(torch::allclose(model.parameters()[i], before[i] - 0.5, 1e-6, 1e-6));
   });
+}
+
+// Each loss is the mean of 17, 5 or 2 samples, which pushes are weighed by.
+TEST(ServerReplica, DescribedPartsFollowOneProcess) {
+  constexpr int kSteps = 20;
+  Mlp alone;
+  auto lone = sgd(alone);
+  for (int step = 0; step < kSteps; ++step) {
+    lone.zero_grad();
+    loss_of(alone, Mlp::batch(step)).backward();
+    lone.step();
+  }
+  train_with_servers(3, 2, LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    const auto replica = stage.make(model, optimizer, kSmallBuckets);
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const std::int64_t begin = std::array{0, 17, 22}[rank], size = std::array{17, 5, 2}[rank];
+    for (int step = 0; step < kSteps; ++step) {
+      const Batch all = Mlp::batch(step);
+      optimizer.zero_grad();
+      replica->describe_batch(static_cast<std::uint64_t>(size), 0);
+      loss_of(model, {all.data.narrow(0, begin, size), all.target.narrow(0, begin, size)})
+          .backward();
+      replica->step();
+    }
+    EXPECT_LT(distance(snapshot(model), snapshot(alone)), 1e-6);
+    replica->check_equal();
+  });
+}
+
+TEST(ServerReplica, AllWorkersDescribeOrNone) {
+  std::atomic<int> told = 0;
+  train_with_servers(2, 1, LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    auto optimizer = sgd(model);
+    auto options = kSmallBuckets;
+    options.pace.kind = ps::pace::Kind::asp;
+    const auto replica = stage.make(model, optimizer, options);
+    const auto message = message_of<JobFailed>([&] {
+      if (stage.rank == 1) replica->describe_batch(8, 0);
+      loss_of(model, Mlp::batch(0)).backward();
+      replica->step();
+    });
+    if (!message.empty()) {
+      EXPECT_THAT(message, HasSubstr("call describe_batch() before every step() of all workers"));
+      ++told;
+    }
+  });
+  EXPECT_EQ(told, 1) << "whoever came second";
 }
 
 TEST(ServerReplica, GradientsThatAreNoNumbersAreSkippedAndCounted) {

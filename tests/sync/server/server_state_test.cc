@@ -168,6 +168,40 @@ INSTANTIATE_TEST_SUITE_P(
         OptimizerCase{"unlike_groups", unlike_groups}),
     [](const auto& info) { return info.param.name; });
 
+// In the midst of a step: what servers have gathered goes into a checkpoint by its names, and from
+// there to servers again, unless the optimizer has stepped since.
+TEST(ServerState, KeepsWhatWasGatheredOfAStep) {
+  Mlp model, other;
+  torch::optim::Adam adam(model.parameters(), AdamOptions(0.01));
+  torch::optim::Adam another(other.parameters(), AdamOptions(0.01));
+  const auto layout =
+      flat_space(parameters_of(model), ServerReplicaOptions().bucket_sizes()).layout;
+  const std::vector<double> updates(layout.tensors.size(), 2.25);
+  std::vector<float> gathered(layout.elements), read(layout.elements);
+  for (const auto& tensor : layout.tensors)
+    std::fill(gathered.begin() + static_cast<long>(tensor.range.begin),
+              gathered.begin() + static_cast<long>(tensor.range.end), 0.5f);
+  const layout::Range all{0, layout.elements};
+  ServerState from(adam, parameters_of(model), layout);
+  from.begin_write(updates, all);
+  from.write(2, all, gathered.data());
+  from.end_write();
+  std::map<std::string, torch::Tensor> saved;
+  for (const auto& [name, tensor] : named_state(adam, parameters_of(model))) saved[name] = tensor;
+  for (const auto& [name, tensor] : saved)
+    EXPECT_THAT(state_names(another, parameters_of(other)), ::testing::Contains(name));
+  set_named_state(another, parameters_of(other), saved);
+  ServerState to(another, parameters_of(other), layout);
+  EXPECT_EQ(to.updates(), updates);
+  to.read(2, all, read.data());
+  EXPECT_EQ(read, gathered);
+
+  step(other, another, 0);
+  EXPECT_EQ(to.updates(), std::vector<double>(layout.tensors.size(), 3));
+  to.read(2, all, read.data());
+  EXPECT_EQ(read, std::vector<float>(layout.elements));
+}
+
 // A parameter that was never used has no state and no count; it is still so on the way back.
 TEST(ServerState, KeepsCountsOfEachParameter) {
   Mlp model;
