@@ -89,6 +89,7 @@ struct TrainConfig {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
+  double label_smoothing = 0;
   std::string schedule = "constant";
   std::int64_t warmup = 0;
   std::optional<std::int64_t> decay_every{};
