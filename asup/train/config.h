@@ -90,6 +90,7 @@ struct TrainConfig {
   bool nesterov = false;
   double weight_decay = 0;
   double label_smoothing = 0;
+  double ema = 0;
   std::string schedule = "constant";
   std::int64_t warmup = 0;
   std::optional<std::int64_t> decay_every{};

@@ -45,6 +45,12 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "sync = {} keeps the parameters on servers, and there are none: leave servers out for one, "
       "or say how many",
       strategy.name());
+  require(
+      config.ema == 0 || strategy.capabilities().lockstep,
+      "ema is the average of a model that all workers step together, and with sync = {} as it is "
+      "set, each goes at its own pace. Leave ema out, or train in lockstep, as sync = allreduce "
+      "and local do.",
+      strategy.name());
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "

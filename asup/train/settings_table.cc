@@ -103,6 +103,7 @@ const std::vector<Setting>& table() {
       {"nesterov", field<&C::nesterov>(), "Nesterov's momentum, for sgd", {}, {}, Scope::run, kOptimizer},
       {"weight-decay", field<&C::weight_decay>(), "pull of every weight towards 0", {0, 10}, {}, Scope::run, kOptimizer},
       {"label-smoothing", field<&C::label_smoothing>(), "share of each training target that is spread evenly over all classes; tests have the plain loss", {0, 1, false, true}, {}, Scope::fixed, kOptimizer},
+      {"ema", field<&C::ema>(), "tests and the trained model have the exponential moving average of the weights with this decay, like 0.999; 0: the weights themselves", {0, 1, false, true}, {}, Scope::fixed, kOptimizer},
       {"schedule", field<&C::schedule>(), "course of the learning rate", {}, {"constant", "cosine", "step", "power"}, Scope::run, kOptimizer, kCommon},
       {"warmup", field<&C::warmup>(), "steps in which the learning rate rises from near 0 at first", kCountOrZero, {}, Scope::run, kOptimizer, kCommon},
       {"decay-every", field_or<&C::decay_every, kAuto>(), "schedule step: epochs after which the rate is multiplied by decay-factor; auto: a third of the run", kCount, {}, Scope::run, kOptimizer},

@@ -74,6 +74,13 @@ TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
   EXPECT_THAT(complaint({{"sync", "asup"}, {"balance", "true"}}),
               StartsWith("balance has no effect: through servers"));
   EXPECT_THAT(complaint({{"workers", "1"}, {"balance", "true"}}), HasSubstr("one worker"));
+  for (const char* sync : {"server", "asup", "adpsgd"})
+    EXPECT_THAT(complaint({{"sync", sync}, {"ema", "0.9"}}), HasSubstr("goes at its own pace"));
+  EXPECT_THAT(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"ema", "0.9"}}),
+              HasSubstr("goes at its own pace"));
+  EXPECT_THAT(complaint({{"then", "server"}, {"ema", "0.9"}}), HasSubstr("sync = server"));
+  for (const char* sync : {"allreduce", "local", "diloco", "gossip"})
+    EXPECT_EQ(complaint({{"sync", sync}, {"ema", "0.9"}}), "");
   EXPECT_THAT(complaint({{"sync", "gossip"}, {"workers", "1"}}),
               HasSubstr("sync = gossip takes 2 workers at least"));
   EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"workers", "4"}, {"graph", "0-1,2-3"}}),

@@ -73,6 +73,7 @@ void Trainer::take_step() {
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
+  if (auto& average = run_.context().average) average->update(run_.step());
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);

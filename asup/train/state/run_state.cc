@@ -231,13 +231,21 @@ void RunState::log(report::StepRecord record) {
   tell(&report::Observer::logged, record);
 }
 
-// Of a copy of the mean of all models: how often a run tests has no influence on its weights.
+// The mean of all models, or their moving average, in the place of this worker's for a while: how
+// often a run tests has no influence on its weights.
+void RunState::with_model_to_use(const std::function<void()>& use) {
+  if (context_.average)
+    context_.average->with_mean(control(), context_.local != nullptr, use);
+  else
+    context_.replica->with_mean_model(use);
+}
+
 void RunState::test() {
   const auto start = Clock::now();
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(context_.test->size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   Evaluation evaluation;
-  context_.replica->with_mean_model([&] {
+  with_model_to_use([&] {
     evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once,
                           context_.device);
   });
@@ -279,12 +287,20 @@ CheckpointInfo RunState::checkpoint_info() {
   return info;
 }
 
+void RunState::add_average(checkpoint::Trained& trained) {
+  const bool differ = context_.local != nullptr;
+  trained.own_average = differ ? context_.average->tensors() : context_.average->buffers();
+  context_.average->with_mean(control(), differ,
+                              [&] { trained.average = context_.average->copies(); });
+}
+
 void RunState::save() {
   const std::string path = folder_.series().path(step_);
   checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
   if (context_.replica->models_differ())
     context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
+  if (context_.average) add_average(trained);
   checkpoint::save(control(), path, to_json(checkpoint_info()), trained);
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
@@ -327,7 +343,7 @@ TrainEnd RunState::conclude() {
 // The weights to use, with statistics that all ranks share; where the folder is kept.
 Weights RunState::mean_weights() {
   Weights weights;
-  context_.replica->with_mean_model([&] {
+  with_model_to_use([&] {
     if (!first_rank_) return;
     weights = copy_weights(*context_.model, describe_model());
     // It takes a while, in which the others wait: a run that is to go on writes at its end.

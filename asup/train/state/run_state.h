@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,6 +102,8 @@ class RunState {
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();
+  void with_model_to_use(const std::function<void()>& use);
+  void add_average(checkpoint::Trained& trained);
   Weights mean_weights();
   void write_generated();
   Metadata describe_model() const;

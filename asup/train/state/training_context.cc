@@ -287,8 +287,15 @@ bool strategy_has_changed(const TrainingContext& context) {
 
 // The replica, and what the checkpoint has for it. By another strategy than before, workers do not
 // go on with models of their own, nor with what another replica has kept.
+void begin_average(TrainingContext& context) {
+  if (context.config.ema > 0) context.average.emplace(*context.model, context.config.ema);
+}
+
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
-  if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
+  if (checkpoint == nullptr) {
+    make_replica_of_phase(context, job, 0);
+    return begin_average(context);
+  }
   checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
@@ -297,6 +304,8 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);
   if (same_way) context.replica->restore(trained.replica);
+  begin_average(context);
+  if (context.average) restore.average(context.average->tensors());
 }
 
 }  // namespace
