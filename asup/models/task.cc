@@ -25,4 +25,10 @@ double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target)
   return static_cast<double>(right) / static_cast<double>(predictions_of_a_sample(target));
 }
 
+double sum_among_highest(const torch::Tensor& scores, const torch::Tensor& target,
+                         std::int64_t count) {
+  const torch::Tensor highest = std::get<1>(scores.topk(count, /*dim=*/-1));
+  return static_cast<double>(highest.eq(target.unsqueeze(-1)).sum().item<std::int64_t>());
+}
+
 }  // namespace asup::models

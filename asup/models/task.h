@@ -20,4 +20,9 @@ torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& ta
 // scores. needs: a sample; targets that are no shares
 double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target);
 
+// Of images: how many targets are among the `count` classes of the highest scores. needs: at least
+// so many classes; targets that are no shares
+double sum_among_highest(const torch::Tensor& scores, const torch::Tensor& target,
+                         std::int64_t count);
+
 }  // namespace asup::models

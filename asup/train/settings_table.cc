@@ -68,6 +68,7 @@ const std::vector<Setting>& table() {
       {"init", field<&C::init>(), "begin with the weights of this run or safetensors file; a head for another number of classes begins fresh", {}, {}, Scope::run, kModel, kCommon},
       {"data", field<&C::data>(), "name of a data set, text:PATH, or a folder: images, MNIST, CIFAR-10", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
+      {"validation", field<&C::validation>(), "share of the training samples, chosen by the seed, that is set aside for the tests between; the test set is for the end alone", {0, 0.5}, {}, Scope::fixed, kData},
       {"synthetic-samples", field<&C::synthetic_samples>(), "training images of `--data synthetic`", kCount, {}, Scope::fixed, kData},
       {"synthetic-test-samples", field<&C::synthetic_test_samples>(), "its test images", kCount, {}, Scope::fixed, kData},
       {"synthetic-shape", field<&C::synthetic_shape>(), "its images' channels x height x width", {}, {}, Scope::fixed, kData},
@@ -94,6 +95,7 @@ const std::vector<Setting>& table() {
       {"epochs", field_or<&C::epochs, kAuto>(), "passes over the data; auto: as many as steps need, or else 5", kCount, {}, Scope::run, kLength, kCommon},
       {"steps", field_or<&C::steps, kAuto>(), "steps in all; auto: as many as epochs need", kCount, {}, Scope::run, kLength, kCommon},
       {"stop-at", field_or<&C::stop_at, config::kEnd>(), "stop after this step, with a checkpoint to resume from; end: of the run", kCount, {}, Scope::call, kLength},
+      {"patience", field_or<&C::patience, kNone>(), "the run ends when so many tests between have not been better than the best one: of images by the accuracy, of text by the loss; none: never", kCount, {}, Scope::run, kLength},
       {"accumulate", field<&C::accumulate>(), "a worker's part of a batch is worked on in so many portions, to save memory", {1, 65536}, {}, Scope::fixed, kLength},
       {"remainder", field<&C::remainder>(), "samples at an epoch's end that fill no batch: a shorter last batch, leave them out, or fill it up", {}, {"keep", "drop", "pad"}, Scope::fixed, kLength},
 
@@ -136,6 +138,7 @@ const std::vector<Setting>& table() {
       {"resume", field<&C::resume>(), "continue the run in this folder from its last checkpoint", {}, {}, Scope::call, kFolder, kCommon},
       {"checkpoint-every", field<&C::checkpoint_every>(), "steps between two checkpoints", {}, {}, Scope::run, kFolder, kCommon},
       {"keep-checkpoints", field<&C::keep_checkpoints>(), "how many of the last checkpoints stay", {1, 1e6}, {}, Scope::run, kFolder},
+      {"keep-best", field<&C::keep_best>(), "a checkpoint is made and stays where the best test between was, too: checkpoints/best", {}, {}, Scope::run, kFolder},
       {"log-every", field<&C::log_every>(), "steps between two rows of metrics.jsonl", kCount, {}, Scope::run, kFolder},
       {"eval-every", field<&C::eval_every>(), "steps between two tests; never: at the end alone", {}, {}, Scope::run, kFolder, kCommon},
       {"progress", field<&C::progress>(), "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}, Scope::run, kFolder},

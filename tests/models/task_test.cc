@@ -43,5 +43,16 @@ TEST_F(Task, SmoothingIsOfTextToo) {
               1e-9);
 }
 
+TEST_F(Task, CountsTargetsAmongTheHighestScores) {
+  const torch::Tensor scores = torch::tensor({{5.0, 4.0, 3.0, 2.0}, {1.0, 2.0, 3.0, 4.0}});
+  const auto among = [&](std::int64_t first, std::int64_t second, std::int64_t count) {
+    return sum_among_highest(scores, torch::tensor({first, second}), count);
+  };
+  EXPECT_EQ(among(0, 3, 1), 2);
+  EXPECT_EQ(among(1, 1, 1), 0);
+  EXPECT_EQ(among(1, 1, 2), 1);
+  EXPECT_EQ(among(3, 0, 3), 0);
+}
+
 }  // namespace
 }  // namespace asup::models

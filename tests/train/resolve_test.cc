@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/train/said.h"
 
 namespace asup::train {
@@ -140,6 +142,17 @@ TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
   EXPECT_EQ(complaint({{"data", "imagefolder:pictures"}, {"data-threads", "2"}}), "");
   EXPECT_THAT(complaint({{"model", "gpt"}, {"data", "./libmine.so"}}),
               HasSubstr("data = ./libmine.so is none"));
+}
+
+TEST(Resolve, RefusesWhatCountsTestsWhereThereAreNone) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"validation", "0.1"}, {"patience", "2"}, {"keep-best", "true"}}) {
+    EXPECT_EQ(complaint({{name, value}}), "");
+    EXPECT_THAT(complaint({{name, value}, {"eval-every", "never"}}),
+                HasSubstr("has no effect: eval-every is never"));
+  }
+  EXPECT_THAT(complaint({{"model", "gpt"}, {"data", "text:book"}, {"validation", "0.1"}}),
+              StartsWith("validation = 0.1 has no effect: data is a text"));
 }
 
 TEST(Resolve, ReadsShapes) {

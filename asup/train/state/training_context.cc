@@ -113,8 +113,9 @@ void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config
   const std::string tokenizer = common_tokenizer(context, config);
   context.train = open_data(config, data::Split::train, {}, tokenizer);
   const data::Normalisation known = context.train->normalisation();
-  context.test = open_data(config, data::Split::test,
-                           known.mean.empty() ? std::nullopt : std::optional(known), tokenizer);
+  const auto same = known.mean.empty() ? std::nullopt : std::optional(known);
+  context.test = open_data(config, data::Split::test, same, tokenizer);
+  context.validation = open_validation(config, same);
   context.batches = make_batches(config, *context.train, job.rank());
   context.length =
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
@@ -197,6 +198,8 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.parameters = count_parameters(*context.model);
   facts.train_samples = static_cast<std::int64_t>(context.train->size());
   facts.test_samples = static_cast<std::int64_t>(context.test->size());
+  if (context.validation)
+    facts.validation_samples = static_cast<std::int64_t>(context.validation->size());
   if (const data::Text* text = context.train->text()) facts.tokens_per_sample = text->tokens;
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;

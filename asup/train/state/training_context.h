@@ -29,6 +29,7 @@ struct TrainingContext {
   std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
   std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
   std::unique_ptr<data::Dataset> train, test;
+  std::unique_ptr<data::Dataset> validation;  // where some of the training samples are set aside
   std::unique_ptr<data::ShardedBatches> batches;
   torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
