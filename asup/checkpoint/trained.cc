@@ -14,7 +14,8 @@ namespace {
 using sync::NamedTensor;
 
 const std::string kModel = "model/", kOptimizer = "optimizer/", kReplica = "replica/",
-                  kOwn = "own/", kRandom = "random", kDeviceRandom = "random-on-device";
+                  kOwn = "own/", kAverage = "average/", kRandom = "random",
+                  kDeviceRandom = "random-on-device";
 
 std::string place_of(int rank) { return fmt::format("rank-{}/", rank); }
 
@@ -131,6 +132,8 @@ TensorsByName read_model(Folder& checkpoint) {
         own[name.substr(place.size())].push_back(checkpoint.read(name));
   }
   for (const auto& [name, tensors] : own) model[name] = mean(tensors, tensors.size());
+  for (const auto& [name, tensor] : checkpoint.index().tensors)
+    if (name.starts_with(kAverage)) model[name.substr(kAverage.size())] = checkpoint.read(name);
   return model;
 }
 
@@ -141,6 +144,8 @@ RankTensors tensors_of(const Trained& trained) {
   RankTensors tensors;
   add(tensors.common, kModel, trained.own_model() ? trained.mean_model : parameters);
   add(tensors.common, kReplica, trained.replica.common);
+  add(tensors.common, kAverage, trained.average);
+  add(tensors.own, own + kAverage, trained.own_average);
   add(tensors.own, own + kOwn, trained.own);
   add(tensors.own, own + kReplica, trained.replica.own);
   add(tensors.own, kOptimizer, trained.fetched_state);
@@ -227,6 +232,17 @@ void Restore::own(const Trained& trained) {
     if (const auto random = saved.find(own_ + kDeviceRandom);
         random != saved.end() && !device.is_cpu())
       generator(device).set_state(random->second);
+  });
+}
+
+void Restore::average(const std::vector<NamedTensor>& average) {
+  std::vector<std::string> names;
+  add_names(names, kAverage, average);
+  if (same_way_ && as_many_) add_names(names, own_ + kAverage, average);
+  const TensorsByName saved = reader_.read(communicator_, names);
+  sync::together(communicator_, [&] {
+    take_known(kAverage, saved, average);
+    take_known(own_ + kAverage, saved, average);
   });
 }
 

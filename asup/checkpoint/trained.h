@@ -4,9 +4,13 @@
 //   model/NAME              the parameters; where ranks' differ, their mean
 //   optimizer/KIND/NAME     the optimizer's state, where it is one for all (optimizer_state.h)
 //   replica/NAME            what the way of staying in step has in common
+//   average/NAME            the moving average of the weights, parameters and buffers, where there
+//   is
+//                           one: the mean over ranks
 //   rank-3/random           the state of rank 3's random numbers
 //   rank-3/own/NAME         its BatchNorm statistics, and parameters that it trains for itself
 //   rank-3/replica/NAME     what its replica has of its own
+//   rank-3/average/NAME     its own average of what differs between ranks
 //   rank-3/model/NAME, rank-3/optimizer/KIND/NAME    where ranks' differ
 //
 // Called by the thread that trains; collective.
@@ -37,6 +41,8 @@ struct Trained {
   std::vector<sync::NamedTensor> mean_model{};
   ReplicaState replica{};
   std::vector<sync::NamedTensor> fetched_state{};  // Replica::fetch_optimizer_state()
+  // The moving average of the weights, as the mean over ranks, and this rank's where it differs.
+  std::vector<sync::NamedTensor> average{}, own_average{};
 
   bool own_model() const { return !mean_model.empty(); }
 };
@@ -49,7 +55,8 @@ RankTensors tensors_of(const Trained& trained);
 void save(Communicator& communicator, const std::string& path, const nlohmann::ordered_json& run,
           const Trained& trained);
 
-// The model to use, parameters and buffers: what ranks have of their own as the mean over them, of
+// The model to use, parameters and buffers: their moving average where there is one, and else what
+// ranks have of their own as the mean over them, of
 // counts the largest. Not collective. Throws BadInput where the checkpoint cannot be read.
 TensorsByName read_model(Folder& checkpoint);
 
@@ -70,6 +77,8 @@ class Restore {
   void common(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
   // What is this rank's own, and the replica's: Replica::restore() takes it from `trained`.
   void own(const Trained& trained);
+  // This rank's moving average of the weights, into these tensors.
+  void average(const std::vector<sync::NamedTensor>& average);
 
  private:
   Reader& reader_;

@@ -25,6 +25,7 @@ const std::vector<Example> kExamples{
     {"asup eval runs/mine --data other --json marks.json", "on the test set in another folder"},
     {"asup eval runs/gpt --data text:book.txt", "perplexity at the end of another text"},
     {"asup eval resnet.safetensors --model resnet50 --data DIR"},
+    {"asup eval runs/mine/checkpoints/best", "of one checkpoint (asup train --keep-best)"},
     {"asup run -n 4 -- asup eval runs/mine", "by four processes"}};
 
 constexpr const char* kFooter = R"(
@@ -53,12 +54,13 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const train:
   nlohmann::ordered_json json{{"weights", weights.path},
                               {"model", config.model},
                               {"data", config.data},
-                              {"test_loss", evaluation.loss},
-                              {"test_accuracy", evaluation.accuracy},
                               {"test_samples", evaluation.samples},
                               {"broken_samples", evaluation.broken}};
-  report::put_figures_of_text(json, {.test_perplexity = evaluation.perplexity,
-                                     .test_bits_per_byte = evaluation.bits_per_byte});
+  report::put_figures(json, {.loss = evaluation.loss,
+                             .accuracy = evaluation.accuracy,
+                             .perplexity = evaluation.perplexity,
+                             .bits_per_byte = evaluation.bits_per_byte,
+                             .top5 = evaluation.top5});
   return json;
 }
 
@@ -70,6 +72,7 @@ void print(const train::Evaluation& evaluation) {
   if (evaluation.bits_per_byte)
     line("bits per byte", fmt::format("{:.4f}", *evaluation.bits_per_byte));
   line("test accuracy", report::percent(evaluation.accuracy, 2));
+  if (evaluation.top5) line("test top-5", report::percent(*evaluation.top5, 2));
   line("test loss", fmt::format("{:.4f}", evaluation.loss));
   line("samples", report::grouped(evaluation.samples));
   if (evaluation.broken > 0)

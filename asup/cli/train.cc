@@ -150,9 +150,9 @@ net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identi
 void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
   const auto& facts = end.summary.facts;
   if (end.was_finished)
-    return terminal.write(
-        fmt::format("already finished at step {} of {}; give --epochs or --steps to go on\n",
-                    end.summary.step, facts.steps));
+    return terminal.write(fmt::format(
+        "already finished at step {} of {}; give {} to go on\n", end.summary.step, facts.steps,
+        end.summary.ended_early ? "a larger --patience" : "--epochs or --steps"));
   if (!end.stopped) return terminal.write(report::result_block(end.summary, terminal));
   const std::string how = end.summary.checkpoint.empty()
                               ? std::string("no checkpoint was kept")

@@ -12,8 +12,9 @@ std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
 
 }  // namespace
 
-torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target) {
-  const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
+torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
+                            double smoothing) {
+  const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum).label_smoothing(smoothing);
   if (target.is_floating_point()) return F::cross_entropy(scores, target, sum);
   const torch::Tensor loss = F::cross_entropy(scores.flatten(0, -2), target.flatten(), sum);
   return loss / static_cast<double>(predictions_of_a_sample(target));
@@ -22,6 +23,12 @@ torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& ta
 double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target) {
   const auto right = predicted.eq(target).sum().item<std::int64_t>();
   return static_cast<double>(right) / static_cast<double>(predictions_of_a_sample(target));
+}
+
+double sum_among_highest(const torch::Tensor& scores, const torch::Tensor& target,
+                         std::int64_t count) {
+  const torch::Tensor highest = std::get<1>(scores.topk(count, /*dim=*/-1));
+  return static_cast<double>(highest.eq(target.unsqueeze(-1)).sum().item<std::int64_t>());
 }
 
 }  // namespace asup::models

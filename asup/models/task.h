@@ -10,11 +10,19 @@ namespace asup::models {
 // Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are
 // shares of the classes, N x classes.
 
-// The sum over samples. needs: a sample
-torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target);
+// The sum over samples. `smoothing`: the share of each target that is spread evenly over all
+// classes (Szegedy et al., "Rethinking the Inception architecture", CVPR 2016), below 1. needs: a
+// sample
+torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
+                            double smoothing = 0);
 
 // The sum over samples of the share of predictions that are right; `predicted` is the argmax of
 // scores. needs: a sample; targets that are no shares
 double sum_of_right(const torch::Tensor& predicted, const torch::Tensor& target);
+
+// Of images: how many targets are among the `count` classes of the highest scores. needs: at least
+// so many classes; targets that are no shares
+double sum_among_highest(const torch::Tensor& scores, const torch::Tensor& target,
+                         std::int64_t count);
 
 }  // namespace asup::models

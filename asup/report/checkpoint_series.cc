@@ -4,6 +4,7 @@
 #include <map>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/base/numbers.h"
 
 namespace asup::report {
@@ -56,12 +57,25 @@ FoundCheckpoint CheckpointSeries::newest_whole(
   return found;
 }
 
-void CheckpointSeries::keep(std::int64_t count) const {
+// Points to it at any time, or to the one before.
+void CheckpointSeries::link_best(const std::string& path) const {
+  const std::string link = folder_ + "/best", made = fmt::format("{}/.{}best", folder_, kPrefix);
+  std::error_code error;
+  fs::remove(made, error);
+  fs::create_directory_symlink(fs::path(path).filename(), made, error);
+  if (!error) fs::rename(made, link, error);
+  if (error) log().warn("{}: cannot be made a link to {} ({})", link, path, error.message());
+}
+
+void CheckpointSeries::keep(std::int64_t count, std::optional<std::int64_t> best) const {
+  const std::string kept = best ? path(*best) : "";
   const auto found = list();
   const auto all = static_cast<std::int64_t>(found.size());
   std::error_code ignored;  // one too many does no harm
   for (std::int64_t i = 0; count > 0 && i + count < all; ++i)
-    fs::remove_all(found[static_cast<std::size_t>(i)], ignored);
+    if (found[static_cast<std::size_t>(i)] != kept)
+      fs::remove_all(found[static_cast<std::size_t>(i)], ignored);
+  if (best && fs::exists(kept, ignored)) link_best(kept);
   for (const auto& entry : fs::directory_iterator(folder_, ignored))
     if (entry.path().filename().string().starts_with(fmt::format(".{}", kPrefix)))
       fs::remove_all(entry.path(), ignored);

@@ -57,10 +57,10 @@ class LiveProgress : public Observer {
     also(facts.data_note);
     also(facts.init_note);
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");
-    const std::vector<std::string> heads{"epoch",     "train loss",
-                                         "test loss", std::string(test_figure_name(facts)),
-                                         "time",      std::string(speed_unit(facts)),
-                                         "comm"};
+    const std::vector<std::string> heads{
+        "epoch",       "train loss", fmt::format("{} loss", set_name(validates())),
+        figure_name(), "time",       std::string(speed_unit(facts)),
+        "comm"};
     head += "\n" + terminal_.styled(kFaint, table_line(heads));
     terminal_.write(fmt::format("{}{}\n", kHideCursor, head));
     drawing_ = true;
@@ -81,7 +81,9 @@ class LiveProgress : public Observer {
     testing_.clear();
   }
 
+  // Where tests between are on validation samples, the test at the end is no row.
   void evaluated(const EvalRecord& record) override {
+    if (record.validation != validates()) return;
     test_ = record;
     const double epochs =
         static_cast<double>(record.step) / static_cast<double>(facts_.steps_per_epoch);
@@ -109,6 +111,9 @@ class LiveProgress : public Observer {
     return terminal_.styled(style, wrapped(text, terminal_.room() - kIndent, kIndent));
   }
 
+  bool validates() const { return facts_.validation_samples > 0; }
+  std::string figure_name() const { return test_figure_name(facts_, validates()); }
+
   // "12/90", and "11.35/90" for a test between two epochs.
   int name_width() const {
     return std::max(7, visible_width(fmt::format("{0}.00/{0}", facts_.epochs())));
@@ -116,8 +121,8 @@ class LiveProgress : public Observer {
 
   // The dearest first: the last ones go where the terminal is narrow.
   std::string table_line(std::span<const std::string> cells) const {
-    const int figure = visible_width(std::string(test_figure_name(facts_)));
-    const std::array widths{name_width(), 10, 9, figure, 7, 9, 5};
+    const int figure = visible_width(figure_name()), test_loss = validates() ? 15 : 9;
+    const std::array widths{name_width(), 10, test_loss, figure, 7, 9, 5};
     return table_row(cells, widths, std::min(table_room_, terminal_.room()));
   }
 
@@ -127,7 +132,7 @@ class LiveProgress : public Observer {
     std::string test_loss, figure;
     double seconds = epoch_.seconds;
     if (test_ && test_->step == epoch_.step) {
-      test_loss = fmt::format("{:.4f}", test_->test_loss);
+      test_loss = fmt::format("{:.4f}", test_->loss);
       figure = terminal_.styled(kGood, test_figure(*test_, 2));
       seconds = test_->seconds;
     }
@@ -180,8 +185,7 @@ class LiveProgress : public Observer {
     if (!testing_.empty()) return {testing_};
     std::vector<std::string> out{fmt::format("train loss {:.4f}", epoch_.loss),
                                  clock_time(seconds_left()) + " left"};
-    if (test_)
-      out.push_back(fmt::format("{} {}", test_figure_name(facts_), test_figure(*test_, 1)));
+    if (test_) out.push_back(fmt::format("{} {}", figure_name(), test_figure(*test_, 1)));
     out.push_back(fmt::format("{}/s", grouped(per_second(recent_.per_second()))));
     if (facts_.workers > 1) out.push_back(fmt::format("comm {}", percent(recent_.share(), 0)));
     return out;

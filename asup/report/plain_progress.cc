@@ -35,9 +35,9 @@ class PlainProgress : public Observer {
   }
 
   void evaluated(const EvalRecord& record) override {
-    line("epoch {}/{}  step {}/{}  {} {}  test loss {:.4f}  {:.1f} s", record.epoch,
-         facts_.epochs(), record.step, facts_.steps, test_figure_name(facts_),
-         test_figure(record, 2), record.test_loss, record.eval_seconds);
+    line("epoch {}/{}  step {}/{}  {} {}  {} loss {:.4f}  {:.1f} s", record.epoch, facts_.epochs(),
+         record.step, facts_.steps, test_figure_name(facts_, record.validation),
+         test_figure(record, 2), set_name(record.validation), record.loss, record.eval_seconds);
   }
 
   void ended(const Summary&) override {

@@ -54,18 +54,23 @@ std::string describe_size(const RunFacts& facts) {
   std::string text =
       fmt::format("{} parameters · {} training and {} test samples", grouped(facts.parameters),
                   grouped(facts.train_samples), grouped(facts.test_samples));
+  if (facts.validation_samples > 0)
+    text += fmt::format(", {} for validation", grouped(facts.validation_samples));
   if (facts.tokens_per_sample > 0)
     text += fmt::format(" of {}", counted(facts.tokens_per_sample, "token"));
   return text;
 }
 
-std::string_view test_figure_name(const RunFacts& facts) {
-  return facts.tokens_per_sample > 0 ? "test perplexity" : "test accuracy";
+std::string_view set_name(bool validation) { return validation ? "validation" : "test"; }
+
+std::string test_figure_name(const RunFacts& facts, bool validation) {
+  return fmt::format("{} {}", set_name(validation),
+                     facts.tokens_per_sample > 0 ? "perplexity" : "accuracy");
 }
 
 std::string test_figure(const EvalRecord& test, int digits) {
-  if (!test.test_perplexity) return percent(test.test_accuracy, digits);
-  return fmt::format("{:.{}f}", *test.test_perplexity, *test.test_perplexity < 100 ? 3 : 1);
+  if (!test.perplexity) return percent(test.accuracy, digits);
+  return fmt::format("{:.{}f}", *test.perplexity, *test.perplexity < 100 ? 3 : 1);
 }
 
 std::string_view speed_unit(const RunFacts& facts) {
@@ -83,8 +88,8 @@ std::string describe_move(const RunFacts& facts) {
 }
 
 std::string result_block(const Summary& summary, const Terminal& terminal) {
-  const int indent =
-      4 + std::max<int>(13, static_cast<int>(test_figure_name(summary.facts).size()));
+  const std::string widest = test_figure_name(summary.facts, summary.validation.has_value());
+  const int indent = 4 + std::max<int>(13, static_cast<int>(widest.size()));
   std::string out;
   const auto line = [&](std::string_view name, const std::string& value) {
     out +=
@@ -93,13 +98,20 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
   };
   if (summary.test) {
     line(test_figure_name(summary.facts), terminal.styled(kGood, test_figure(*summary.test, 2)));
-    if (summary.test->test_bits_per_byte)
-      line("bits per byte", fmt::format("{:.4f}", *summary.test->test_bits_per_byte));
-    line("test loss", fmt::format("{:.4f}", summary.test->test_loss));
+    if (summary.test->bits_per_byte)
+      line("bits per byte", fmt::format("{:.4f}", *summary.test->bits_per_byte));
+    if (summary.test->top5) line("test top-5", percent(*summary.test->top5, 2));
+    line("test loss", fmt::format("{:.4f}", summary.test->loss));
   }
+  if (summary.validation)
+    line(test_figure_name(summary.facts, true), test_figure(*summary.validation, 2));
   if (std::isfinite(summary.final_loss)) line("train loss", loss_text(summary.final_loss));
   line("time",
        fmt::format("{} for {}", clock_time(summary.seconds), counted(summary.step, "step")));
+  if (summary.ended_early && summary.best)
+    line("ended early",
+         fmt::format("no test was better than that after step {}, {} ago",
+                     grouped(summary.best->step), counted(summary.best->tests_since, "test")));
   if (summary.samples > 0)
     line("speed",
          fmt::format("{} {}", grouped(std::llround(speed(summary.facts, summary.samples_per_s()))),

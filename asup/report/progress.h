@@ -28,10 +28,11 @@ std::string describe_move(const RunFacts& facts);  // "" where no earlier run ha
 
 // A run is judged by the accuracy of a classifier, or the perplexity of a language model, and its
 // speed is in samples or in tokens: the names of both, and how they are written.
-std::string_view test_figure_name(const RunFacts& facts);     // "test accuracy"
-std::string test_figure(const EvalRecord& test, int digits);  // "91.2 %"
-std::string_view speed_unit(const RunFacts& facts);           // "samples/s"
-double speed(const RunFacts& facts, double samples_per_s);    // in that unit
+std::string test_figure_name(const RunFacts& facts, bool validation = false);  // "test accuracy"
+std::string_view set_name(bool validation);                                    // "test"
+std::string test_figure(const EvalRecord& test, int digits);                   // "91.2 %"
+std::string_view speed_unit(const RunFacts& facts);                            // "samples/s"
+double speed(const RunFacts& facts, double samples_per_s);                     // in that unit
 
 // The lines that end a run: accuracy, time, speed, communication, and where the report is.
 std::string result_block(const Summary& summary, const Terminal& terminal);

@@ -30,11 +30,12 @@ void add_steps(Summary& summary, const Json& row) {
 }
 
 void add_row(Summary& summary, const Json& row) {
-  if (row.contains("test_accuracy")) {
-    summary.test = figures_of_test(row);
-  } else {
+  if (const auto test = figures_of_test(row))
+    summary.test = test;
+  else if (const auto validation = figures_of_validation(row))
+    summary.validation = validation;
+  else
     add_steps(summary, row);
-  }
   row.at("step").get_to(summary.step);
   row.at("seconds").get_to(summary.seconds);
 }

@@ -48,24 +48,31 @@ json to_json(const StepRecord& record) {
 
 namespace {
 
-constexpr const char *kPerplexity = "test_perplexity", *kBitsPerByte = "test_bits_per_byte";
+constexpr std::string_view kTest = "test_", kValidation = "validation_";
+
+std::string key(std::string_view set, std::string_view figure) {
+  return std::string(set).append(figure);
+}
 
 }  // namespace
 
-void put_figures_of_text(json& out, const EvalRecord& test) {
-  if (test.test_perplexity) out[kPerplexity] = *test.test_perplexity;
-  if (test.test_bits_per_byte) out[kBitsPerByte] = *test.test_bits_per_byte;
+void put_figures(json& out, const EvalRecord& test) {
+  const auto put = [&](std::string_view figure, const std::optional<double>& value) {
+    if (value) out[key(test.validation ? kValidation : kTest, figure)] = *value;
+  };
+  put("loss", test.loss);
+  put("accuracy", test.accuracy);
+  put("top5", test.top5);
+  put("perplexity", test.perplexity);
+  put("bits_per_byte", test.bits_per_byte);
 }
 
 json to_json(const EvalRecord& record) {
-  json out = {{"step", record.step},
-              {"epoch", record.epoch},
-              {"test_loss", record.test_loss},
-              {"test_accuracy", record.test_accuracy},
-              {"test_samples", record.samples},
-              {"eval_s", record.eval_seconds},
-              {"seconds", record.seconds}};
-  put_figures_of_text(out, record);
+  json out = {{"step", record.step}, {"epoch", record.epoch}};
+  put_figures(out, record);
+  out[key(record.validation ? kValidation : kTest, "samples")] = record.samples;
+  out["eval_s"] = record.eval_seconds;
+  out["seconds"] = record.seconds;
   return out;
 }
 
@@ -94,8 +101,13 @@ json to_json(const RunFacts& facts) {
               {"hosts", facts.hosts},
               {"versions", facts.versions}};
   if (!facts.then.empty()) out["then"] = facts.then;
+  if (facts.validation_samples > 0) out["validation_samples"] = facts.validation_samples;
   if (facts.tokens_per_sample > 0) out["tokens_per_sample"] = facts.tokens_per_sample;
   return out;
+}
+
+json to_json(const BestTest& best) {
+  return {{"step", best.step}, {"figure", best.figure}, {"tests_since", best.tests_since}};
 }
 
 json to_json(const Summary& summary) {
@@ -118,11 +130,10 @@ json to_json(const Summary& summary) {
     out["peak_device_memory_bytes_max"] = summary.peak_device_memory_bytes_max;
   }
   out.update(to_json(summary.facts));
-  if (summary.test) {
-    out["test_accuracy"] = summary.test->test_accuracy;
-    out["test_loss"] = summary.test->test_loss;
-    put_figures_of_text(out, *summary.test);
-  }
+  if (summary.test) put_figures(out, *summary.test);
+  if (summary.validation) put_figures(out, *summary.validation);
+  if (summary.best) out["best_test"] = to_json(*summary.best);
+  if (summary.ended_early) out["ended_early"] = true;
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
@@ -141,13 +152,30 @@ double number_in(const json& in) {
 
 }  // namespace
 
-EvalRecord figures_of_test(const json& in) {
+namespace {
+
+std::optional<EvalRecord> figures_of(const json& in, std::string_view set) {
+  const auto number = [&](std::string_view figure) -> std::optional<double> {
+    const auto found = in.find(key(set, figure));
+    return found == in.end() ? std::nullopt : std::optional(number_in(*found));
+  };
+  if (!in.contains(key(set, "accuracy"))) return std::nullopt;
   EvalRecord test;
-  in.at("test_accuracy").get_to(test.test_accuracy);
-  test.test_loss = number_in(in.at("test_loss"));
-  if (in.contains(kPerplexity)) test.test_perplexity = number_in(in.at(kPerplexity));
-  if (in.contains(kBitsPerByte)) test.test_bits_per_byte = number_in(in.at(kBitsPerByte));
+  in.at(key(set, "accuracy")).get_to(test.accuracy);
+  test.loss = number_in(in.at(key(set, "loss")));
+  test.top5 = number("top5");
+  test.perplexity = number("perplexity");
+  test.bits_per_byte = number("bits_per_byte");
+  test.validation = set == kValidation;
   return test;
+}
+
+}  // namespace
+
+std::optional<EvalRecord> figures_of_test(const json& in) { return figures_of(in, kTest); }
+
+std::optional<EvalRecord> figures_of_validation(const json& in) {
+  return figures_of(in, kValidation);
 }
 
 RunFacts facts_from(const json& in) {
@@ -169,6 +197,7 @@ RunFacts facts_from(const json& in) {
   in.at("parameters").get_to(facts.parameters);
   in.at("train_samples").get_to(facts.train_samples);
   in.at("test_samples").get_to(facts.test_samples);
+  facts.validation_samples = in.value("validation_samples", std::int64_t{0});
   in.at("steps").get_to(facts.steps);
   in.at("steps_per_epoch").get_to(facts.steps_per_epoch);
   in.at("first_step").get_to(facts.first_step);
@@ -178,6 +207,10 @@ RunFacts facts_from(const json& in) {
   facts.hosts = in.value("hosts", std::vector<std::string>());
   facts.versions = in.value("versions", "");
   return facts;
+}
+
+BestTest best_from(const json& in) {
+  return {in.at("step"), number_in(in.at("figure")), in.at("tests_since")};
 }
 
 Summary summary_from(const json& in) {
@@ -205,7 +238,10 @@ Summary summary_from(const json& in) {
   if (in.contains("lost")) in.at("lost").get_to(summary.lost);
   summary.broken_samples = in.value("broken_samples", std::int64_t{0});
   if (in.contains("server")) summary.server = in.at("server").dump();
-  if (in.contains("test_accuracy")) summary.test = figures_of_test(in);
+  summary.test = figures_of_test(in);
+  summary.validation = figures_of_validation(in);
+  if (const auto best = in.find("best_test"); best != in.end()) summary.best = best_from(*best);
+  summary.ended_early = in.value("ended_early", false);
   return summary;
 }
 

@@ -34,7 +34,8 @@ struct RunFacts {
   std::int64_t parameters = 0;  // numbers that are trained
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
-  std::int64_t tokens_per_sample = 0;  // of a language model; 0: samples are images
+  std::int64_t validation_samples = 0;  // set aside of the training set; 0: none
+  std::int64_t tokens_per_sample = 0;   // of a language model; 0: samples are images
   std::int64_t steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // above 0 for a resumed run
@@ -72,24 +73,38 @@ struct StepRecord {
   void add(const StepRecord& later);
 };
 
+// A test. Its keys in JSON begin with what it was on: test_loss, or validation_loss.
 struct EvalRecord {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  double test_loss = 0;
-  double test_accuracy = 0;
+  double loss = 0;
+  double accuracy = 0;
   std::int64_t samples = 0;
   double eval_seconds = 0;
   double seconds = 0;  // since the run began
-  // Of a language model: test_accuracy is then the share of tokens that it thought the likeliest.
-  std::optional<double> test_perplexity{}, test_bits_per_byte{};
+  // Of a language model: accuracy is then the share of tokens that it thought the likeliest.
+  std::optional<double> perplexity{}, bits_per_byte{};
+  std::optional<double> top5{};  // of images of more than 5 classes
+  bool validation = false;       // on training samples that were set aside, not on the test set
+};
+
+// Of tests between, the one that the model did best in: of images by its accuracy, of text by its
+// loss.
+struct BestTest {
+  std::int64_t step = 0;
+  double figure = 0;
+  std::int64_t tests_since = 0;
 };
 
 struct Summary {
   RunFacts facts;
-  bool finished = false;  // every step of the run is done
-  std::int64_t step = 0;  // the last one
-  std::optional<EvalRecord> test;
-  double final_loss = 0;  // of the last row of metrics.jsonl
+  bool finished = false;                   // every step of the run is done, or no more are of use
+  std::int64_t step = 0;                   // the last one
+  std::optional<EvalRecord> test;          // the last one
+  std::optional<EvalRecord> validation{};  // the last one too
+  std::optional<BestTest> best{};
+  bool ended_early = false;  // no test was better for as long as `--patience` says
+  double final_loss = 0;     // of the last row of metrics.jsonl
   double seconds = 0;
   double train_seconds = 0;
   double comm_s = 0;
@@ -116,13 +131,18 @@ nlohmann::ordered_json to_json(const RunFacts& facts);
 nlohmann::ordered_json to_json(const StepRecord& record);
 nlohmann::ordered_json to_json(const EvalRecord& record);
 nlohmann::ordered_json to_json(const Summary& summary);
-// Adds test_perplexity and test_bits_per_byte, where they are known.
-void put_figures_of_text(nlohmann::ordered_json& out, const EvalRecord& test);
+nlohmann::ordered_json to_json(const BestTest& best);
+// Puts in how good the model was: test_loss, test_accuracy, and what else is known of it.
+void put_figures(nlohmann::ordered_json& out, const EvalRecord& test);
 
 // Of what to_json() wrote; a key that is missing or of another type throws nlohmann's exceptions.
 RunFacts facts_from(const nlohmann::ordered_json& json);
 Summary summary_from(const nlohmann::ordered_json& json);
-// How good the model was, of a row of metrics.jsonl or of summary.json.
-EvalRecord figures_of_test(const nlohmann::ordered_json& json);
+BestTest best_from(const nlohmann::ordered_json& json);
+// How good the model was, of a row of metrics.jsonl or of summary.json; none where that tells of no
+// test.
+std::optional<EvalRecord> figures_of_test(const nlohmann::ordered_json& json);
+// The same of validation samples.
+std::optional<EvalRecord> figures_of_validation(const nlohmann::ordered_json& json);
 
 }  // namespace asup::report

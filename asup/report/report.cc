@@ -94,7 +94,7 @@ Json collect(const RunFolder& folder) {
   const FoundRun found = read_run(folder.path());
   std::vector<Json> steps, tests;
   for (Json& row : read_metrics(folder.metrics_file())) {
-    (row.contains("test_accuracy") ? tests : steps).push_back(std::move(row));
+    (row.contains("loss") ? steps : tests).push_back(std::move(row));
   }
   Json run{{"folder", std::filesystem::path(folder.path()).lexically_normal().string()},
            {"status", name_of(found.status)},

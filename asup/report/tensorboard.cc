@@ -29,9 +29,14 @@ class TensorBoardWriter : public Observer {
   }
 
   void evaluated(const EvalRecord& record) override {
-    std::vector<EventFile::Scalar> scalars{{"test/loss", record.test_loss},
-                                           {"test/accuracy", record.test_accuracy}};
-    if (record.test_perplexity) scalars.push_back({"test/perplexity", *record.test_perplexity});
+    const auto of = [&](const char* test, const char* validation) {
+      return record.validation ? validation : test;
+    };
+    std::vector<EventFile::Scalar> scalars{
+        {of("test/loss", "validation/loss"), record.loss},
+        {of("test/accuracy", "validation/accuracy"), record.accuracy}};
+    if (record.top5) scalars.push_back({of("test/top5", "validation/top5"), *record.top5});
+    if (record.perplexity) scalars.push_back({"test/perplexity", *record.perplexity});
     file_.add(record.step, scalars);
   }
 

@@ -57,6 +57,7 @@ Json to_json(const CheckpointInfo& info) {
   if (!info.model.empty()) json["model"] = info.model;
   if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;
   if (info.switched_after) json["switched_after"] = *info.switched_after;
+  if (info.best) json["best_test"] = report::to_json(*info.best);
   if (has_phases(info.config)) json["stall"] = info.stall.to_json();
   return json;
 }
@@ -72,6 +73,7 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
     info.switched_after = json.at("switched_after").get<std::int64_t>();
   if (json.contains("model")) json.at("model").get_to(info.model);
   if (json.contains("stall")) info.stall = Stall::from_json(json.at("stall"));
+  if (json.contains("best_test")) info.best = report::best_from(json.at("best_test"));
   if (json.contains("samples_by_worker"))
     json.at("samples_by_worker").get_to(info.samples_by_worker);
   return info;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "asup/report/checkpoint_series.h"
+#include "asup/report/records.h"
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/stall.h"
@@ -36,6 +37,7 @@ struct CheckpointInfo {
   // Of a run that changes its way: the step after which it did, and what it knows of the loss.
   std::optional<std::int64_t> switched_after{};
   Stall stall{};
+  std::optional<report::BestTest> best{};
 
   // As it counted when it was saved.
   TrainConfig config_of_phase() const {

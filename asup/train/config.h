@@ -61,6 +61,7 @@ struct TrainConfig {
   ColourJitter augment_jitter{};
   std::int64_t augment_cutout = 0;
   double augment_mixup = 0;
+  double validation = 0;
   std::int64_t synthetic_samples = 8192;
   std::int64_t synthetic_test_samples = 1024;
   std::string synthetic_shape = "1x28x28";
@@ -79,7 +80,8 @@ struct TrainConfig {
   std::int64_t batch = 128;
   std::optional<std::int64_t> epochs{};
   std::optional<std::int64_t> steps{};
-  std::optional<std::int64_t> stop_at{};  // no value: at the end
+  std::optional<std::int64_t> stop_at{};   // no value: at the end
+  std::optional<std::int64_t> patience{};  // no value: none
   std::int64_t accumulate = 1;
   std::string remainder = "keep";
 
@@ -90,6 +92,8 @@ struct TrainConfig {
   bool nesterov = false;
   double weight_decay = 0;
   std::optional<double> clip_norm{};
+  double label_smoothing = 0;
+  double ema = 0;
   std::string schedule = "constant";
   std::int64_t warmup = 0;
   std::optional<std::int64_t> decay_every{};
@@ -122,6 +126,7 @@ struct TrainConfig {
   std::string resume;
   Every checkpoint_every{Every::Kind::epoch};
   std::int64_t keep_checkpoints = 2;
+  bool keep_best = false;
   std::int64_t log_every = 10;
   Every eval_every{Every::Kind::epoch};
   std::string progress = "auto";

@@ -45,6 +45,12 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "sync = {} keeps the parameters on servers, and there are none: leave servers out for one, "
       "or say how many",
       strategy.name());
+  require(
+      config.ema == 0 || strategy.capabilities().lockstep,
+      "ema is the average of a model that all workers step together, and with sync = {} as it is "
+      "set, each goes at its own pace. Leave ema out, or train in lockstep, as sync = allreduce "
+      "and local do.",
+      strategy.name());
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
@@ -182,6 +188,17 @@ void check_data(const TrainConfig& config) {
   }
 }
 
+// What counts the tests between has some to count.
+void check_tests(const TrainConfig& config) {
+  if (data::is_text(config.data))
+    unused(config, "validation",
+           "data is a text, whose samples begin at other places in each epoch, so that none can be "
+           "set aside; text-test is the share that no sample is trained on");
+  if (config.eval_every.kind != Every::Kind::never) return;
+  constexpr std::string_view kNoTests = "eval-every is never, and there are no tests between";
+  for (const char* name : {"validation", "patience", "keep-best"}) unused(config, name, kNoTests);
+}
+
 double usual_learning_rate(const std::string& optimizer) {
   if (optimizer == "sgd") return 0.05;
   if (optimizer == "lars") return 1;       // times a ratio of about 0.001
@@ -222,6 +239,7 @@ TrainConfig resolve(TrainConfig config) {
   check_schedule(config);
   check_data(config);
   check_text(config);
+  check_tests(config);
   fill_in(config);
   return config;
 }

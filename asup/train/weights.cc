@@ -36,15 +36,16 @@ Weights read_weights_file(const std::string& path) {
   return weights;
 }
 
+Weights weights_of_checkpoint(const std::string& path) {
+  checkpoint::Folder folder(path);
+  return {path, checkpoint::read_model(folder), info_from(folder.index().run, path).model};
+}
+
 Weights weights_of_run(const report::RunFolder& folder) {
   if (std::filesystem::exists(folder.model_file())) return read_weights_file(folder.model_file());
   const report::FoundCheckpoint found = checkpoint::newest_whole(folder.series());
   for (const auto& damaged : found.newer) log().warn("{}", damaged.why);
-  if (!found.path.empty()) {
-    checkpoint::Folder newest(found.path);
-    return {found.path, checkpoint::read_model(newest),
-            info_from(newest.index().run, found.path).model};
-  }
+  if (!found.path.empty()) return weights_of_checkpoint(found.path);
   const std::string why = found.newer.empty() ? "" : fmt::format(" ({})", found.newer.back().why);
   throw BadInput(
       fmt::format("{}: has no weights to read yet: neither model.safetensors, which a run leaves "
@@ -167,6 +168,8 @@ Weights read_weights(const std::string& run_or_file) {
           "{}: there is no such file or folder; give a run's folder, or a file of weights",
           run_or_file);
   if (!std::filesystem::is_directory(run_or_file)) return read_weights_file(run_or_file);
+  if (std::filesystem::exists(run_or_file + "/index.json"))
+    return weights_of_checkpoint(run_or_file);
   const report::RunFolder folder(run_or_file);
   folder.check_is_run();
   return weights_of_run(folder);

@@ -48,8 +48,9 @@ Weights copy_weights(const torch::nn::Module& module, Metadata metadata);
 // Whole or not at all. Throws Error where it cannot be written.
 void write_weights(const std::string& path, const Weights& weights);
 
-// Of a safetensors file, or of a run folder: its model.safetensors or, of a run that has not come
-// to its end, its newest whole checkpoint. Throws BadInput for what cannot be read or is corrupt.
+// Of a safetensors file, of a checkpoint's folder, or of a run folder: its model.safetensors or, of
+// a run that has not come to its end, its newest whole checkpoint. Throws BadInput for what cannot
+// be read or is corrupt.
 Weights read_weights(const std::string& run_or_file);
 
 // Puts them into the module. Tensors of the `head` may have another shape: those stay as they are,

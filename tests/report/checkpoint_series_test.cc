@@ -42,6 +42,17 @@ TEST_F(SeriesOfCheckpoints, KeepsTheLast) {
   EXPECT_THAT(series_.list(), ElementsAre(series_.path(900), series_.path(1000)));
 }
 
+TEST_F(SeriesOfCheckpoints, KeepsTheBestBesideTheLast) {
+  make({10, 20, 30, 40});
+  series_.keep(2, 10);
+  EXPECT_THAT(series_.list(), ElementsAre(series_.path(10), series_.path(30), series_.path(40)));
+  EXPECT_EQ(fs::read_symlink(file("best")), "step-00000010");
+  series_.keep(1, 40);
+  EXPECT_THAT(series_.list(), ElementsAre(series_.path(40)));
+  EXPECT_TRUE(fs::equivalent(file("best"), series_.path(40)));
+  EXPECT_FALSE(fs::exists(file(".step-best")));
+}
+
 TEST_F(SeriesOfCheckpoints, IsInTheOrderOfSteps) {
   make({100'000'000, 99'999'999});
   EXPECT_THAT(series_.list(), ElementsAre(series_.path(99'999'999), series_.path(100'000'000)));

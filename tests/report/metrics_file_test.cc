@@ -36,7 +36,7 @@ TEST(MetricsFile, RowsHaveEveryDigit) {
   make_metrics_writer(path)->logged(record(2, 1));  // goes on at the end
   EvalRecord test;
   test.step = 2;
-  test.test_accuracy = 0.9;
+  test.accuracy = 0.9;
   make_metrics_writer(path)->evaluated(test);
 
   const auto rows = read_metrics(path);
@@ -91,7 +91,7 @@ TEST(Records, ASummaryComesBackAsItWas) {
   summary.bytes_sent = 1'000'000'000'000;
   summary.peak_device_memory_bytes = 3;
   summary.peak_device_memory_bytes_max = 2;
-  summary.test.emplace().test_accuracy = 0.75;
+  summary.test.emplace().accuracy = 0.75;
   const auto json = to_json(summary);
   const Summary back = summary_from(nlohmann::ordered_json::parse(json.dump()));
   EXPECT_EQ(to_json(back).dump(), json.dump());

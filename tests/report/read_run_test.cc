@@ -63,8 +63,8 @@ TEST_F(ReadRun, RowsAreSummedUp) {
   writer->logged(row(2, 2.5));
   EvalRecord test;
   test.step = 2;
-  test.test_accuracy = 0.75;
-  test.test_loss = 0.5;
+  test.accuracy = 0.75;
+  test.loss = 0.5;
   test.seconds = 9;
   writer->evaluated(test);
   const FoundRun run = read_run(folder.path());
@@ -75,7 +75,7 @@ TEST_F(ReadRun, RowsAreSummedUp) {
   EXPECT_EQ(run.summary.train_seconds, 4);
   EXPECT_EQ(run.summary.comm_s, 1);
   EXPECT_EQ(run.summary.seconds, 9);
-  EXPECT_EQ(run.summary.test->test_accuracy, 0.75);
+  EXPECT_EQ(run.summary.test->accuracy, 0.75);
 }
 
 TEST_F(ReadRun, ALanguageModelHasFiguresOfItsOwn) {
@@ -83,15 +83,15 @@ TEST_F(ReadRun, ALanguageModelHasFiguresOfItsOwn) {
   facts.tokens_per_sample = 64;
   write_atomically(folder.facts_file(), to_json(facts).dump());
   EvalRecord test;
-  test.test_perplexity = 5.25;
-  test.test_bits_per_byte = 2.5;
+  test.perplexity = 5.25;
+  test.bits_per_byte = 2.5;
   make_metrics_writer(folder.metrics_file())->evaluated(test);
   const Summary found = read_run(folder.path()).summary;
   const Summary again = summary_from(to_json(found));
   for (const Summary& summary : {found, again}) {
     EXPECT_EQ(summary.facts.tokens_per_sample, 64);
-    EXPECT_EQ(summary.test->test_perplexity, 5.25);
-    EXPECT_EQ(summary.test->test_bits_per_byte, 2.5);
+    EXPECT_EQ(summary.test->perplexity, 5.25);
+    EXPECT_EQ(summary.test->bits_per_byte, 2.5);
   }
 }
 
@@ -117,6 +117,34 @@ TEST_F(ReadRun, WhatWasChangedIsNamed) {
               HasSubstr("are of another version of asup, or were changed"));
   write_atomically(folder.facts_file(), "nonsense");
   EXPECT_THAT(message_of<BadInput>([&] { read_run(folder.path()); }), HasSubstr("facts.json"));
+}
+
+TEST(Records, TestAndValidationAreToldApart) {
+  EvalRecord test{.loss = 0.5, .accuracy = 0.75, .top5 = 0.875, .validation = true};
+  const auto row = to_json(test);
+  EXPECT_EQ(row["validation_accuracy"], 0.75);
+  EXPECT_EQ(row["validation_top5"], 0.875);
+  EXPECT_FALSE(row.contains("test_accuracy"));
+  EXPECT_FALSE(figures_of_test(row).has_value());
+  const auto found = figures_of_validation(row);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->validation);
+  EXPECT_EQ(found->loss, 0.5);
+  EXPECT_EQ(found->top5, 0.875);
+
+  Summary summary;
+  summary.finished = summary.ended_early = true;
+  summary.validation = test;
+  test.validation = false;
+  test.accuracy = 0.25;
+  summary.test = test;
+  summary.best = BestTest{17, 0.75, 3};
+  const Summary again = summary_from(to_json(summary));
+  EXPECT_EQ(again.test->accuracy, 0.25);
+  EXPECT_EQ(again.validation->accuracy, 0.75);
+  EXPECT_EQ(again.best->step, 17);
+  EXPECT_EQ(again.best->tests_since, 3);
+  EXPECT_TRUE(again.ended_early);
 }
 
 }  // namespace

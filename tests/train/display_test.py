@@ -67,7 +67,7 @@ class Display(Case):
         plain = ESCAPE.sub("", drawn)
         for epoch in 1, 2, 3:
             self.assertRegex(plain, rf"\r +{epoch}/3 +[\d.]+ +[\d.]+ +[\d.]+ % +\d:\d\d +[\d,]+ +\d+ %")
-        self.assertRegex(plain, r"test accuracy +[\d.]+ %\s+test loss +[\d.]+\s+train loss +[\d.]+")
+        self.assertRegex(plain, r"test accuracy +[\d.]+ %\s+test top-5 +[\d.]+ %\s+test loss +[\d.]+\s+train loss +[\d.]+")
         self.assertRegex(plain, r"report +run/report.html")
 
     # What does not fit is left out of tables, the last columns first, and goes on in the next line

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/train/said.h"
 
 namespace asup::train {
@@ -74,6 +76,13 @@ TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
   EXPECT_THAT(complaint({{"sync", "asup"}, {"balance", "true"}}),
               StartsWith("balance has no effect: through servers"));
   EXPECT_THAT(complaint({{"workers", "1"}, {"balance", "true"}}), HasSubstr("one worker"));
+  for (const char* sync : {"server", "asup", "adpsgd"})
+    EXPECT_THAT(complaint({{"sync", sync}, {"ema", "0.9"}}), HasSubstr("goes at its own pace"));
+  EXPECT_THAT(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"ema", "0.9"}}),
+              HasSubstr("goes at its own pace"));
+  EXPECT_THAT(complaint({{"then", "server"}, {"ema", "0.9"}}), HasSubstr("sync = server"));
+  for (const char* sync : {"allreduce", "local", "diloco", "gossip"})
+    EXPECT_EQ(complaint({{"sync", sync}, {"ema", "0.9"}}), "");
   EXPECT_THAT(complaint({{"sync", "gossip"}, {"workers", "1"}}),
               HasSubstr("sync = gossip takes 2 workers at least"));
   EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"workers", "4"}, {"graph", "0-1,2-3"}}),
@@ -133,6 +142,17 @@ TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
   EXPECT_EQ(complaint({{"data", "imagefolder:pictures"}, {"data-threads", "2"}}), "");
   EXPECT_THAT(complaint({{"model", "gpt"}, {"data", "./libmine.so"}}),
               HasSubstr("data = ./libmine.so is none"));
+}
+
+TEST(Resolve, RefusesWhatCountsTestsWhereThereAreNone) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"validation", "0.1"}, {"patience", "2"}, {"keep-best", "true"}}) {
+    EXPECT_EQ(complaint({{name, value}}), "");
+    EXPECT_THAT(complaint({{name, value}, {"eval-every", "never"}}),
+                HasSubstr("has no effect: eval-every is never"));
+  }
+  EXPECT_THAT(complaint({{"model", "gpt"}, {"data", "text:book"}, {"validation", "0.1"}}),
+              StartsWith("validation = 0.1 has no effect: data is a text"));
 }
 
 TEST(Resolve, ReadsShapes) {

@@ -145,7 +145,7 @@ class Eval(Case):
                 self.assertAlmostEqual(marks["test_loss"], run.summary["test_loss"], 5)
                 self.assertEqual(marks["test_samples"], run.summary["test_samples"])
         out = self.call("eval", run.folder).stdout
-        self.assertRegex(out, r"test accuracy +\d+\.\d\d %\n +test loss +\d")
+        self.assertRegex(out, r"test accuracy +\d+\.\d\d %\n +test top-5 +\d+\.\d\d %\n +test loss +\d")
         out = self.call("run", "-n", "2", "--", *self.command("eval", run.folder)).stdout
         self.assertEqual(out.count("test accuracy"), 1)
 

@@ -36,6 +36,8 @@ function resultsTable(runs) {
   const ended = (key) => (run) => run.status === "done" ? run.summary[key] : NaN;
   const columns = [
     ["Test accuracy", (r) => r.summary.test_accuracy, (v) => percent(v, 2), 1],
+    ["Test top-5", (r) => r.summary.test_top5 ?? NaN, (v) => percent(v, 2), 1],
+    ["Validation accuracy", (r) => r.summary.validation_accuracy ?? NaN, (v) => percent(v, 2), 1],
     ["Best test accuracy", (r) => Math.max(...r.tests.map((t) => t.test_accuracy).filter(known)), (v) => percent(v, 2), 1],
     ["Test perplexity", (r) => r.summary.test_perplexity, short, -1],
     ["Bits per byte", (r) => r.summary.test_bits_per_byte, (v) => fixed(v, 3), -1],

@@ -19,17 +19,15 @@ function watch() {
 
 // False for a row that the run has already.
 function addRow(run, row) {
-  const isTest = "test_accuracy" in row, rows = isTest ? run.tests : run.steps, sum = run.summary;
-  if (rows.length && row.step <= rows[rows.length - 1].step) return false;
+  const isTest = !("loss" in row), rows = isTest ? run.tests : run.steps, sum = run.summary;
+  const last = rows[rows.length - 1], isOther = last && "test_accuracy" in row && "validation_accuracy" in last;
+  if (last && (isOther ? row.step < last.step : row.step <= last.step)) return false;
   rows.push(row);
   sum.step = Math.max(sum.step, row.step);
   sum.seconds = row.seconds;
   if (isTest) {
-    sum.test_accuracy = row.test_accuracy;
-    if ("test_perplexity" in row) {
-      sum.test_perplexity = row.test_perplexity;
-      sum.test_bits_per_byte = row.test_bits_per_byte;
-    }
+    for (const key of Object.keys(row))
+      if (/^(test|validation)_(accuracy|top5|perplexity|bits_per_byte)$/.test(key)) sum[key] = row[key];
   } else {
     if (known(row.loss)) sum.final_loss = row.loss;
     sum.samples += row.samples;

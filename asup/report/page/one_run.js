@@ -23,8 +23,11 @@ function seriesOf(run, x) {
   return {
     loss: [
       {name: "training", color: "var(--c0)", points: curve(steps, "loss", x)},
-      {name: "test", color: "var(--c1)", points: curve(tests, "test_loss", x), dots: true}],
-    accuracy: one(curve(tests, "test_accuracy", x, 100), {color: "var(--c1)", dots: true}),
+      {name: "test", color: "var(--c1)", points: curve(tests, "test_loss", x), dots: true},
+      {name: "validation", color: "var(--c2)", points: curve(tests, "validation_loss", x), dots: true}],
+    accuracy: [
+      {name: sum.validation_samples ? "test" : "", color: "var(--c1)", points: curve(tests, "test_accuracy", x, 100), dots: true},
+      {name: "validation", color: "var(--c2)", points: curve(tests, "validation_accuracy", x, 100), dots: true}],
     perplexity: one(curve(tests, "test_perplexity", x), {color: "var(--c1)", dots: true}),
     tokens: sum.tokens_per_sample ? one(curve(steps, "samples_per_s", x, sum.tokens_per_sample)) : [],
     speed: sum.tokens_per_sample ? [] : one(curve(steps, "samples_per_s", x)),
@@ -48,8 +51,12 @@ function tilesOf({summary: sum, status}) {
       name: "Test perplexity", lead: true, value: short(sum.test_perplexity),
       of: known(sum.test_bits_per_byte) ? `${fixed(sum.test_bits_per_byte, 3)} bits per byte` : ""},
     known(sum.test_accuracy) && !tokens && {
-      name: "Test accuracy", lead: true, of: `${grouped(sum.test_samples)} test samples`,
+      name: "Test accuracy", lead: true,
+      of: known(sum.test_top5) ? `top-5 ${percent(sum.test_top5, 2)}` : `${grouped(sum.test_samples)} test samples`,
       value: fixed(100 * sum.test_accuracy, 2), unit: "%"},
+    known(sum.validation_accuracy) && {
+      name: "Validation accuracy", of: `${grouped(sum.validation_samples)} samples set aside`,
+      value: fixed(100 * sum.validation_accuracy, 2), unit: "%"},
     known(sum.final_loss) && {name: ended ? "Final training loss" : "Training loss", of,
                               value: loss(sum.final_loss)},
     known(sum.samples_per_s) && (tokens
@@ -177,7 +184,10 @@ class RunPage {
         element("div", {class: "card"}, facts([
           ["Model", sum.model], ["Parameters", grouped(sum.parameters)], ["Data", sum.data],
           ["Training samples", grouped(sum.train_samples)], ["Test samples", grouped(sum.test_samples)],
+          sum.validation_samples > 0 && ["Validation samples", grouped(sum.validation_samples)],
           ["Steps", `${grouped(sum.step)} of ${grouped(sum.steps)}`],
+          sum.ended_early && sum.best_test && ["Ended early", `no test was better for ${plural(sum.best_test.tests_since, "test")}`],
+          sum.best_test && ["Best test between", `after step ${grouped(sum.best_test.step)}`],
           ["Steps of an epoch", grouped(sum.steps_per_epoch)],
           ["Batch" + all, grouped(sum.batch)], ["Optimizer", sum.optimizer],
           sum.first_step > 0 && ["Resumed after step", grouped(sum.first_step)],

@@ -11,13 +11,14 @@
 namespace asup::train {
 namespace {
 
-// How long late workers are waited for. Where the loss decides when the strategy switches, as long
-// as it takes: all must have seen the same losses.
+// How long late workers are waited for. Where the loss decides when the strategy switches, or tests
+// when the run ends and what it keeps, as long as it takes: all must have seen the same ones.
 Seconds patience_for(RunState& run) {
   const TrainConfig& config = run.config();
   const bool loss_decides =
       run.context().phase == Phase::first && has_phases(config) && config.at == "stall";
-  return loss_decides ? Seconds(0) : config.strategy.capabilities().merge_deadline;
+  const bool tests_decide = config.patience || config.keep_best;
+  return loss_decides || tests_decide ? Seconds(0) : config.strategy.capabilities().merge_deadline;
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
   const bool is_new = point.step > held_by_all_;
   const auto is_due = [&](const Every& every) { return run_.due(every, held_by_all_); };
   const auto is_last = [&] {
-    return point.whole && (point.step >= run_.last_step() || stop.agreed || run_.switches());
+    return point.whole &&
+           (point.step >= run_.last_step() || stop.agreed || run_.ends_early() || run_.switches());
   };
   if (point.merges) merge();
   once(Duty::merge, is_new && !point.merges && must_merge(), [&] { merge(); });
@@ -37,8 +38,9 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
     merge();  // the loss that was logged may say so
   once(Duty::equality, is_new && models_are_equal() && (is_due({Every::Kind::epoch}) || is_last()),
        [&] { run_.context().replica->check_equal(); });
-  once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test(); });
-  once(Duty::checkpoint, is_due(run_.config().checkpoint_every), [&] { run_.save(); });
+  once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test_between(); });
+  once(Duty::checkpoint, is_due(run_.config().checkpoint_every) || run_.is_best_to_keep(),
+       [&] { run_.save(); });
   if (is_last()) end_ = run_.conclude();
   if (is_new) {
     log_.resume();

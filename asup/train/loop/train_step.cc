@@ -19,7 +19,8 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       device_(model.parameters().front().device()),
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
-                            static_cast<std::size_t>(config.workers) * portions_)) {}
+                            static_cast<std::size_t>(config.workers) * portions_)),
+      label_smoothing_(config.label_smoothing) {}
 
 StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const data::Batch& batch = work.batch;
@@ -53,7 +54,8 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
   };
   {
     models::ConvolutionScope scope(path_, models::Pass::forward);
-    loss = models::sum_of_losses(model_.forward(there(batch.input)), there(batch.target));
+    loss = models::sum_of_losses(model_.forward(there(batch.input)), there(batch.target),
+                                 label_smoothing_);
   }
   sync::FetchedNumber fetched(loss.detach());
   models::ConvolutionScope scope(path_, models::Pass::backward);

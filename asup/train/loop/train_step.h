@@ -34,6 +34,7 @@ class TrainStep {
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;
+  const double label_smoothing_;
 };
 
 }  // namespace asup::train

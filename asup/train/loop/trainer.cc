@@ -39,7 +39,7 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
       sync_points_(run, *source_, log_) {}
 
 TrainEnd Trainer::train() {
-  if (run_.step() >= run_.last_step()) {
+  if (run_.step() >= run_.last_step() || run_.ends_early()) {
     // Stopped where it turns out to be done, a run has yet to merge.
     if (run_.must_merge() && replica_.models_differ()) replica_.synchronize();
     const TrainEnd end = run_.conclude();
@@ -73,6 +73,7 @@ void Trainer::take_step() {
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
+  if (auto& average = run_.context().average) average->update(run_.step());
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);

@@ -12,6 +12,8 @@
 namespace asup::train {
 namespace {
 
+constexpr std::int64_t kTop = 5;
+
 // Of images. The target is on the CPU, and the others are where the model is.
 void add_examples(Evaluation& evaluation, const torch::Tensor& scores,
                   const torch::Tensor& predicted, const torch::Tensor& target,
@@ -36,19 +38,21 @@ void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tenso
   const torch::Tensor there = target.to(scores.device()), predicted = scores.argmax(-1);
   evaluation.loss += models::sum_of_losses(scores, there).item<double>();
   evaluation.accuracy += models::sum_of_right(predicted, there);
+  if (evaluation.top5) *evaluation.top5 += models::sum_among_highest(scores, there, kTop);
   evaluation.samples += static_cast<std::int64_t>(indices.size());
   if (evaluation.classes > 0) add_examples(evaluation, scores, predicted, target, indices);
 }
 
 void average_over_ranks(Communicator& communicator, Evaluation& evaluation) {
-  std::array<double, 3> sums{evaluation.loss, evaluation.accuracy,
-                             static_cast<double>(evaluation.samples)};
+  std::array<double, 4> sums{evaluation.loss, evaluation.accuracy,
+                             static_cast<double>(evaluation.samples), evaluation.top5.value_or(0)};
   communicator.all_reduce(buffer_of(std::span(sums))).or_throw();
   if (!evaluation.confusion.empty())
     communicator.all_reduce(buffer_of(std::span(evaluation.confusion))).or_throw();
   evaluation.loss = sums[0] / sums[2];
   evaluation.accuracy = sums[1] / sums[2];
   evaluation.samples = static_cast<std::int64_t>(sums[2]);
+  if (evaluation.top5) evaluation.top5 = sums[3] / sums[2];
 }
 
 void add_figures_of_text(Evaluation& evaluation, const data::Text& text) {
@@ -66,6 +70,7 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   Evaluation evaluation;
   if (!dataset.text()) {
     evaluation.classes = dataset.classes();
+    if (evaluation.classes > kTop) evaluation.top5 = 0;
     if (evaluation.classes <= kMostConfused)
       evaluation.confusion.resize(
           static_cast<std::size_t>(evaluation.classes * evaluation.classes));

@@ -34,6 +34,7 @@ struct Evaluation {
   std::optional<double> perplexity{}, bits_per_byte{};
   // Of images.
   int classes = 0;
+  std::optional<double> top5{};  // the share whose class has one of the 5 highest scores, of more
   // Row: the truth, column: the prediction. Empty where there are more than kMostConfused classes.
   std::vector<std::int64_t> confusion{};
   std::vector<Example> own{};  // of this rank's part

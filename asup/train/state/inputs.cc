@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <set>
+#include <utility>
 
 #include "asup/base/error.h"
 #include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/trained.h"
+#include "asup/data/mixup.h"
+#include "asup/data/subset.h"
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
 #include "asup/models/gpt.h"
@@ -118,6 +121,25 @@ std::string tokenizer_known_before(const TrainConfig& config,
   return data::vocabulary_to_train(config.tokenizer) > 0 ? "" : tokenizer_model(config);
 }
 
+data::TwoParts parts_of(const data::Dataset& dataset, const TrainConfig& config) {
+  require(dataset.size() > 1,
+          "validation = {} cannot be set aside: {} has one training sample. Leave it out.",
+          config.validation, config.data);
+  require(dataset.text() == nullptr, "validation has no effect on text. Leave it out.");
+  return data::set_aside(dataset.size(), config.validation,
+                         static_cast<std::uint64_t>(config.seed));
+}
+
+// Those that are not set aside. A sample is mixed with another of these alone.
+std::unique_ptr<data::Dataset> open_kept(const TrainConfig& config, data::DatasetOptions options) {
+  const double mixup = std::exchange(options.augment.mixup, 0);
+  auto dataset = data::open_dataset(config.data, data::Split::train, options);
+  if (dataset->size() == 0) return dataset;
+  data::TwoParts parts = parts_of(*dataset, config);
+  dataset = data::make_subset(std::move(dataset), std::move(parts.kept));
+  return mixup > 0 ? data::make_mixed(std::move(dataset), mixup, options.seed) : std::move(dataset);
+}
+
 data::Remainder remainder_of(const std::string& name) {
   if (name == "drop") return data::Remainder::drop;
   return name == "pad" ? data::Remainder::pad : data::Remainder::keep;
@@ -131,10 +153,23 @@ std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split 
   data::DatasetOptions options = data_options(config);
   if (normalisation) options.normalisation = normalisation;
   options.text.tokenizer_model = tokenizer;
-  auto dataset = data::open_dataset(config.data, split, options);
+  const bool divides = split == data::Split::train && config.validation > 0;
+  auto dataset =
+      divides ? open_kept(config, options) : data::open_dataset(config.data, split, options);
   require(dataset->size() > 0, "data: {} has no {} samples", config.data,
           split == data::Split::train ? "training" : "test");
   return dataset;
+}
+
+std::unique_ptr<data::Dataset> open_validation(
+    const TrainConfig& config, const std::optional<data::Normalisation>& normalisation) {
+  if (config.validation == 0) return nullptr;
+  data::DatasetOptions options = data_options(config);
+  if (normalisation) options.normalisation = normalisation;
+  options.augment = {};
+  auto dataset = data::open_dataset(config.data, data::Split::train, options);
+  data::TwoParts parts = parts_of(*dataset, config);
+  return data::make_subset(std::move(dataset), std::move(parts.set_aside));
 }
 
 std::string tokenizer_model(const TrainConfig& config) {

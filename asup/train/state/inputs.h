@@ -19,6 +19,10 @@ std::unique_ptr<data::Dataset> open_data(
     const TrainConfig& config, data::Split split,
     const std::optional<data::Normalisation>& normalisation = {},
     const std::string& tokenizer = {});
+// The training samples that config.validation sets aside, as they are, without augmentation; null
+// where there are none.
+std::unique_ptr<data::Dataset> open_validation(
+    const TrainConfig& config, const std::optional<data::Normalisation>& normalisation = {});
 // Of the tokenizer that the configuration names, which may be trained here, by threads; empty for
 // bytes, and where the data is no text.
 std::string tokenizer_model(const TrainConfig& config);

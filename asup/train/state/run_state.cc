@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "asup/base/error.h"
@@ -18,7 +19,6 @@
 #include "asup/sync/model/agreement.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/count_broken.h"
-#include "asup/train/state/evaluate.h"
 #include "asup/train/state/generate.h"
 #include "asup/train/state/switch_strategy.h"
 
@@ -56,6 +56,7 @@ RunState::RunState(Job& job, const TrainConfig& config, report::Observer& displa
   step_ = context_.resumed->step;
   totals_ = context_.resumed->totals;
   stall_ = context_.resumed->stall;
+  best_ = context_.resumed->best;
   samples_by_worker_ = context_.resumed->samples_by_worker;
   forget_own_counts();
   if (config.out != config.resume) return;  // the checkpoint is in the other folder
@@ -73,8 +74,8 @@ std::optional<report::Summary> RunState::finished_before() const try {
   if (!first_rank_ || !resumes_in_place()) return std::nullopt;
   if (!std::filesystem::exists(folder_.summary_file())) return std::nullopt;
   report::Summary summary = report::read_run(folder_.path()).summary;
-  const bool finished = summary.finished && summary.step >= context_.length.steps;
-  return finished ? std::optional(std::move(summary)) : std::nullopt;
+  const bool ended = summary.step >= context_.length.steps || (summary.ended_early && ends_early());
+  return summary.finished && ended ? std::optional(std::move(summary)) : std::nullopt;
 } catch (const BadInput&) {
   return std::nullopt;  // its summary cannot be read
 }
@@ -132,13 +133,16 @@ void RunState::keep_folder() {
   const std::string path = folder_.metrics_file();
   const std::int64_t first = context_.resumed ? context_.resumed->step : 0;
   report::keep_metrics(path, path, logged_.empty() ? first : logged_.back().step);
-  std::int64_t written = first, tested = first;
+  std::int64_t written = first, tested = first, validated = first;
   for (const auto& row : report::read_metrics(path)) {
     const auto step = row.at("step").get<std::int64_t>();
-    (row.contains("loss") ? written : tested) = step;
+    (row.contains("loss") ? written : row.contains("test_loss") ? tested : validated) = step;
   }
-  const bool tests_again = test_ && test_->step > tested;
-  const std::int64_t again = tests_again ? std::min(written + 1, test_->step) : written + 1;
+  std::vector<report::EvalRecord> tests;
+  if (validation_ && validation_->step > validated) tests.push_back(*validation_);
+  if (test_ && test_->step > tested) tests.push_back(*test_);
+  std::int64_t again = written + 1;
+  for (const report::EvalRecord& each : tests) again = std::min(again, each.step);
   open_files(again);
   display_.started(context_.facts);
   for (const report::StepRecord& row : logged_) {
@@ -147,7 +151,7 @@ void RunState::keep_folder() {
     else if (row.step >= again && tensorboard_)
       tensorboard_->logged(row);
   }
-  if (tests_again) tell(&report::Observer::evaluated, *test_);
+  for (const report::EvalRecord& each : tests) tell(&report::Observer::evaluated, each);
 }
 
 std::string RunState::keep_server_report() {
@@ -182,12 +186,13 @@ std::int64_t RunState::last_step_of(const TrainConfig& config) const {
 }
 
 bool RunState::switches() const {
-  if (!has_phases(config_) || context_.phase != Phase::first || step_ >= last_step_of(config_))
+  if (!has_phases(config_) || context_.phase != Phase::first || step_ >= last_step_of(config_) ||
+      ends_early())
     return false;
   return switch_step_ ? step_ >= *switch_step_ : stall_.stalled();
 }
 
-bool RunState::must_merge() const { return step_ >= context_.length.steps || switches(); }
+bool RunState::must_merge() const { return is_finished() || switches(); }
 
 // Another way begins with all workers of the job: where some were lost, those who are left begin a
 // next generation from here.
@@ -231,26 +236,38 @@ void RunState::log(report::StepRecord record) {
   tell(&report::Observer::logged, record);
 }
 
-// Of a copy of the mean of all models: how often a run tests has no influence on its weights.
-void RunState::test() {
-  const auto start = Clock::now();
-  tell(&report::Observer::evaluating, static_cast<std::int64_t>(context_.test->size()));
-  const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
-  Evaluation evaluation;
-  context_.replica->with_mean_model([&] {
-    evaluation = evaluate(control(), *context_.model, *context_.test, context_.path, at_once,
-                          context_.device);
-  });
+// The mean of all models, or their moving average, in the place of this worker's for a while: how
+// often a run tests has no influence on its weights.
+void RunState::with_model_to_use(const std::function<void()>& use) {
+  if (context_.average)
+    context_.average->with_mean(control(), context_.local != nullptr, use);
+  else
+    context_.replica->with_mean_model(use);
+}
 
-  test_ = report::EvalRecord{step_,
-                             epoch(),
-                             evaluation.loss,
-                             evaluation.accuracy,
-                             evaluation.samples,
-                             seconds_since(start),
-                             seconds(),
-                             evaluation.perplexity,
-                             evaluation.bits_per_byte};
+report::EvalRecord RunState::mark(const data::Dataset& dataset, Evaluation& evaluation) {
+  const auto start = Clock::now();
+  tell(&report::Observer::evaluating, static_cast<std::int64_t>(dataset.size()));
+  const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
+  with_model_to_use([&] {
+    evaluation =
+        evaluate(control(), *context_.model, dataset, context_.path, at_once, context_.device);
+  });
+  return {step_,
+          epoch(),
+          evaluation.loss,
+          evaluation.accuracy,
+          evaluation.samples,
+          seconds_since(start),
+          seconds(),
+          evaluation.perplexity,
+          evaluation.bits_per_byte,
+          evaluation.top5};
+}
+
+void RunState::test() {
+  Evaluation evaluation;
+  test_ = mark(*context_.test, evaluation);
   if (first_rank_) {
     write_atomically(folder_.evaluation_file(),
                      describe_evaluation(evaluation, *context_.test).dump() + "\n");
@@ -259,6 +276,34 @@ void RunState::test() {
   if (!tensorboard_) return;
   for (const Sheet& sheet : draw_sheets(evaluation, *context_.test))
     tell(&report::Observer::pictured, step_, sheet.name, sheet.picture);
+}
+
+void RunState::test_between() {
+  if (!context_.validation) {
+    test();
+    return compare_with_best(*test_);
+  }
+  Evaluation evaluation;
+  validation_ = mark(*context_.validation, evaluation);
+  validation_->validation = true;
+  tell(&report::Observer::evaluated, *validation_);
+  compare_with_best(*validation_);
+}
+
+// Where somebody was lost in a test, it is made again, and its figures may differ in the last bits:
+// all who are left compare the same ones.
+void RunState::compare_with_best(const report::EvalRecord& test) {
+  if (compared_ == step_) best_ = best_before_;
+  compared_ = step_;
+  best_before_ = best_;
+  const bool by_loss = context_.test->text() != nullptr;
+  const double figure = by_loss ? test.loss : test.accuracy;
+  const bool better = !best_ || !std::isfinite(best_->figure) ||
+                      (by_loss ? figure < best_->figure : figure > best_->figure);
+  if (better)
+    best_ = report::BestTest{step_, figure, 0};
+  else
+    ++best_->tests_since;
 }
 
 CheckpointInfo RunState::checkpoint_info() {
@@ -271,6 +316,7 @@ CheckpointInfo RunState::checkpoint_info() {
   info.model = describe_model();
   info.switched_after = context_.switched_after;
   info.stall = stall_;
+  info.best = best_;
   info.totals = totals_;
   info.totals.seconds = seconds();
   info.samples_by_worker = samples_by_worker_;
@@ -279,24 +325,32 @@ CheckpointInfo RunState::checkpoint_info() {
   return info;
 }
 
+void RunState::add_average(checkpoint::Trained& trained) {
+  const bool differ = context_.local != nullptr;
+  trained.own_average = differ ? context_.average->tensors() : context_.average->buffers();
+  context_.average->with_mean(control(), differ,
+                              [&] { trained.average = context_.average->copies(); });
+}
+
 void RunState::save() {
   const std::string path = folder_.series().path(step_);
   checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
   if (context_.replica->models_differ())
     context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
+  if (context_.average) add_average(trained);
   checkpoint::save(control(), path, to_json(checkpoint_info()), trained);
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
   if (!first_rank_) return;
-  folder_.series().keep(config_.keep_checkpoints);
+  const bool has_best = config_.keep_best && best_;
+  folder_.series().keep(config_.keep_checkpoints,
+                        has_best ? std::optional(best_->step) : std::nullopt);
   tell(&report::Observer::checkpointed, path);
 }
 
 // A run that was stopped is not tested: it goes on.
-bool RunState::wants_last_test() const {
-  return step_ >= context_.length.steps && (!test_ || test_->step != step_);
-}
+bool RunState::wants_last_test() const { return is_finished() && (!test_ || test_->step != step_); }
 
 // One that was asked to stop is to go on later, whatever else it keeps.
 bool RunState::wants_last_checkpoint() const {
@@ -312,7 +366,7 @@ TrainEnd RunState::conclude() {
   control().all_reduce(buffer_of(std::span(wanted)), ReduceOp::max).or_throw();
   if (wanted[0] > 0) test();
   if (wanted[1] > 0) save();
-  TrainEnd result{summarise(), step_ < context_.length.steps, first_rank_};
+  TrainEnd result{summarise(), !is_finished(), first_rank_};
   const Weights weights = mean_weights();
   if (first_rank_) {
     result.summary.weights_sha256 = checkpoint::weights_sha256(weights.tensors);
@@ -327,11 +381,11 @@ TrainEnd RunState::conclude() {
 // The weights to use, with statistics that all ranks share; where the folder is kept.
 Weights RunState::mean_weights() {
   Weights weights;
-  context_.replica->with_mean_model([&] {
+  with_model_to_use([&] {
     if (!first_rank_) return;
     weights = copy_weights(*context_.model, describe_model());
     // It takes a while, in which the others wait: a run that is to go on writes at its end.
-    if (context_.test->text() && step_ >= context_.length.steps) write_generated();
+    if (context_.test->text() && is_finished()) write_generated();
   });
   return weights;
 }
@@ -353,9 +407,12 @@ Metadata RunState::describe_model() const {
 report::Summary RunState::summarise() {
   report::Summary summary;
   summary.facts = context_.facts;
-  summary.finished = step_ >= context_.length.steps;
+  summary.finished = is_finished();
+  summary.ended_early = ends_early() && step_ < context_.length.steps;
   summary.step = step_;
   summary.test = test_;
+  summary.validation = validation_;
+  summary.best = best_;
   summary.final_loss = last_loss_;
   const CheckpointInfo info = checkpoint_info();
   summary.seconds = info.totals.seconds;
@@ -374,6 +431,7 @@ report::Summary RunState::summarise() {
   summary.lost = lost_;
   summary.broken_samples =
       count_broken(control(), *context_.train) + count_broken(control(), *context_.test);
+  if (context_.validation) summary.broken_samples += count_broken(control(), *context_.validation);
   summary.parts = context_.choices.parts;
   if (context_.server && first_rank_) summary.server = keep_server_report();
   return summary;

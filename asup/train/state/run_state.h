@@ -12,6 +12,7 @@
 #include "asup/net/job.h"
 #include "asup/report/observer.h"
 #include "asup/report/run_folder.h"
+#include "asup/train/state/evaluate.h"
 #include "asup/train/state/train_end.h"
 #include "asup/train/state/training_context.h"
 #include "asup/train/step_hooks.h"
@@ -80,7 +81,13 @@ class RunState {
 
   // Collective, as is what follows. All that was trained has been logged.
   void test();
+  // Not at the end: on validation samples where there are any, else a test as any.
+  void test_between();
   void save();
+  // Whether the run ends before its last step: no test between was better for long enough.
+  bool ends_early() const { return config_.patience && tests_since_best() >= *config_.patience; }
+  // Whether this step's test is the best, and a checkpoint of it is to stay.
+  bool is_best_to_keep() const { return config_.keep_best && best_ && best_->step == step_; }
   // At the end: whether a test and a checkpoint are wanted and not done.
   bool wants_last_test() const;
   bool wants_last_checkpoint() const;
@@ -101,6 +108,12 @@ class RunState {
   void forget_own_counts();
   void require_all_workers();
   report::Summary summarise();
+  bool is_finished() const { return step_ >= context_.length.steps || ends_early(); }
+  std::int64_t tests_since_best() const { return best_ ? best_->tests_since : 0; }
+  report::EvalRecord mark(const data::Dataset& dataset, Evaluation& evaluation);
+  void compare_with_best(const report::EvalRecord& test);
+  void with_model_to_use(const std::function<void()>& use);
+  void add_average(checkpoint::Trained& trained);
   Weights mean_weights();
   void write_generated();
   Metadata describe_model() const;
@@ -127,9 +140,12 @@ class RunState {
   std::vector<std::int64_t> lost_;
   std::vector<std::int64_t> samples_by_worker_;
   Stall stall_;
-  double last_loss_ = 0;                    // in the last row
-  std::optional<report::EvalRecord> test_;  // the last one
-  std::string checkpoint_;                  // the last one's name
+  double last_loss_ = 0;                                 // in the last row
+  std::optional<report::EvalRecord> test_, validation_;  // the last ones
+  // Of tests between; and as it was before the one after step compared_, which may be made again.
+  std::optional<report::BestTest> best_, best_before_;
+  std::int64_t compared_ = -1;
+  std::string checkpoint_;  // the last one's name
   std::int64_t checkpoint_step_ = -1;
   Totals totals_;  // of earlier calls; train_seconds, comm_s and samples of this one too
   const Clock::time_point began_ = Clock::now();

@@ -21,6 +21,7 @@ void switch_strategy(TrainingContext& context, Job& job, const TrainConfig& conf
                      std::int64_t step) {
   context.replica->check_equal();
   context.replica->gather_optimizer_state();
+  if (context.average && context.local) context.average->merge(*context.control);
   take_replica_down(context);
   context.phase = Phase::second;
   context.switched_after = step;

@@ -113,8 +113,9 @@ void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config
   const std::string tokenizer = common_tokenizer(context, config);
   context.train = open_data(config, data::Split::train, {}, tokenizer);
   const data::Normalisation known = context.train->normalisation();
-  context.test = open_data(config, data::Split::test,
-                           known.mean.empty() ? std::nullopt : std::optional(known), tokenizer);
+  const auto same = known.mean.empty() ? std::nullopt : std::optional(known);
+  context.test = open_data(config, data::Split::test, same, tokenizer);
+  context.validation = open_validation(config, same);
   context.batches = make_batches(config, *context.train, job.rank());
   context.length =
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
@@ -197,6 +198,8 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.parameters = count_parameters(*context.model);
   facts.train_samples = static_cast<std::int64_t>(context.train->size());
   facts.test_samples = static_cast<std::int64_t>(context.test->size());
+  if (context.validation)
+    facts.validation_samples = static_cast<std::int64_t>(context.validation->size());
   if (const data::Text* text = context.train->text()) facts.tokens_per_sample = text->tokens;
   facts.steps = context.length.steps;
   facts.steps_per_epoch = context.length.steps_per_epoch;
@@ -287,8 +290,15 @@ bool strategy_has_changed(const TrainingContext& context) {
 
 // The replica, and what the checkpoint has for it. By another strategy than before, workers do not
 // go on with models of their own, nor with what another replica has kept.
+void begin_average(TrainingContext& context) {
+  if (context.config.ema > 0) context.average.emplace(*context.model, context.config.ema);
+}
+
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
-  if (checkpoint == nullptr) return make_replica_of_phase(context, job, 0);
+  if (checkpoint == nullptr) {
+    make_replica_of_phase(context, job, 0);
+    return begin_average(context);
+  }
   checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
@@ -297,6 +307,8 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);
   if (same_way) context.replica->restore(trained.replica);
+  begin_average(context);
+  if (context.average) restore.average(context.average->tensors());
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/schedule.h"
+#include "asup/train/state/weight_average.h"
 #include "asup/train/tuned_choices.h"
 
 namespace asup::train {
@@ -28,12 +29,14 @@ struct TrainingContext {
   std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
   std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
   std::unique_ptr<data::Dataset> train, test;
+  std::unique_ptr<data::Dataset> validation;  // where some of the training samples are set aside
   std::unique_ptr<data::ShardedBatches> batches;
   torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
-  ServerReplica* server = nullptr;   // the same, where there are servers
+  std::optional<WeightAverage> average;       // of the model, where it is wanted
+  ServerReplica* server = nullptr;            // the same, where there are servers
   sync::LocalUpdateReplica* local = nullptr;  // the same, where models are exchanged
   models::ConvolutionPath path = models::ConvolutionPath::onednn;
   TunedChoices choices;

@@ -21,6 +21,11 @@ struct Subject {
     test = data::open_dataset("synthetic", data::Split::test, options);
     torch::manual_seed(1);
     model = models::make_model("mlp", {.input_shape = {1, 6, 6}, .classes = classes, .width = 8});
+    // Biases begin as 0: an image that no unit answers to would have the same score for all
+    // classes.
+    torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : model->parameters())
+      parameter.add_(torch::randn_like(parameter), 0.01);
   }
 
   Evaluation marks() const {
@@ -49,6 +54,10 @@ TEST(Evaluate, MarksAreThoseOfTheWholeTestSet) {
               torch::nn::functional::cross_entropy(scores, batch.target).item<double>(), 1e-5);
   EXPECT_DOUBLE_EQ(evaluation.accuracy,
                    predicted.eq(batch.target).to(torch::kFloat64).mean().item<double>());
+  const torch::Tensor higher = scores.gt(scores.gather(1, batch.target.unsqueeze(1))).sum(1);
+  ASSERT_TRUE(evaluation.top5.has_value());
+  EXPECT_DOUBLE_EQ(*evaluation.top5, higher.lt(5).to(torch::kFloat64).mean().item<double>());
+  EXPECT_GT(*evaluation.top5, evaluation.accuracy);
   ASSERT_EQ(evaluation.own.size(), all.size());
   std::vector<std::int64_t> confusion(100);
   for (const Example& example : evaluation.own) {
@@ -60,6 +69,11 @@ TEST(Evaluate, MarksAreThoseOfTheWholeTestSet) {
   EXPECT_EQ(evaluation.confusion, confusion);
   EXPECT_EQ(describe_evaluation(evaluation, *subject.test)["confusion"], confusion);
   EXPECT_TRUE(subject.model->is_training());
+}
+
+TEST(Evaluate, OfFiveClassesAllAreAmongTheFirstFive) {
+  EXPECT_FALSE(Subject(5).marks().top5.has_value());
+  EXPECT_TRUE(Subject(6).marks().top5.has_value());
 }
 
 TEST(Evaluate, OfManyClassesThereIsNoConfusionMatrix) {
