@@ -36,7 +36,7 @@ NonFinite non_finite_of(std::string_view name) {
 
 void require_sense(const Options& options, int workers) {
   require(workers >= 1, "{} workers cannot train; there must be at least one", workers);
-  require(options.staleness >= 0, "a staleness of {} steps makes no sense; use 0 or more",
+  require(options.staleness >= 0, "a staleness of {} pushes makes no sense; use 0 or more",
           options.staleness);
   require(options.backup >= 0 && options.backup < workers,
           "{} backup workers of {}: somebody must be waited for; use 0 to {}", options.backup,

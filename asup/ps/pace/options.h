@@ -6,10 +6,10 @@
 namespace asup::ps::pace {
 
 enum class Kind {
-  bsp,     // all wait for all (Valiant 1990); with backup workers, for the first n - backup
-  ssp,     // nobody is waited for, as long as no gradient gets staler than a bound (Ho et al. 2013)
-  asp,     // nobody waits
-  gather,  // an update takes the next k pushes, whoever they are from (K-async, Dutta et al. 2018)
+  bsp,      // all wait for all (Valiant 1990); with backup workers, for the first n - backup
+  ssp,      // the fastest is at most so many pushes ahead of the slowest (Ho et al. 2013)
+  asp,      // nobody waits
+  gather,   // an update takes the next k pushes, whoever they are from (K-async, Dutta et al. 2018)
   adaptive  // bounds are set by the controller while training
 };
 constexpr std::string_view name_of(Kind kind) {
@@ -48,9 +48,7 @@ constexpr std::string_view name_of(NonFinite policy) {
 
 struct Options {
   Kind kind = Kind::bsp;
-  // ssp: a worker is held while another still computes on parameters that are more than this many
-  // steps (global batches of samples) behind.
-  double staleness = 4;
+  double staleness = 4;  // ssp: pushes that a worker may be ahead of the slowest when it goes on
   int backup = 0;  // bsp: so many workers are not waited for, and their late pushes are dropped
   int gather = 1;  // gather: pushes of an update
   // A gradient that is `lag` steps late moves the model by lr / max(1, lag) (Zhang et al. 2016).

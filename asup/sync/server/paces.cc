@@ -21,7 +21,7 @@ const std::vector<config::Setting>& settings_of(const Ssp&) {
   static const std::vector<config::Setting> rows{
       {"staleness",
        field<&Ssp::staleness>(),
-       "pace ssp: steps that the fastest worker may be ahead of the slowest",
+       "pace ssp: steps that a worker may be ahead of the slowest, each counting its own",
        {1, 1e6}}};
   return rows;
 }

@@ -18,7 +18,7 @@ namespace asup {
 struct Bsp {
   std::int64_t backup = 0;
 };
-// The fastest waits for those who are more steps behind.
+// Who has taken so many more steps of its own than the slowest waits for it.
 struct Ssp {
   std::int64_t staleness = 4;
 };

@@ -107,6 +107,18 @@ TEST(Scheduler, BspIsTheSynchronousStep) {
   }
 }
 
+// As Ho et al. (2013) have it: in the long run all go as fast as the slowest.
+TEST(Scheduler, SspHoldsFastWorkersBackByASlowOne) {
+  SchedulerOptions options = job(Kind::ssp, 4, 1000, 40);
+  options.pace.staleness = 4;
+  Cluster cluster(options, one_slow);
+  cluster.run(80);  // 20 leases of the slow one
+  const PaceReport report = cluster.head().report();
+  EXPECT_EQ(report.workers[0].pushes, 20u);
+  for (const int worker : {1, 2, 3})
+    EXPECT_EQ(report.workers[static_cast<std::size_t>(worker)].pushes, 24u);
+}
+
 TEST(Scheduler, BackupsKeepBspFastAndTheReportCountsWhatTheyCost) {
   SchedulerOptions options = job(Kind::bsp, 4, 40, 40);
   options.pace.backup = 1;
