@@ -26,7 +26,7 @@ Value find(std::string_view what, std::string_view name, const std::array<Value,
 
 Kind kind_of(std::string_view name) {
   return find("pace", name,
-              std::array{Kind::bsp, Kind::ssp, Kind::asp, Kind::gather, Kind::adaptive});
+              std::array{Kind::bsp, Kind::ssp, Kind::asp, Kind::kasync, Kind::adaptive});
 }
 
 NonFinite non_finite_of(std::string_view name) {

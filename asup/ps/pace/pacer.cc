@@ -8,15 +8,16 @@
 
 namespace asup::ps::pace {
 
-Bounds bounds_of(const Options& options) {
+Bounds bounds_of(const Options& options, int workers) {
   switch (options.kind) {
     case Kind::bsp:
-      return {.gather = kAll, .spare = options.backup, .keep = options.backup > 0 ? 0 : kForever};
+      if (options.backup > 0) return {.gather = workers - options.backup, .keep = 0};
+      return {.gather = kAll};
     case Kind::ssp:
       return {.gather = 1, .staleness = options.staleness};
     case Kind::asp:
       return {.gather = 1};
-    case Kind::gather:
+    case Kind::kasync:
       return {.gather = options.gather};
     case Kind::adaptive:
       return {.gather = kAll, .keep = 8};  // until the first choice
@@ -75,7 +76,12 @@ Commands Pacer::pushed(const Push& push, double now) {
   ++worker.next_push;
   ++worker.clock;
   const double late = static_cast<double>(applied_ - worker.applied) / batch_;
-  if (late > worker.keep) return settle(now, {Drop{push.worker, push.number, Drop::Why::late}});
+  if (late > worker.keep) {
+    Commands commands{Drop{push.worker, push.number, Drop::Why::late}};
+    // Backup workers' go on at once, so that those who wait do so for the next push of this one.
+    if (worker.keep == 0) let_go(commands);
+    return settle(now, std::move(commands));
+  }
 
   // A push that is skipped still counts as having come: its worker waits for the update as the
   // others do, and they do not wait for it.

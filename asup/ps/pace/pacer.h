@@ -8,9 +8,9 @@
 // A worker is away, working (it has parameters and owes a push), held (it waits to go on) or
 // resting (there is no work for it: nobody waits for it). Five bounds make all paces:
 //   gather     an update is due when so many pushes are there, or when nobody works any more. All:
-//              bsp. One: asp and ssp.
-//   spare      so many of those who work are not waited for either: backup workers (Chen et al.
-//              2016).
+//              bsp. All but the backup workers, with keep 0: bsp with those (Chen et al. 2016). K:
+//              K-async (Dutta et al. 2018). One: asp and ssp.
+//   spare      so many of those who work are not waited for either.
 //   staleness  a worker that has finished c leases begins the next one only when the slowest has
 //              finished c - staleness (Ho et al. 2013). A worker's clock is the number of its own
 //              pushes, however long its leases are and whatever becomes of the pushes. Only those
@@ -107,8 +107,8 @@ struct Bounds {
 // Whether some of those who are to come at these times are worth waiting for, where so many wait.
 bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience);
 
-// Those of a fixed pace, and those that an adaptive one starts with.
-Bounds bounds_of(const Options& options);
+// Those of a fixed pace of so many workers, and those that an adaptive one starts with.
+Bounds bounds_of(const Options& options, int workers);
 
 class Pacer {
  public:

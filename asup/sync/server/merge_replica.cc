@@ -78,7 +78,7 @@ class MergeReplica final : public ServerReplica {
 
   // Constant after construction.
   Communicator& workers_;
-  const int members_;  // workers that the servers count on
+  const int shares_;  // pushes that are a step, where no samples are leased
   const ServerReplicaOptions options_;
   TrainedModel model_;
   const bool is_copied_;  // the model is on a GPU
@@ -109,7 +109,7 @@ class MergeReplica final : public ServerReplica {
 MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
                            torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options)
     : workers_(workers),
-      members_(group.workers),
+      shares_(options.pace.shares(group.workers)),
       options_(options),
       model_(module, optimizer),
       is_copied_(travels_as_copy(model_.device())),
@@ -256,7 +256,7 @@ void MergeReplica::exchange() {
   torch::NoGradGuard no_grad;
   const double share = options_.work ? static_cast<double>(figures_.samples) /
                                            static_cast<double>(options_.work->batch)
-                                     : 1.0 / members_;
+                                     : 1.0 / shares_;
   const double lr = rate();
   figures_.compute_seconds = seconds_since(released_at_);
   if (is_easgd())

@@ -12,7 +12,8 @@ const std::vector<config::Setting>& settings_of(const Bsp&) {
   static const std::vector<config::Setting> rows{
       {"backup",
        field<&Bsp::backup>(),
-       "pace bsp: workers that a step does not wait for; it takes the first of the others",
+       "pace bsp: workers that a step does not wait for: a batch is shared by the first of the "
+       "others",
        {0, 4095}}};
   return rows;
 }
@@ -31,6 +32,15 @@ const std::vector<config::Setting>& settings_of(const Asp&) {
   return none;
 }
 
+const std::vector<config::Setting>& settings_of(const KAsync&) {
+  static const std::vector<config::Setting> rows{
+      {"gather",
+       field<&KAsync::gather>(),
+       "pace kasync: pushes of an update, the next that come",
+       {1, 4096}}};
+  return rows;
+}
+
 const std::vector<config::Setting>& settings_of(const Adaptive&) {
   static const std::vector<config::Setting> rows{
       {"freeze-pace", field<&Adaptive::freeze_pace>(),
@@ -47,6 +57,10 @@ void put(const Ssp& row, ps::pace::Options& options) {
   options.staleness = static_cast<double>(row.staleness);
 }
 void put(const Asp&, ps::pace::Options& options) { options.kind = ps::pace::Kind::asp; }
+void put(const KAsync& row, ps::pace::Options& options) {
+  options.kind = ps::pace::Kind::kasync;
+  options.gather = static_cast<int>(row.gather);
+}
 void put(const Adaptive& row, ps::pace::Options& options) {
   options.kind = ps::pace::Kind::adaptive;
   options.freeze = row.freeze_pace;
@@ -59,7 +73,7 @@ struct PaceRow {
 };
 std::span<const PaceRow> table() {
   static const std::array rows{PaceRow{"bsp", Bsp{}}, PaceRow{"ssp", Ssp{}}, PaceRow{"asp", Asp{}},
-                               PaceRow{"adaptive", Adaptive{}}};
+                               PaceRow{"kasync", KAsync{}}, PaceRow{"adaptive", Adaptive{}}};
   return rows;
 }
 

@@ -15,11 +15,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A pacer whose workers push as they are told, one sample each, B = number of workers.
+// A pacer whose workers push as they are told, one sample each, B = number of workers without
+// backup workers.
 class Driven {
  public:
   Driven(const Options& options, int workers)
-      : pacer(bounds_of(options), workers, options.stale_lr, options.non_finite),
+      : pacer(bounds_of(options, workers), options.shares(workers), options.stale_lr,
+              options.non_finite),
         numbers_(static_cast<std::size_t>(workers)),
         versions_(static_cast<std::size_t>(workers)) {
     for (int worker = 0; worker < workers; ++worker) note(pacer.arrived(worker, 0));
@@ -94,11 +96,21 @@ TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
   EXPECT_EQ(text(driven.push(1)), "");
   const Commands commands = driven.push(0);
   EXPECT_EQ(text(commands), "u1(0 1 3) g0 g1 g3");
-  EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.75);
+  EXPECT_EQ(update_in(commands).gain, 1);  // a whole step
   EXPECT_EQ(text(driven.push(2)), "d2 g2");
   EXPECT_EQ(text(driven.push(2)), "");  // now it is in time
   EXPECT_EQ(text(driven.push(0)), "");
   EXPECT_EQ(text(driven.push(1)), "u2(0 1 2) g0 g1 g2");
+}
+
+TEST(Pacer, WhoIsLateWithBackupsIsWaitedForAgainWhereNobodyElseWorks) {
+  Driven driven({.kind = Kind::bsp, .backup = 1}, 4);
+  for (const int worker : {0, 1, 2}) (void)driven.push(worker);
+  (void)driven.note(driven.pacer.rests(2, 0));
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "");
+  EXPECT_EQ(text(driven.push(3)), "d3 g3");
+  EXPECT_EQ(text(driven.push(3)), "u2(0 1 3) g0 g1 g3");
 }
 
 TEST(Pacer, AspAppliesAndReleasesAtOnce) {
@@ -205,8 +217,8 @@ TEST(Pacer, SspLetsNobodyBeginFurtherAheadThanItsBound) {
   }
 }
 
-TEST(Pacer, GatherTakesAnySoMany) {
-  Driven driven({.kind = Kind::gather, .gather = 2}, 3);
+TEST(Pacer, KAsyncTakesTheNextSoMany) {
+  Driven driven({.kind = Kind::kasync, .gather = 2}, 3);
   EXPECT_EQ(text(driven.push(2)), "");
   EXPECT_EQ(text(driven.push(0)), "u1(0 2) g0 g2");
   EXPECT_EQ(text(driven.push(0)), "");
