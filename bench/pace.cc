@@ -57,7 +57,7 @@ const Way kWays[] = {
     {"backup 1", {.kind = Kind::bsp, .backup = 1}},
     {"ssp 1", {.kind = Kind::ssp, .staleness = 1}},
     {"ssp 4", {.kind = Kind::ssp, .staleness = 4}},
-    {"gather 3", {.kind = Kind::gather, .gather = 3}},
+    {"kasync 3", {.kind = Kind::kasync, .gather = 3}},
     {"asp", {.kind = Kind::asp}},
     {"frozen", {.kind = Kind::adaptive, .freeze = true}},
     {"adaptive", {.kind = Kind::adaptive}},

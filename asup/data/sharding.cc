@@ -22,6 +22,18 @@ void require_sense(std::size_t size, int rank, int ranks, std::size_t global_bat
           global_batch, size);
 }
 
+// An even part of two samples at least, as long as there are any.
+Part part_of_two(std::size_t count, std::size_t index, std::size_t parts) {
+  parts = std::clamp<std::size_t>(count / 2, 1, parts);
+  return index < parts ? part_of(count, index, parts) : Part{count, count};
+}
+
+// The end of a part, moved so that neither it nor the next is of one sample.
+std::size_t after_pair(std::size_t end, std::size_t count) {
+  const std::size_t even = end - end % 2;
+  return even + 1 >= count ? count : even;
+}
+
 std::size_t count_steps(std::size_t size, std::size_t global_batch, Remainder remainder) {
   const std::size_t full = size / global_batch;
   return remainder == Remainder::drop || size % global_batch == 0 ? full : full + 1;
@@ -72,7 +84,11 @@ Part ShardedBatches::part(std::uint64_t epoch, std::size_t step,
                           std::span<const std::int64_t> shares) const {
   const std::size_t count = global_count(epoch, step);
   check(shares.empty() || shares.size() == ranks_, "{} shares for {} ranks", shares.size(), ranks_);
-  return shares.empty() ? part_of(count, rank_, ranks_) : part_of(count, rank_, shares);
+  const bool is_whole = count == global_batch_ || global_batch_ < 2 * ranks_;
+  if (shares.empty())
+    return is_whole ? part_of(count, rank_, ranks_) : part_of_two(count, rank_, ranks_);
+  const Part part = part_of(count, rank_, shares);
+  return is_whole ? part : Part{after_pair(part.begin, count), after_pair(part.end, count)};
 }
 
 std::vector<std::int64_t> ShardedBatches::indices(std::uint64_t epoch, std::size_t step,

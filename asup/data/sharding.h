@@ -79,7 +79,8 @@ class ShardedBatches {
   std::vector<std::int64_t> indices(std::uint64_t epoch, std::size_t step) const;
 
   // Which samples of a step's global batch those are; with `shares`, one for each rank, not an even
-  // part but one in proportion to them.
+  // part but one in proportion to them. Where a batch has two samples for each rank, a shorter one
+  // is dealt out to fewer ranks rather than one sample to some: BatchNorm has no statistics of it.
   Part part(std::uint64_t epoch, std::size_t step, std::span<const std::int64_t> shares = {}) const;
 
   // Samples [begin, end) of a step's global batch, for ranks that are told which ones to work on.

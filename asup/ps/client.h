@@ -78,6 +78,8 @@ class Client : private net::Messenger::Handler {
   void fetch_state(Range range, const BeginWrite& begin, const WriteState& write);
   // The same for the parameters: the whole flat space into parameters().
   void fetch_parameters();
+  // The same while others push, between wait() and push(): each server's as they are just now.
+  void fetch_parameters_now();
   // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
@@ -97,7 +99,9 @@ class Client : private net::Messenger::Handler {
   void send_state(const RuleState& state);
   std::vector<double> fetch_updates();
   void fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces, const WriteState& write);
+  void fetch_parameter_pieces();
   void until_one_version(const std::function<void()>& fetch);
+  void fetch_once(const std::function<void()>& fetch);
   void await_answers();
   bool is_answer(int server, net::ConstBytes head, std::uint64_t bytes) const;
   net::Bytes room_for_state(int server, net::ConstBytes head, std::uint64_t bytes);

@@ -76,13 +76,21 @@ void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState&
 }
 
 void Client::fetch_parameters() {
+  until_one_version([&] { fetch_parameter_pieces(); });
+}
+
+void Client::fetch_parameters_now() {
+  const net::MeshLock lock(group_.mesh.loop());
+  fetch_once([&] { fetch_parameter_pieces(); });
+  questions_.clear();
+}
+
+void Client::fetch_parameter_pieces() {
   const auto write = [&](std::size_t, Range range, const float* from) {
     std::copy_n(from, range.size(), parameters().data() + range.begin);
   };
-  until_one_version([&] {
-    for_all_pieces(1, shards_, [&](std::size_t, const std::vector<Range>& pieces) {
-      fetch_pieces(AskState::kParameters, pieces, write);
-    });
+  for_all_pieces(1, shards_, [&](std::size_t, const std::vector<Range>& pieces) {
+    fetch_pieces(AskState::kParameters, pieces, write);
   });
 }
 
@@ -95,12 +103,16 @@ void Client::until_one_version(const std::function<void()>& fetch) {
       throw JobFailed(
           "the servers did not come to one version: their state can be fetched when no worker "
           "steps, or at a sync point");
-    state_version_.reset();
-    versions_differ_ = false;
-    questions_.assign(static_cast<std::size_t>(group_.servers), {});
-    fetch();
+    fetch_once(fetch);
   } while (versions_differ_);
   questions_.clear();
+}
+
+void Client::fetch_once(const std::function<void()>& fetch) {
+  state_version_.reset();
+  versions_differ_ = false;
+  questions_.assign(static_cast<std::size_t>(group_.servers), {});
+  fetch();
 }
 
 void Client::fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces,

@@ -178,7 +178,6 @@ std::string ServerCoordinator::report() const {
   return json{{"updates", report.updates},
               {"samples", report.samples},
               {"samples_dropped", report.samples_dropped},
-              {"samples_skipped", report.samples_skipped},
               {"non_finite_pushes", report.non_finite_pushes},
               {"mean_staleness", report.mean_staleness},
               {"worst_staleness", report.worst_staleness},

@@ -60,6 +60,7 @@ struct Capabilities {
   int least_workers = 1;
   std::string_view pace{};       // its name, where there are servers
   std::int64_t lease_steps = 1;  // steps between two exchanges through servers
+  int backups = 0;               // workers beyond those who share a batch
 
   // Workers that go at their own pace meet after so long, and wait so long for late ones.
   Seconds round{0}, merge_deadline{0};  // zero: no rounds; as long as it takes
@@ -81,6 +82,7 @@ struct ReplicaContext {
   Progress progress{};
   // With servers: what they deal out; null: workers find their samples themselves.
   const ps::pace::Workload* work = nullptr;
+  std::uint64_t seed = 0;  // of what a way draws at random; each worker draws its own
 };
 
 // A replica, and what more its way lets one do with it; null where it does not.

@@ -113,7 +113,7 @@ const std::vector<Setting>& table() {
       {"decay-factor", field<&C::decay_factor>(), "schedule step: the factor", {0, 1, true, false}, {}, Scope::run, kOptimizer},
       {"eta-min", field<&C::eta_min>(), "schedule power: the rate in epoch e, from 0, is lr * sqrt((e + 1) / eta-min) ^ -power", {0, 1e9, true, false}, {}, Scope::run, kOptimizer},
       {"power", field<&C::power>(), "schedule power: the exponent", {0, 100}, {}, Scope::run, kOptimizer},
-      {"seed", field<&C::seed>(), "of first weights, order of samples, augmentation and dropout", kWhole, {}, Scope::fixed, kOptimizer, kCommon},
+      {"seed", field<&C::seed>(), "of first weights, order of samples, augmentation, dropout, partners", kWhole, {}, Scope::fixed, kOptimizer, kCommon},
 
       {"workers", field<&C::workers>(), "processes that train together", {1, 4096}, {}, Scope::run, kWorkers, kCommon},
       {"hosts", field<&C::hosts>(), "hosts to start them on over ssh, a,b,c; empty: this one", {}, {}, Scope::run, kWorkers, kCommon},

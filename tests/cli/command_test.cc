@@ -147,7 +147,7 @@ TEST(AsupTrain, RefusesServersThatDoNotFit) {
       {{"train", "--sync", "server", "--servers", "0"},
        "keeps the parameters on servers, and there are none: leave servers out for one"},
       {{"train", "--sync", "server", "--pace", "fast"},
-       "'fast' is not one of bsp, ssp, asp, adaptive"},
+       "'fast' is not one of bsp, ssp, asp, kasync, adaptive"},
       {{"train", "--sync", "asup", "--pace", "bsp"},
        "pace = bsp has no effect: sync = asup has no such setting"},
       {{"train", "--pace", "ssp"}, "pace = ssp has no effect"},

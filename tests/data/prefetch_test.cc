@@ -66,7 +66,7 @@ TEST(Prefetcher, GivesPartsByShares) {
   const ShardedBatches batches(100, 1, 1, 2, 24, Remainder::keep);
   Prefetcher prefetcher(numbers, batches, 0, 3, 2, {18, 6});
   EXPECT_EQ(indices_in(*prefetcher.next()), batches.indices(0, 3, {18, 24}));
-  EXPECT_EQ(indices_in(*prefetcher.next()), batches.indices(0, 4, {3, 4}));
+  EXPECT_EQ(indices_in(*prefetcher.next()), batches.indices(0, 4, {2, 4}));
   EXPECT_FALSE(prefetcher.next());
 }
 

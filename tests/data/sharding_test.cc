@@ -86,7 +86,7 @@ TEST(ShardedBatches, PartsByShares) {
   const ShardedBatches second(20, 5, 1, 2, 8, Remainder::keep);
   EXPECT_EQ(first.part(0, 1, shares), (Part{0, 6}));
   EXPECT_EQ(second.part(0, 1, shares), (Part{6, 8}));
-  EXPECT_EQ(second.part(0, 2, shares), (Part{3, 4}));  // of the last four samples
+  EXPECT_EQ(second.part(0, 2, shares), (Part{2, 4}));  // of the last four samples; not one alone
   EXPECT_EQ(second.part(0, 1), (Part{4, 8}));
 }
 
@@ -158,6 +158,23 @@ TEST(ShardedBatches, KeepMayLeaveRanksWithout) {
   EXPECT_EQ(first.global_count(0, 10), 1u);
   EXPECT_EQ(first.indices(0, 10).size(), 1u);
   EXPECT_EQ(last.indices(0, 10).size(), 0u);
+}
+
+// BatchNorm has no statistics of one sample.
+TEST(ShardedBatches, NoRankHasOneSampleOfAShorterBatch) {
+  const std::vector<std::int64_t> shares{5, 3, 1, 3};
+  for (std::size_t size = 122; size < 132; ++size)
+    for (const bool is_even : {true, false}) {
+      std::size_t next = 0;
+      for (int rank = 0; rank < 4; ++rank) {
+        const ShardedBatches batches(size, 5, rank, 4, 12, Remainder::keep);
+        const Part part = is_even ? batches.part(0, 10) : batches.part(0, 10, shares);
+        EXPECT_EQ(part.begin, next);
+        EXPECT_NE(part.size(), 1u) << size << " rank " << rank;
+        next = part.end;
+      }
+      EXPECT_EQ(next, size - 120);
+    }
 }
 
 TEST(ShardedBatches, PadWrapsAround) {

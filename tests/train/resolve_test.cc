@@ -89,6 +89,9 @@ TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
               HasSubstr("is not connected"));
   EXPECT_THAT(complaint({{"sync", "server"}, {"workers", "2"}, {"backup", "2"}}),
               StartsWith("backup = 2 leaves none of the 2 workers to wait for"));
+  EXPECT_THAT(
+      complaint({{"sync", "server"}, {"workers", "2"}, {"pace", "kasync"}, {"gather", "3"}}),
+      StartsWith("gather = 3: an update cannot take more pushes than there are workers"));
   EXPECT_THAT(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}}),
               HasSubstr("there will be none"));
   EXPECT_EQ(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}, {"sync", "local"}}),

@@ -13,6 +13,7 @@ PACES = {
     "bsp": ["--sync=server"],
     "ssp": ["--sync=server", "--pace=ssp", "--staleness=2"],
     "asp": ["--sync=server", "--pace=asp", "--servers=2", "--stale-lr", "--compensation=0.04"],
+    "kasync": ["--sync=server", "--pace=kasync", "--gather=2"],
     "adaptive": ["--sync=asup"],
 }
 
@@ -60,6 +61,16 @@ class Server(Case):
                 with open(run.path("report.html")) as file:
                     self.assertIn('"mean_staleness_steps"', file.read())
                 self.assertIn(f"at pace {pace}", self.call("report", run.folder).stdout)
+
+    # Two of three workers share a batch: all steps take two pushes, whoever was late.
+    def test_steps_with_backup_workers_are_whole(self):
+        run = self.train("run", "--sync=server", "--workers=3", "--backup=1", "--epochs=3")
+        server = run.summary["server"]
+        self.assertTrue(run.summary["finished"])
+        self.assertEqual((server["updates"], server["samples"]), (51, 1200))
+        self.assertEqual((server["samples_dropped"], server["worst_staleness"]), (0, 0))
+        self.assertEqual(len(run.losses), 51)
+        self.assertLess(sum(run.losses[-10:]), sum(run.losses[:10]))
 
     def test_in_step_it_follows_all_reduce_to_the_same_bits_every_time(self):
         reduced = self.train("reduced", "--workers=2", "--steps=40")

@@ -1,6 +1,5 @@
 // Merging: what is pushed are parameters, not gradients, and the common ones move towards their
-// mean. S. Zhang, A. Choromanska and Y. LeCun, "Deep learning with elastic averaging SGD", NeurIPS
-// 2015, equation 6, with lr for the sum of the workers' moving rates.
+// mean.
 //
 //   w ← w + lr · (g − w)
 //

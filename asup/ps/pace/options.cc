@@ -26,7 +26,7 @@ Value find(std::string_view what, std::string_view name, const std::array<Value,
 
 Kind kind_of(std::string_view name) {
   return find("pace", name,
-              std::array{Kind::bsp, Kind::ssp, Kind::asp, Kind::gather, Kind::adaptive});
+              std::array{Kind::bsp, Kind::ssp, Kind::asp, Kind::kasync, Kind::adaptive});
 }
 
 NonFinite non_finite_of(std::string_view name) {
@@ -36,7 +36,7 @@ NonFinite non_finite_of(std::string_view name) {
 
 void require_sense(const Options& options, int workers) {
   require(workers >= 1, "{} workers cannot train; there must be at least one", workers);
-  require(options.staleness >= 0, "a staleness of {} steps makes no sense; use 0 or more",
+  require(options.staleness >= 0, "a staleness of {} pushes makes no sense; use 0 or more",
           options.staleness);
   require(options.backup >= 0 && options.backup < workers,
           "{} backup workers of {}: somebody must be waited for; use 0 to {}", options.backup,

@@ -8,15 +8,16 @@
 
 namespace asup::ps::pace {
 
-Bounds bounds_of(const Options& options) {
+Bounds bounds_of(const Options& options, int workers) {
   switch (options.kind) {
     case Kind::bsp:
-      return {.gather = kAll, .spare = options.backup, .keep = options.backup > 0 ? 0 : kForever};
+      if (options.backup > 0) return {.gather = workers - options.backup, .keep = 0};
+      return {.gather = kAll};
     case Kind::ssp:
       return {.gather = 1, .staleness = options.staleness};
     case Kind::asp:
       return {.gather = 1};
-    case Kind::gather:
+    case Kind::kasync:
       return {.gather = options.gather};
     case Kind::adaptive:
       return {.gather = kAll, .keep = 8};  // until the first choice
@@ -56,6 +57,7 @@ Commands Pacer::arrived(int worker, double now) {
   Worker& arriving = workers_[worker];
   check(arriving.state == State::away || arriving.state == State::resting,
         "worker {} arrived, but was here and at work already", worker);
+  set_clock(arriving);
   arriving.state = State::held;
   return settle(now);
 }
@@ -73,8 +75,14 @@ Commands Pacer::pushed(const Push& push, double now) {
   worker.state = State::held;
   worker.described = push.described;
   ++worker.next_push;
+  ++worker.clock;
   const double late = static_cast<double>(applied_ - worker.applied) / batch_;
-  if (late > worker.keep) return settle(now, {Drop{push.worker, push.number, Drop::Why::late}});
+  if (late > worker.keep) {
+    Commands commands{Drop{push.worker, push.number, Drop::Why::late}};
+    // Backup workers' go on at once, so that those who wait do so for the next push of this one.
+    if (worker.keep == 0) let_go(commands);
+    return settle(now, std::move(commands));
+  }
 
   // A push that is skipped still counts as having come: its worker waits for the update as the
   // others do, and they do not wait for it.
@@ -257,15 +265,27 @@ void Pacer::update(Commands& commands) {
   commands.push_back(std::move(update));
 }
 
-void Pacer::let_go(Commands& commands) {
-  std::uint64_t furthest_behind = applied_;
+std::optional<std::uint64_t> Pacer::slowest_clock() const {
+  std::optional<std::uint64_t> slowest;
   for (const auto& [id, worker] : workers_)
-    if (worker.state == State::working) furthest_behind = std::min(furthest_behind, worker.applied);
-  const bool is_held_back =
-      static_cast<double>(applied_ - furthest_behind) > bounds_.staleness * batch_;
-  if (!is_held_back)
-    for (auto& [id, worker] : workers_)
-      if (worker.state == State::held && !has_pending(id)) go(id, worker, commands);
+    if (worker.state == State::working || worker.state == State::held)
+      slowest = std::min(slowest.value_or(worker.clock), worker.clock);
+  return slowest;
+}
+
+void Pacer::set_clock(Worker& arriving) {
+  if (const auto slowest = slowest_clock())
+    arriving.clock = std::max(arriving.clock, *slowest);
+  else
+    for (auto& [id, worker] : workers_) worker.clock = 0;
+}
+
+void Pacer::let_go(Commands& commands) {
+  const std::uint64_t slowest = slowest_clock().value_or(0);
+  for (auto& [id, worker] : workers_) {
+    if (worker.state != State::held || has_pending(id)) continue;
+    if (static_cast<double>(worker.clock - slowest) <= bounds_.staleness) go(id, worker, commands);
+  }
   for (auto& [id, worker] : workers_)
     if (owed_ > 0 && worker.state == State::held) go(id, worker, commands);
 }

@@ -8,15 +8,15 @@
 // A worker is away, working (it has parameters and owes a push), held (it waits to go on) or
 // resting (there is no work for it: nobody waits for it). Five bounds make all paces:
 //   gather     an update is due when so many pushes are there, or when nobody works any more. All:
-//              bsp. One: asp and ssp.
-//   spare      so many of those who work are not waited for either: backup workers (Chen et al.
-//              2016).
-//   staleness  a worker is held while another works on parameters that are further behind. The
-//              clock counts steps: B samples applied are one. Ho et al. (2013) let every clock be
-//              one push of each worker; where workers lease samples and fast ones take more, that
-//              would tie all to the slowest one's speed for ever. What their proof needs, that a
-//              gradient misses no more than the updates of the last s clocks, holds for steps: no
-//              push is applied that misses more than s steps and what was under way by then.
+//              bsp. All but the backup workers, with keep 0: bsp with those (Chen et al. 2016). K:
+//              K-async (Dutta et al. 2018). One: asp and ssp.
+//   spare      so many of those who work are not waited for either.
+//   staleness  a worker that has finished c leases begins the next one only when the slowest has
+//              finished c - staleness (Ho et al. 2013). A worker's clock is the number of its own
+//              pushes, however long its leases are and whatever becomes of the pushes. Only those
+//              who work or are held count as slow. Who joins, or had nothing to do, begins at the
+//              slowest one's clock, unless its own is ahead; where nobody is at work, as at a sync
+//              point, all clocks begin anew.
 //   keep       a push that is later than so many steps is dropped. 0: all whose update has gone
 //              without them.
 //   patience   what it is worth to have one more push in an update, in seconds summed over the
@@ -102,7 +102,7 @@ using Commands = std::vector<Command>;
 struct Bounds {
   int gather = 1;               // pushes
   int spare = 0;                // workers
-  double staleness = kForever;  // steps
+  double staleness = kForever;  // pushes
   double keep = kForever;       // steps
   double patience = kForever;   // seconds
   bool operator==(const Bounds&) const = default;
@@ -111,8 +111,8 @@ struct Bounds {
 // Whether some of those who are to come at these times are worth waiting for, where so many wait.
 bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience);
 
-// Those of a fixed pace, and those that an adaptive one starts with.
-Bounds bounds_of(const Options& options);
+// Those of a fixed pace of so many workers, and those that an adaptive one starts with.
+Bounds bounds_of(const Options& options, int workers);
 
 class Pacer {
  public:
@@ -159,6 +159,7 @@ class Pacer {
     std::uint64_t applied = 0;                 // samples, when it got them
     std::optional<std::uint64_t> described{};  // of its last push
     double keep = kForever;                    // as the bounds were when it got them
+    std::uint64_t clock = 0;                   // pushes
     std::optional<double> expected;
     double overdue = kForever;
   };
@@ -172,6 +173,9 @@ class Pacer {
   Commands settle(double now, Commands commands = {});
   bool is_due(double now) const;
   std::optional<double> waits_until(double now) const;
+  // The least of those who work or are held; none where nobody does.
+  std::optional<std::uint64_t> slowest_clock() const;
+  void set_clock(Worker& arriving);
   void update(Commands& commands);
   double share_of(const std::vector<Pending>& parts) const;
   double described_step() const;

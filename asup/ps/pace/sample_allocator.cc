@@ -12,13 +12,6 @@ namespace {
 constexpr double kMostShared = 1.5;
 constexpr double kLongest = 2;  // which bounds the memory that a worker needs
 
-// Part `index` of `count` samples dealt out to `parts`, as data::part_of does it.
-Lease part_of(std::uint64_t step, std::uint64_t count, std::uint64_t index, std::uint64_t parts) {
-  const std::uint64_t each = count / parts, longer = count % parts;
-  const std::uint64_t begin = index * each + std::min(index, longer);
-  return {step, begin, begin + each + (index < longer ? 1 : 0)};
-}
-
 // When `samples` would be done if all workers shared them perfectly and none had to wait: the time
 // at which what each does after it is free sums up to them.
 double ideal_end(const std::vector<Speeds::Worker>& workers, double samples) {
@@ -60,13 +53,14 @@ double step_weight(const Workload& work, std::uint64_t step) {
              : 1;
 }
 
-SampleAllocator::SampleAllocator(const Workload& work, Dealing dealing, int workers)
+SampleAllocator::SampleAllocator(const Workload& work, Dealing dealing, int shares)
     : work_((require_sense(work), work)),
       dealing_(dealing),
-      workers_(static_cast<std::uint64_t>(workers)),
+      shares_(static_cast<std::uint64_t>(shares)),
+      has_pairs_(work.batch >= 2 * shares_),
       total_(samples_between(work.first_step, work.steps)),
       step_(work.first_step) {
-  check(workers >= 1, "a allocator for {} workers", workers);
+  check(shares >= 1, "steps of {} leases", shares);
   // The state that a job is resumed from was saved at its sync point, or after it.
   while (sync_points_passed_ < work_.sync_points.size() &&
          work_.sync_points[sync_points_passed_] <= step_)
@@ -82,24 +76,17 @@ int SampleAllocator::leaves(int worker) {
   check(found != members_.end(), "worker {} left, but was not here", worker);
   const Member member = std::move(found->second);
   members_.erase(found);
-  std::vector<Lease> back;
-  for (const auto& [number, lease] : member.out) back.push_back(lease);
-  if (member.part) back.push_back(*member.part);
-  int returned = 0;
-  for (const Lease& lease : back) {
-    if (dealing_ == Dealing::fixed && lease.step < step_) {  // the others are past it
-      skipped_ += lease.samples();
-      done_ += lease.samples();
-      continue;
-    }
-    returned_.push_back(lease);
-    ++returned;
-  }
-  std::sort(returned_.begin(), returned_.end(), [](const Lease& a, const Lease& b) {
-    return a.step != b.step ? a.step < b.step : a.begin < b.begin;
-  });
+  for (const auto& [number, lease] : member.out) give_back(lease);
+  if (member.part) give_back(*member.part);
   go_on_if_done();
-  return returned;
+  return static_cast<int>(member.out.size()) + (member.part ? 1 : 0);
+}
+
+void SampleAllocator::give_back(const Lease& lease) {
+  const auto is_before = [](const Lease& a, const Lease& b) {
+    return a.step != b.step ? a.step < b.step : a.begin < b.begin;
+  };
+  returned_.insert(std::upper_bound(returned_.begin(), returned_.end(), lease, is_before), lease);
 }
 
 void SampleAllocator::balance(std::map<int, double> lengths) {
@@ -119,11 +106,9 @@ std::optional<Lease> SampleAllocator::lease(int worker, const Speeds& speeds) {
     first.begin = lease.end;
     if (first.samples() == 0) returned_.pop_front();
   } else if (dealing_ == Dealing::fixed) {
-    if (is_dealt_ && may_go_on(member)) next_step();
     if (!is_dealt_) deal();
     lease = *member.part;
     member.part.reset();
-    member.has_begun = true;
   } else {
     lease = next_run(worker);
     lease.end = lease.begin + fair_length(worker, lease.samples(), speeds);
@@ -147,22 +132,29 @@ bool SampleAllocator::has_lease_for(int worker, const Speeds& speeds) const {
   if (!returned_.empty()) return fair_length(worker, returned_.front().samples(), speeds) > 0;
   if (dealing_ == Dealing::in_order)
     return step_ < sync_point() && fair_length(worker, next_run(worker).samples(), speeds) > 0;
-  if (is_dealt_ && !may_go_on(member)) return member.part.has_value();
-  const std::uint64_t step = is_dealt_ ? step_ + 1 : step_;
+  if (is_dealt_) return member.part.has_value();
   const auto place = static_cast<std::uint64_t>(std::distance(members_.begin(), found));
-  return step < sync_point() &&
-         part_of(step, samples_of(step), place, members_.size()).samples() > 0;
+  return step_ < sync_point() && part_of(step_, place, members_.size()).samples() > 0;
 }
 
 void SampleAllocator::done(int worker, std::uint64_t number, bool dropped) {
-  const auto found = members_.find(worker);
-  check(found != members_.end() && found->second.out.contains(number),
-        "worker {} is done with its lease {}, which it does not have", worker, number);
-  const std::uint64_t samples = found->second.out.at(number).samples();
-  found->second.out.erase(number);
+  const std::uint64_t samples = taken_out(worker, number).samples();
   done_ += samples;
   if (dropped) dropped_ += samples;
   go_on_if_done();
+}
+
+void SampleAllocator::redo(int worker, std::uint64_t number) {
+  give_back(taken_out(worker, number));
+}
+
+Lease SampleAllocator::taken_out(int worker, std::uint64_t number) {
+  const auto found = members_.find(worker);
+  check(found != members_.end() && found->second.out.contains(number),
+        "worker {} is done with its lease {}, which it does not have", worker, number);
+  const Lease lease = found->second.out.at(number);
+  found->second.out.erase(number);
+  return lease;
 }
 
 std::optional<Lease> SampleAllocator::last_of(int worker) const {
@@ -208,9 +200,8 @@ std::uint64_t SampleAllocator::samples_of(std::uint64_t step) const {
 void SampleAllocator::deal() {
   std::uint64_t place = 0;
   for (auto& [id, member] : members_) {
-    const Lease part = part_of(step_, samples_of(step_), place++, members_.size());
+    const Lease part = part_of(step_, place++, members_.size());
     member.part = part.samples() > 0 ? std::optional(part) : std::nullopt;
-    member.has_begun = false;
   }
   is_dealt_ = true;
 }
@@ -223,30 +214,8 @@ void SampleAllocator::go_on_if_done() {
     for (const auto& [number, lease] : member.out)
       if (lease.step == step_) return;
   }
-  next_step();
-}
-
-void SampleAllocator::next_step() {
-  const auto skip = [&](const Lease& lease) {
-    skipped_ += lease.samples();
-    done_ += lease.samples();
-  };
-  for (auto& [id, member] : members_) {
-    if (member.part) skip(*member.part);
-    member.part.reset();
-  }
-  for (const Lease& lease : returned_) skip(lease);
-  returned_.clear();
   ++step_;
   is_dealt_ = false;
-}
-
-// Who is told to go on after its own part of a step is not to wait for those who are late with
-// theirs.
-bool SampleAllocator::may_go_on(const Member& member) const {
-  return member.has_begun &&
-         std::none_of(member.out.begin(), member.out.end(),
-                      [&](const auto& entry) { return entry.second.step == step_; });
 }
 
 bool SampleAllocator::is_out() const {
@@ -260,9 +229,8 @@ Lease SampleAllocator::next_run(int worker) const {
 
 // What is left of the part that comes next.
 Lease SampleAllocator::even_run() const {
-  const std::uint64_t count = samples_of(step_);
   for (std::uint64_t index = 0;; ++index) {
-    const Lease part = part_of(step_, count, index, workers_);
+    const Lease part = part_of(step_, index, shares_);
     if (offset_ < part.end) return {step_, offset_, part.end};
   }
 }
@@ -277,11 +245,31 @@ Lease SampleAllocator::balanced_run(int worker) const {
     const bool is_free = member.out.empty() && (is_new_split || !served_.contains(id));
     if (is_free || id == worker) sum += length_of(id);
   }
-  const double even = static_cast<double>(work_.batch) / static_cast<double>(workers_);
+  const double even = static_cast<double>(work_.batch) / static_cast<double>(shares_);
   const double share = static_cast<double>(left) * length_of(worker) / sum;
   const double most = even * std::min(kMostShared * length_of(worker), kLongest);
   const auto samples = static_cast<std::uint64_t>(std::llround(std::min(share, most)));
-  return {step_, offset_, offset_ + std::clamp<std::uint64_t>(samples, 1, left)};
+  return {step_, offset_, offset_ + leaving_none_alone(samples, left)};
+}
+
+// Part `index` of a step's samples dealt out in `parts`, as data::part_of does it; with fewer parts
+// where some would be of one sample.
+Lease SampleAllocator::part_of(std::uint64_t step, std::uint64_t index, std::uint64_t parts) const {
+  const std::uint64_t count = samples_of(step);
+  if (has_pairs_) parts = std::clamp<std::uint64_t>(count / 2, 1, parts);
+  if (index >= parts) return {step, count, count};
+  const std::uint64_t each = count / parts, longer = count % parts;
+  const std::uint64_t begin = index * each + std::min(index, longer);
+  return {step, begin, begin + each + (index < longer ? 1 : 0)};
+}
+
+// About so many of those that are left: one at least, and all or two fewer rather than to leave
+// one.
+std::uint64_t SampleAllocator::leaving_none_alone(std::uint64_t samples, std::uint64_t left) const {
+  if (!has_pairs_) return std::clamp<std::uint64_t>(samples, 1, left);
+  if (left < 4) return left;
+  samples = std::clamp<std::uint64_t>(samples, 2, left);
+  return left - samples == 1 ? left - 2 : samples;
 }
 
 double SampleAllocator::length_of(int worker) const {
@@ -313,9 +301,10 @@ std::uint64_t SampleAllocator::fair_length(int worker, std::uint64_t full,
                      0.5 * static_cast<double>(full) * fastest;
   const double samples = end / own->second.seconds_per_sample;
   if (samples >= static_cast<double>(full)) return full;
-  const auto length = std::max<std::uint64_t>(static_cast<std::uint64_t>(samples), 1);
   // For the fastest it is never less than half, so that all gets done.
-  return samples >= 0.25 * static_cast<double>(full) ? length : 0;
+  return samples >= 0.25 * static_cast<double>(full)
+             ? leaving_none_alone(static_cast<std::uint64_t>(samples), full)
+             : 0;
 }
 
 std::uint64_t SampleAllocator::samples_between(std::uint64_t step, std::uint64_t end) const {

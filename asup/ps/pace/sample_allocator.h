@@ -1,12 +1,15 @@
 // Who works on which samples: deals out the steps of a job as leases and knows what is done.
 //
-// A step is a global batch. A lease is a run of the samples of one step, of about B / n. With
+// A step is a global batch. A lease is a run of the samples of one step, of about B / shares. With
 // Dealing::fixed, each worker has its part of each step, so that a synchronous job is the same
-// twice; a worker that comes too late for a step goes on with the one that the others are at. With
-// Dealing::in_order, a worker takes the next run that nobody has, so that a fast one takes more.
+// twice. With Dealing::in_order, a worker takes the next run that nobody has, so that a fast one
+// takes more.
 // Lengths may also be set by worker (balance()): then those that ask one after the other share what
 // is left of a step in these proportions, until one asks again.
-// What a lost worker had is dealt out again, first of all.
+// What a lost worker had, or is to be redone, is dealt out again, first of all.
+//
+// Where a batch has two samples for each share, no lease is of one alone, of which BatchNorm has no
+// statistics, unless all of a step is.
 //
 // A sync point is a step before which all must be done. Nothing beyond it is dealt out until
 // pass(). Shortly before one, a slow worker gets a lease no longer than it can do while the others
@@ -61,7 +64,8 @@ struct Speeds {
 
 class SampleAllocator {
  public:
-  SampleAllocator(const Workload& work, Dealing dealing, int workers);
+  // `shares`: even leases of a step.
+  SampleAllocator(const Workload& work, Dealing dealing, int shares);
 
   void joins(int worker);
   // How many leases came back: those that were out, and a part that was its to do.
@@ -78,6 +82,8 @@ class SampleAllocator {
   // The worker's push of the lease that was the `number`th it was given, 0 first, since it joined:
   // applied, or dropped.
   void done(int worker, std::uint64_t number, bool dropped);
+  // The same, where it was dropped and is to be dealt out again.
+  void redo(int worker, std::uint64_t number);
 
   // What it was given last, if that is not done.
   std::optional<Lease> last_of(int worker) const;
@@ -93,26 +99,26 @@ class SampleAllocator {
   std::uint64_t step() const { return step_; }  // that is dealt out now
   std::uint64_t samples_of(std::uint64_t step) const;
   std::uint64_t samples_total() const { return total_; }      // from first_step on
-  std::uint64_t samples_done() const { return done_; }        // dropped and skipped ones included
+  std::uint64_t samples_done() const { return done_; }        // dropped ones included
   std::uint64_t samples_dropped() const { return dropped_; }  // of pushes that were dropped
-  std::uint64_t samples_skipped() const { return skipped_; }  // of parts that nobody began in time
 
  private:
   struct Member {
     std::uint64_t leases = 0;            // given to it
     std::map<std::uint64_t, Lease> out;  // not done, by number
     std::optional<Lease> part;           // fixed: of the step, not yet begun
-    bool has_begun = false;              // fixed: its part of the step
   };
 
   void deal();
   void go_on_if_done();
-  void next_step();
-  bool may_go_on(const Member& member) const;
+  Lease taken_out(int worker, std::uint64_t number);
+  void give_back(const Lease& lease);
   bool is_out() const;
   Lease next_run(int worker) const;
   Lease even_run() const;
   Lease balanced_run(int worker) const;
+  Lease part_of(std::uint64_t step, std::uint64_t index, std::uint64_t parts) const;
+  std::uint64_t leaving_none_alone(std::uint64_t samples, std::uint64_t left) const;
   double length_of(int worker) const;
   std::uint64_t fair_length(int worker, std::uint64_t full, const Speeds& speeds) const;
   std::uint64_t samples_between(std::uint64_t step, std::uint64_t end) const;
@@ -121,18 +127,19 @@ class SampleAllocator {
 
   // Constant after construction.
   const Dealing dealing_;
-  const std::uint64_t workers_;
+  const std::uint64_t shares_;
+  const bool has_pairs_;  // no lease of one sample
   std::uint64_t total_ = 0;
 
   std::uint64_t step_;
   std::uint64_t offset_ = 0;    // in_order: samples of the step that are dealt out
   bool is_dealt_ = false;       // fixed: the step's parts are
-  std::deque<Lease> returned_;  // of lost workers
+  std::deque<Lease> returned_;  // to be done again, in order
   std::map<int, Member> members_;
   std::map<int, double> lengths_;  // empty: even leases
   std::set<int> served_;  // balanced: have had their share of the step since it was last split
   std::size_t sync_points_passed_ = 0;
-  std::uint64_t done_ = 0, dropped_ = 0, skipped_ = 0;
+  std::uint64_t done_ = 0, dropped_ = 0;
 };
 
 }  // namespace asup::ps::pace

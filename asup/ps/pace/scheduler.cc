@@ -12,22 +12,24 @@ constexpr double kShortest = 1e-9;  // seconds of a lease
 constexpr double kExpectedAtFirst = 1.1, kOverdueAtFirst = 2;
 
 double batch_of(const SchedulerOptions& options) {
-  return options.work ? static_cast<double>(options.work->batch) : options.workers;
+  return options.work ? static_cast<double>(options.work->batch)
+                      : options.pace.shares(options.workers);
 }
 
 Dealing dealing_of(const SchedulerOptions& options) {
-  return options.pace.kind == Kind::bsp ? Dealing::fixed : Dealing::in_order;
+  return options.pace.in_step() ? Dealing::fixed : Dealing::in_order;
 }
 
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_((require_sense(options.pace, options.workers), options)),
-      pacer_(bounds_of(options.pace), batch_of(options), options.pace.stale_lr,
+      pacer_(bounds_of(options.pace, options.workers), batch_of(options), options.pace.stale_lr,
              options.pace.non_finite, options.version),
       accounts_(static_cast<std::size_t>(options.workers)),
       version_(options.version) {
-  if (options.work) allocator_.emplace(*options.work, dealing_of(options), options.workers);
+  if (options.work)
+    allocator_.emplace(*options.work, dealing_of(options), options.pace.shares(options.workers));
   if (options.pace.kind == Kind::adaptive) controller_.emplace(options.pace.freeze);
   for (int worker = 0; worker < options.workers; ++worker) {
     missing_.insert(worker);
@@ -87,8 +89,7 @@ Decisions Scheduler::left(int worker, double now) {
   back_.erase(worker);
   if (at_sync_point_.erase(worker) == 1) end_sync_point();
   const int returned = allocator_ ? allocator_->leaves(worker) : 0;
-  const bool is_whole_step = options_.pace.kind == Kind::bsp && options_.pace.backup == 0;
-  post(pacer_.left(worker, now, is_whole_step ? returned : 0));
+  post(pacer_.left(worker, now, options_.pace.in_step() ? returned : 0));
   return finish();
 }
 
@@ -154,10 +155,7 @@ PaceReport Scheduler::report() const {
     report.mean_staleness = weighed / static_cast<double>(report.samples);
     report.mean_staleness_steps = weighed_steps / static_cast<double>(report.samples);
   }
-  if (allocator_) {
-    report.samples_dropped = allocator_->samples_dropped();
-    report.samples_skipped = allocator_->samples_skipped();
-  }
+  if (allocator_) report.samples_dropped = allocator_->samples_dropped();
   if (controller_) report.choices = controller_->choices();
   return report;
 }
@@ -219,7 +217,11 @@ void Scheduler::carry_out(const Drop& drop) {
   account.pushes.erase(drop.number);
   ++(drop.why == Drop::Why::late ? account.figures.dropped_late
                                  : account.figures.dropped_non_finite);
-  if (allocator_) allocator_->done(drop.worker, drop.number, true);
+  if (!allocator_) return;
+  // A step of backup workers takes a whole batch, and so do all steps together.
+  const bool is_redone = options_.pace.backup > 0 && drop.why == Drop::Why::late;
+  is_redone ? allocator_->redo(drop.worker, drop.number)
+            : allocator_->done(drop.worker, drop.number, true);
 }
 
 void Scheduler::carry_out(const Go& go) {
@@ -362,8 +364,10 @@ Situation Scheduler::situation() const {
   return situation;
 }
 
+// None with backup workers: every one of their steps is of so many whole shares.
 Speeds Scheduler::speeds() const {
   Speeds speeds;
+  if (options_.pace.backup > 0) return speeds;
   for (const int worker : here_) {
     const Account& account = this->account(worker);
     if (!account.timing.is_known()) continue;
@@ -387,6 +391,8 @@ const Scheduler::Account& Scheduler::account(int worker) const {
   return accounts_.at(static_cast<std::size_t>(worker));
 }
 
-double Scheduler::even_lease() const { return batch_of(options_) / options_.workers; }
+double Scheduler::even_lease() const {
+  return batch_of(options_) / options_.pace.shares(options_.workers);
+}
 
 }  // namespace asup::ps::pace

@@ -61,8 +61,8 @@ using Decisions = std::vector<Decision>;
 struct SchedulerOptions {
   int workers = 1;
   Options pace;
-  // None: users' own programs with their own loaders. A push then counts as B / n, and there are
-  // neither sync points nor an end.
+  // None: users' own programs with their own loaders. A push then counts as B / n, without backup
+  // workers in n, and there are neither sync points nor an end.
   std::optional<Workload> work;
   std::uint64_t version = 0;  // of the parameters at the start
 };
@@ -81,9 +81,9 @@ struct WorkerFigures {
 struct PaceReport {
   std::vector<WorkerFigures> workers;  // ascending
   std::uint64_t updates = 0;
-  std::uint64_t samples = 0;          // applied
-  std::uint64_t samples_dropped = 0;  // of late or non-finite pushes: they count as done
-  std::uint64_t samples_skipped = 0;  // bsp with backup: parts that late workers never began
+  std::uint64_t samples = 0;  // applied
+  // Of late or non-finite pushes: they count as done. Backup workers' late ones are done again.
+  std::uint64_t samples_dropped = 0;
   std::uint64_t non_finite_pushes = 0;
   double mean_staleness = 0, mean_staleness_steps = 0;  // of a sample
   std::uint64_t worst_staleness = 0;

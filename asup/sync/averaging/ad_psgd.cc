@@ -26,15 +26,21 @@ Capabilities capabilities_of(const AdPsgd& options) {
 void check_workers(const AdPsgd& options, int workers) { gossip::graph_of(options.graph, workers); }
 
 MadeReplica make(const AdPsgd& options, const ReplicaContext& context) {
-  AdPsgdOptions pairs;
-  pairs.every = options.every;
-  pairs.graph = options.graph;
-  pairs.patience = std::min(pairs.patience, context.timeout);
   return sync::as_made(make_adpsgd_replica(context.communicator, net::workers_of(context.job),
-                                           context.model, context.optimizer, pairs));
+                                           context.model, context.optimizer,
+                                           pair_options(options, context.timeout, context.seed)));
 }
 
 }  // namespace
+
+AdPsgdOptions pair_options(const AdPsgd& options, Seconds timeout, std::uint64_t seed) {
+  AdPsgdOptions pairs;
+  pairs.every = options.every;
+  pairs.graph = options.graph;
+  pairs.seed = seed;
+  pairs.patience = std::min(pairs.patience, timeout);
+  return pairs;
+}
 
 const Way& way_of(const AdPsgd&) {
   static const Way way(WayOf<AdPsgd>{

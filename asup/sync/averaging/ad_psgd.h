@@ -15,4 +15,7 @@ struct AdPsgd {
 
 const Way& way_of(const AdPsgd&);
 
+// What the replica is made with.
+AdPsgdOptions pair_options(const AdPsgd& options, Seconds timeout, std::uint64_t seed);
+
 }  // namespace asup

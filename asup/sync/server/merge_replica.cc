@@ -60,38 +60,39 @@ class MergeReplica final : public ServerReplica {
   void check_same() const;
   ps::ServerSetup setup() const;
   void move_parameters();
-  void keep_on_device();
+  double rate() const;
+  void pull_together(double rate);
+  void take_center();
   void exchange();
   bool on_any_worker(bool here);
   void fetch_center();
   void add_to_figures(const ps::Figures& step);
   void wait();
   void show(const std::vector<torch::Tensor>& views);
-  // Between the GPU and the host, where the model is not on the host.
-  void take_own() {
-    if (!own_on_host_.empty()) copy_each(own_on_host_, own_);
-  }
-  void give_own() {
-    if (!own_on_host_.empty()) copy_each(own_, own_on_host_);
-  }
+  // What the module shows of the center, where the model is not on the host.
   void give_center() {
-    if (!own_on_host_.empty()) copy_each(center_, center_on_host_);
+    if (is_copied_) copy_each(center_, received_);
   }
+  float* pushed() const { return reinterpret_cast<float*>(memory_->bytes().data()); }
   bool is_easgd() const { return options_.merge == Merge::easgd; }
   torch::Tensor whole(float* data) const;
 
   // Constant after construction.
   Communicator& workers_;
+  const int shares_;  // pushes that are a step, where no samples are leased
   const ServerReplicaOptions options_;
   TrainedModel model_;
+  const bool is_copied_;  // the model is on a GPU
   const Sharing sharing_;
   const layout::Layout layout_;         // of what servers keep: each parameter on a cache line
   std::unique_ptr<ps::Client> client_;  // its parameters are the center
-  std::shared_ptr<net::ReachableMemory> memory_;  // of the worker's own
-  std::vector<torch::Tensor> own_, center_;       // views of both, by parameter
-  // Where the model is on a GPU: own_ and center_ are there, and these are the views.
-  std::vector<torch::Tensor> own_on_host_, center_on_host_;
-  std::shared_ptr<void> locked_own_, locked_center_;  // the pages of both
+  std::shared_ptr<net::ReachableMemory> memory_;  // of what is pushed
+  // By parameter: views of what is pushed, and of the client's parameters.
+  std::vector<torch::Tensor> pushed_, received_;
+  // What the module shows: the same views, or tensors of their own where the model is on a GPU; the
+  // worker's own with easgd too, which pushes something else.
+  std::vector<torch::Tensor> own_, center_;
+  std::shared_ptr<void> locked_pushed_, locked_received_;  // the pages, for the GPU
   std::vector<NamedTensor> averaged_, unshared_;
 
   bool sync_ = true, shows_common_ = false;
@@ -110,8 +111,10 @@ class MergeReplica final : public ServerReplica {
 MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
                            torch::optim::Optimizer& optimizer, const ServerReplicaOptions& options)
     : workers_(workers),
+      shares_(options.pace.shares(group.workers)),
       options_(options),
       model_(module, optimizer),
+      is_copied_(travels_as_copy(model_.device())),
       sharing_(share(model_, options.local)),
       layout_(layout::without_empty(layout::aligned(shapes_of(sharing_.shared)))) {
   check_same();
@@ -143,7 +146,7 @@ void MergeReplica::check_same() const {
 ps::ServerSetup MergeReplica::setup() const {
   ps::ServerSetup setup;
   setup.layout = layout_;
-  setup.rules = {{.kind = kernels::Rule::Kind::merge}};
+  setup.rules = {{.kind = is_easgd() ? kernels::Rule::Kind::sgd : kernels::Rule::Kind::merge}};
   setup.pace = options_.pace;
   setup.work = options_.work;
   return setup;
@@ -152,29 +155,23 @@ ps::ServerSetup MergeReplica::setup() const {
 // Both begin with what the module has, which keeps the worker's own.
 void MergeReplica::move_parameters() {
   torch::NoGradGuard no_grad;
-  auto* own = reinterpret_cast<float*>(memory_->bytes().data());
   const auto ranges = layout::ranges_by_index(layout_, sharing_.shared.size());
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const torch::Tensor& tensor = sharing_.shared[i].tensor;
     const std::uint64_t at = ranges[i].begin;
-    own_.push_back(host_view_like(tensor, own + at, memory_));
-    center_.push_back(host_view_like(tensor, client_->parameters().data() + at, client_->memory()));
-    own_.back().copy_(tensor);
-    center_.back().copy_(tensor);
+    pushed_.push_back(host_view_like(tensor, pushed() + at, memory_));
+    received_.push_back(
+        host_view_like(tensor, client_->parameters().data() + at, client_->memory()));
+    pushed_.back().copy_(tensor);
+    received_.back().copy_(tensor);
+    own_.push_back(is_copied_ || is_easgd() ? tensor.detach().clone() : pushed_.back());
+    center_.push_back(is_copied_ ? tensor.detach().clone() : received_.back());
   }
-  if (travels_as_copy(model_.device())) keep_on_device();
+  if (is_copied_) {
+    locked_pushed_ = lock_pages(memory_->bytes(), model_.device());
+    locked_received_ = lock_pages(client_->memory()->bytes(), model_.device());
+  }
   show(own_);
-}
-
-void MergeReplica::keep_on_device() {
-  own_on_host_ = std::exchange(own_, {});
-  center_on_host_ = std::exchange(center_, {});
-  for (const auto& [name, tensor] : sharing_.shared) {
-    own_.push_back(tensor.detach().clone());
-    center_.push_back(tensor.detach().clone());
-  }
-  locked_own_ = lock_pages(memory_->bytes(), model_.device());
-  locked_center_ = lock_pages(client_->memory()->bytes(), model_.device());
 }
 
 void MergeReplica::show_common(bool common) {
@@ -251,28 +248,45 @@ StepResult MergeReplica::step() {
   return StepResult::applied;
 }
 
+// Of the whole way between the center and the workers' mean: servers take a push for as much of it
+// as it has samples of a step.
+double MergeReplica::rate() const {
+  const double weight = options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1;
+  return weight * (is_easgd() ? options_.elasticity : 1);
+}
+
+// Equal and opposite forces: the worker moves here by what it pushes for the servers to move by.
+void MergeReplica::pull_together(double rate) {
+  if (!options_.pace.in_step()) client_->fetch_parameters_now();
+  copy_each(pushed_, own_);
+  whole(pushed()).neg_().add_(whole(client_->parameters().data()));
+  for (std::size_t i = 0; i < own_.size(); ++i) own_[i].add_(pushed_[i].to(own_[i].device()), rate);
+}
+
+void MergeReplica::take_center() { copy_each(own_, received_); }
+
 void MergeReplica::exchange() {
   const auto start = Clock::now();
-  take_own();
-  auto* own = reinterpret_cast<float*>(memory_->bytes().data());
-  const double workers = workers_.size();
-  const double rate = is_easgd() ? options_.elasticity : 1;
+  torch::NoGradGuard no_grad;
+  const double share = options_.work ? static_cast<double>(figures_.samples) /
+                                           static_cast<double>(options_.work->batch)
+                                     : 1.0 / shares_;
+  const double lr = rate();
+  figures_.compute_seconds = seconds_since(released_at_);
+  if (is_easgd())
+    pull_together(lr * share);
+  else if (is_copied_)
+    copy_each(pushed_, own_);
   figures_.version = release_.version;
   figures_.lease = release_.lease;
-  figures_.not_finite = kernels::count_not_finite(own, layout_.elements);
-  figures_.compute_seconds = seconds_since(released_at_);
+  figures_.not_finite = kernels::count_not_finite(pushed(), layout_.elements);
   figures_.wait_seconds = waited_;
-  client_->push({0, layout_.elements}, own);
-  const double lr =
-      rate * (options_.work ? ps::pace::step_weight(*options_.work, release_.step) : 1);
+  client_->push({0, layout_.elements}, pushed());
   client_->commit(figures_, {&lr, 1});
   // Servers leave parameters out that are no numbers; such a worker goes on from the center.
-  const bool elastic = is_easgd() && figures_.not_finite == 0;
+  const bool goes_on_from_center = !is_easgd() || figures_.not_finite > 0;
   wait();
-  torch::NoGradGuard no_grad;
-  const torch::Tensor center = whole(client_->parameters().data());
-  elastic ? whole(own).lerp_(center, rate / workers) : whole(own).copy_(center);
-  give_own();
+  if (goes_on_from_center) take_center();
   exchange_seconds_ += seconds_since(start);
 }
 
@@ -292,9 +306,7 @@ void MergeReplica::synchronize() {
   if (on_any_worker(alone_ > 0)) exchange();
   fetch_center();
   torch::NoGradGuard no_grad;
-  whole(reinterpret_cast<float*>(memory_->bytes().data()))
-      .copy_(whole(client_->parameters().data()));
-  give_own();
+  take_center();
   moved_ = false;
 }
 

@@ -12,7 +12,8 @@ const std::vector<config::Setting>& settings_of(const Bsp&) {
   static const std::vector<config::Setting> rows{
       {"backup",
        field<&Bsp::backup>(),
-       "pace bsp: workers that a step does not wait for; it takes the first of the others",
+       "pace bsp: workers that a step does not wait for: a batch is shared by the first of the "
+       "others",
        {0, 4095}}};
   return rows;
 }
@@ -21,7 +22,7 @@ const std::vector<config::Setting>& settings_of(const Ssp&) {
   static const std::vector<config::Setting> rows{
       {"staleness",
        field<&Ssp::staleness>(),
-       "pace ssp: steps that the fastest worker may be ahead of the slowest",
+       "pace ssp: steps that a worker may be ahead of the slowest, each counting its own",
        {1, 1e6}}};
   return rows;
 }
@@ -29,6 +30,15 @@ const std::vector<config::Setting>& settings_of(const Ssp&) {
 const std::vector<config::Setting>& settings_of(const Asp&) {
   static const std::vector<config::Setting> none;
   return none;
+}
+
+const std::vector<config::Setting>& settings_of(const KAsync&) {
+  static const std::vector<config::Setting> rows{
+      {"gather",
+       field<&KAsync::gather>(),
+       "pace kasync: pushes of an update, the next that come",
+       {1, 4096}}};
+  return rows;
 }
 
 const std::vector<config::Setting>& settings_of(const Adaptive&) {
@@ -47,6 +57,10 @@ void put(const Ssp& row, ps::pace::Options& options) {
   options.staleness = static_cast<double>(row.staleness);
 }
 void put(const Asp&, ps::pace::Options& options) { options.kind = ps::pace::Kind::asp; }
+void put(const KAsync& row, ps::pace::Options& options) {
+  options.kind = ps::pace::Kind::kasync;
+  options.gather = static_cast<int>(row.gather);
+}
 void put(const Adaptive& row, ps::pace::Options& options) {
   options.kind = ps::pace::Kind::adaptive;
   options.freeze = row.freeze_pace;
@@ -59,7 +73,7 @@ struct PaceRow {
 };
 std::span<const PaceRow> table() {
   static const std::array rows{PaceRow{"bsp", Bsp{}}, PaceRow{"ssp", Ssp{}}, PaceRow{"asp", Asp{}},
-                               PaceRow{"adaptive", Adaptive{}}};
+                               PaceRow{"kasync", KAsync{}}, PaceRow{"adaptive", Adaptive{}}};
   return rows;
 }
 

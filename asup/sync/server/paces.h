@@ -14,16 +14,20 @@
 
 namespace asup {
 
-// All wait for all, but for so many backup workers.
+// All wait for all, but for so many backup workers: the first of the others make the whole batch.
 struct Bsp {
   std::int64_t backup = 0;
 };
-// The fastest waits for those who are more steps behind.
+// Who has taken so many more steps of its own than the slowest waits for it.
 struct Ssp {
   std::int64_t staleness = 4;
 };
 // Nobody waits.
 struct Asp {};
+// An update takes the next so many pushes, whoever they are from.
+struct KAsync {
+  std::int64_t gather = 2;
+};
 // Bounds are set while training, by what is measured.
 struct Adaptive {
   bool freeze_pace = false;  // the first choice stays, for experiments
@@ -31,15 +35,16 @@ struct Adaptive {
 
 // One of them, with its options.
 struct Pace {
-  std::variant<Bsp, Ssp, Asp, Adaptive> row{};
+  std::variant<Bsp, Ssp, Asp, KAsync, Adaptive> row{};
 
   Pace() = default;
   template <typename Row>
-  requires std::is_constructible_v<std::variant<Bsp, Ssp, Asp, Adaptive>, Row> Pace(Row chosen)
+  requires std::is_constructible_v<std::variant<Bsp, Ssp, Asp, KAsync, Adaptive>, Row> Pace(
+      Row chosen)
       : row(std::move(chosen)) {}  // NOLINT: `.pace = Ssp{4}`
 
-  static constexpr std::string_view kForm = "bsp|ssp|asp|adaptive";
-  static constexpr std::string_view kWanted = "one of bsp, ssp, asp, adaptive";
+  static constexpr std::string_view kForm = "bsp|ssp|asp|kasync|adaptive";
+  static constexpr std::string_view kWanted = "one of bsp, ssp, asp, kasync, adaptive";
   static std::optional<Pace> from_text(std::string_view text);
   std::string to_text() const { return std::string(name()); }
   std::string_view name() const;

@@ -100,7 +100,8 @@ Capabilities capabilities_of(const ParameterServer& options) {
           .keeps_own_parameters = merges || !options.local_parameters.empty(),
           .skips_non_finite = options.non_finite != ps::pace::NonFinite::apply,
           .pace = options.pace.name(),
-          .lease_steps = merges ? options.every : 1};
+          .lease_steps = merges ? options.every : 1,
+          .backups = options.pace.options().backup};
 }
 
 void check_workers(const ParameterServer& options, int workers) {
@@ -108,6 +109,11 @@ void check_workers(const ParameterServer& options, int workers) {
   require(!bsp || bsp->backup == 0 || bsp->backup < workers,
           "backup = {} leaves none of the {} workers to wait for. Lower backup, or raise workers.",
           bsp ? bsp->backup : 0, workers);
+  const auto* kasync = std::get_if<KAsync>(&options.pace.row);
+  require(!kasync || kasync->gather <= workers,
+          "gather = {}: an update cannot take more pushes than there are workers, which are {}. "
+          "Lower gather, or raise workers.",
+          kasync ? kasync->gather : 0, workers);
 }
 
 void check_model(const ParameterServer& options, torch::nn::Module& model,
@@ -152,9 +158,10 @@ const Way& way_of(const ParameterServer&) {
       .group = "Servers",
       .summary = "parameter servers: workers push gradients, servers update parameters",
       .example = "--sync server --pace ssp --staleness 4 --servers 2",
-      .settings = {{"pace", field<&ParameterServer::pace>(),
-                    "who waits for whom: bsp all for all, ssp for those more than staleness steps "
-                    "behind, asp nobody, adaptive as it goes"}},
+      .settings =
+          {{"pace", field<&ParameterServer::pace>(),
+            "who waits for whom: bsp all for all, ssp for those more than staleness steps "
+            "behind, asp nobody, kasync an update for the next few pushes, adaptive as it goes"}},
       .nested = nested_settings(settings_of_paces()),
       .sections = sections_of,
       .capabilities = capabilities_of,

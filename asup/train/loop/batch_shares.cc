@@ -41,9 +41,15 @@ std::vector<std::int64_t> even_shares(std::int64_t batch, std::size_t workers) {
   return parts;
 }
 
+std::int64_t least_share(std::int64_t batch, std::size_t workers) {
+  return batch >= 2 * static_cast<std::int64_t>(workers) ? 2 : 1;
+}
+
 bool are_shares(std::span<const std::int64_t> parts, std::int64_t batch, std::size_t workers) {
   return parts.size() == workers && sum_of(parts) == batch &&
-         std::all_of(parts.begin(), parts.end(), [](std::int64_t part) { return part >= 1; });
+         std::all_of(
+             parts.begin(), parts.end(),
+             [least = least_share(batch, workers)](std::int64_t part) { return part >= least; });
 }
 
 // Each sample goes to the worker that would be done first with it.
@@ -52,9 +58,10 @@ std::vector<std::int64_t> fastest_shares(std::int64_t batch, std::span<const Wor
         times.size());
   using Done = std::pair<std::int64_t, std::size_t>;  // when, by whom
   std::priority_queue<Done, std::vector<Done>, std::greater<>> next;
-  for (std::size_t i = 0; i < times.size(); ++i) next.emplace(times[i].of(2), i);
-  std::vector<std::int64_t> parts(times.size(), 1);
-  for (auto left = batch - static_cast<std::int64_t>(times.size()); left > 0; --left) {
+  const std::int64_t least = least_share(batch, times.size());
+  for (std::size_t i = 0; i < times.size(); ++i) next.emplace(times[i].of(least + 1), i);
+  std::vector<std::int64_t> parts(times.size(), least);
+  for (auto left = batch - least * static_cast<std::int64_t>(times.size()); left > 0; --left) {
     const std::size_t worker = next.top().second;
     next.pop();
     ++parts[worker];

@@ -25,10 +25,14 @@ WorkTime work_time(double seconds, double fixed, double even, std::int64_t batch
 // As data::part_of() deals out a batch.
 std::vector<std::int64_t> even_shares(std::int64_t batch, std::size_t workers);
 
-// Whether they are parts of such a batch, with a sample for each worker at least.
+// The least of a worker: two where a batch has so many for each, since BatchNorm has no statistics
+// of one; else one.
+std::int64_t least_share(std::int64_t batch, std::size_t workers);
+
+// Whether they are parts of such a batch, with the least for each worker.
 bool are_shares(std::span<const std::int64_t> parts, std::int64_t batch, std::size_t workers);
 
-// The parts with which the last worker to be done is done soonest; each has a sample at least.
+// The parts with which the last worker to be done is done soonest; each has the least.
 // needs: batch >= times.size()
 std::vector<std::int64_t> fastest_shares(std::int64_t batch, std::span<const WorkTime> times);
 

@@ -23,7 +23,8 @@ class LeasedSamples {
         batches_(batches),
         rounds_(rounds_of(config, length)) {}
 
-  // Samples of one step, for one step of this worker.
+  // Samples of one step, for one step of this worker. Beyond the end of the step are those of the
+  // next: a sample that would be alone has no statistics, and goes with others.
   struct Part {
     std::int64_t step = 0;
     data::Part samples;
@@ -42,6 +43,8 @@ class LeasedSamples {
   }
 
  private:
+  std::vector<std::int64_t> indices_of(const Part& part) const;
+
   const TrainConfig& config_;
   const RunLength& length_;
   const data::Dataset& dataset_;

@@ -29,7 +29,9 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const auto own = static_cast<std::size_t>(batch.input.size(0));
   hooks_.before_batch(own, progress);
   const double waited = replica_.stats().wait_seconds;
-  const auto portions = std::min(ceil_of(own, portion_size_), portions_);
+  // Where portions have two samples as a rule, none has one alone, which has no statistics.
+  const auto most = portion_size_ > 1 ? std::max<std::size_t>(own / 2, 1) : own;
+  const auto portions = std::min({ceil_of(own, portion_size_), portions_, most});
   std::vector<sync::FetchedNumber> losses;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);

@@ -29,6 +29,7 @@
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
+#include "asup/train/state/require_statistics.h"
 #include "asup/train/state/rounds.h"
 #include "asup/train/weights.h"
 
@@ -249,6 +250,7 @@ void make_trained_parts(TrainingContext& context, Job& job) {
       if (job.rank() == 0)
         context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
     });
+  require_statistics(*context.model, config, context.train->size());
   context.model->to(context.device);
   context.optimizer = make_optimizer(config, *context.model);
   // Dropout is each rank's own.
@@ -329,7 +331,8 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
        .timeout = strategy.timeout,
        .observed = context.choices.observed,
        .progress = {context.length.steps, step},
-       .work = work ? &*work : nullptr});
+       .work = work ? &*work : nullptr,
+       .seed = static_cast<std::uint64_t>(context.config.seed)});
   context.replica = std::move(made.replica);
   context.server = made.server;
   context.local = made.local;

@@ -8,7 +8,7 @@ namespace asup::ps::pace {
 namespace {
 
 TEST(PaceOptions, NamesAreReadAsTheyAreWritten) {
-  for (const Kind kind : {Kind::bsp, Kind::ssp, Kind::asp, Kind::gather, Kind::adaptive})
+  for (const Kind kind : {Kind::bsp, Kind::ssp, Kind::asp, Kind::kasync, Kind::adaptive})
     EXPECT_EQ(kind_of(name_of(kind)), kind);
   for (const NonFinite policy : {NonFinite::skip, NonFinite::fatal, NonFinite::apply})
     EXPECT_EQ(non_finite_of(name_of(policy)), policy);
@@ -22,7 +22,7 @@ TEST(PaceOptions, AWrongNameIsRefusedWithTheRightOnes) {
     EXPECT_STREQ(
         bad.what(),
         "there is no pace 'adaptve'; did you mean 'adaptive'?; choose one of: bsp, ssp, asp, "
-        "gather, adaptive");
+        "kasync, adaptive");
   }
 }
 
@@ -31,7 +31,7 @@ TEST(PaceOptions, WhatCannotWorkIsRefused) {
   EXPECT_THROW(require_sense({.kind = Kind::bsp, .backup = 4}, 4), BadInput);
   EXPECT_THROW(require_sense({.kind = Kind::asp, .backup = 1}, 4), BadInput);
   EXPECT_THROW(require_sense({.kind = Kind::ssp, .staleness = -1}, 4), BadInput);
-  EXPECT_THROW(require_sense({.kind = Kind::gather, .gather = 5}, 4), BadInput);
+  EXPECT_THROW(require_sense({.kind = Kind::kasync, .gather = 5}, 4), BadInput);
   EXPECT_THROW(require_sense({}, 0), BadInput);
 }
 

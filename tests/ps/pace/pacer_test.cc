@@ -15,11 +15,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A pacer whose workers push as they are told, one sample each, B = number of workers.
+// A pacer whose workers push as they are told, one sample each, B = number of workers without
+// backup workers.
 class Driven {
  public:
   Driven(const Options& options, int workers)
-      : pacer(bounds_of(options), workers, options.stale_lr, options.non_finite),
+      : pacer(bounds_of(options, workers), options.shares(workers), options.stale_lr,
+              options.non_finite),
         numbers_(static_cast<std::size_t>(workers)),
         versions_(static_cast<std::size_t>(workers)) {
     for (int worker = 0; worker < workers; ++worker) note(pacer.arrived(worker, 0));
@@ -94,11 +96,21 @@ TEST(Pacer, BspWithBackupsTakesTheFirstAndDropsTheLate) {
   EXPECT_EQ(text(driven.push(1)), "");
   const Commands commands = driven.push(0);
   EXPECT_EQ(text(commands), "u1(0 1 3) g0 g1 g3");
-  EXPECT_DOUBLE_EQ(update_in(commands).gain, 0.75);
+  EXPECT_EQ(update_in(commands).gain, 1);  // a whole step
   EXPECT_EQ(text(driven.push(2)), "d2 g2");
   EXPECT_EQ(text(driven.push(2)), "");  // now it is in time
   EXPECT_EQ(text(driven.push(0)), "");
   EXPECT_EQ(text(driven.push(1)), "u2(0 1 2) g0 g1 g2");
+}
+
+TEST(Pacer, WhoIsLateWithBackupsIsWaitedForAgainWhereNobodyElseWorks) {
+  Driven driven({.kind = Kind::bsp, .backup = 1}, 4);
+  for (const int worker : {0, 1, 2}) (void)driven.push(worker);
+  (void)driven.note(driven.pacer.rests(2, 0));
+  EXPECT_EQ(text(driven.push(0)), "");
+  EXPECT_EQ(text(driven.push(1)), "");
+  EXPECT_EQ(text(driven.push(3)), "d3 g3");
+  EXPECT_EQ(text(driven.push(3)), "u2(0 1 3) g0 g1 g3");
 }
 
 TEST(Pacer, AspAppliesAndReleasesAtOnce) {
@@ -115,10 +127,55 @@ TEST(Pacer, AspAppliesAndReleasesAtOnce) {
 
 TEST(Pacer, SspHoldsWhoeverWouldLeaveTheSlowestTooFarBehind) {
   Driven driven({.kind = Kind::ssp, .staleness = 1}, 2);
-  EXPECT_EQ(text(driven.push(0)), "u1(0) g0");  // half a step
-  EXPECT_EQ(text(driven.push(0)), "u2(0) g0");  // one step: still allowed
-  EXPECT_EQ(text(driven.push(0)), "u3(0)");     // held
-  EXPECT_EQ(text(driven.push(1)), "u4(1) g0 g1");
+  EXPECT_EQ(text(driven.push(0)), "u1(0) g0");  // one ahead: still allowed
+  EXPECT_EQ(text(driven.push(0)), "u2(0)");     // held
+  EXPECT_EQ(text(driven.push(1)), "u3(1) g0 g1");
+  EXPECT_EQ(text(driven.push(0)), "u4(0)");  // it is one ahead as before
+}
+
+// With many workers a push is a small part of a step, and the clock counts it all the same.
+TEST(Pacer, SspCountsEachWorkersOwnPushes) {
+  Driven driven({.kind = Kind::ssp, .staleness = 4}, 8);
+  for (int push = 0; push < 4; ++push) EXPECT_THAT(text(driven.push(5)), HasSubstr("g5"));
+  EXPECT_EQ(text(driven.push(5)), "u5(5)");
+  for (const int worker : {0, 1, 2, 3, 4, 6})
+    EXPECT_THAT(text(driven.push(worker)), HasSubstr(")"));
+  EXPECT_EQ(text(driven.push(7)), "u12(7) g5 g7");
+}
+
+TEST(Pacer, SspDoesNotWaitForOneThatRestsOrIsLost) {
+  for (const bool is_lost : {false, true}) {
+    Driven driven({.kind = Kind::ssp, .staleness = 0}, 3);
+    EXPECT_EQ(text(driven.push(0)), "u1(0)");
+    EXPECT_EQ(text(driven.push(1)), "u2(1)");
+    EXPECT_EQ(text(driven.note(is_lost ? driven.pacer.left(2, 0) : driven.pacer.rests(2, 0))),
+              "g0 g1");
+  }
+}
+
+TEST(Pacer, WhoJoinsSspBeginsAtTheSlowestOnesClock) {
+  Driven driven({.kind = Kind::ssp, .staleness = 1}, 3);
+  (void)driven.note(driven.pacer.rests(2, 0));
+  for (int push = 0; push < 6; ++push)
+    for (const int worker : {0, 1}) (void)driven.push(worker);
+  EXPECT_EQ(text(driven.push(0)), "u13(0) g0");
+  EXPECT_EQ(text(driven.note(driven.pacer.arrived(2, 0))), "g2");  // at 6, as worker 1
+  EXPECT_EQ(text(driven.push(1)), "u14(1) g1");
+  EXPECT_EQ(text(driven.push(1)), "u15(1)");  // at 8: two ahead of worker 2
+  EXPECT_EQ(text(driven.push(2)), "u16(2) g1 g2");
+}
+
+TEST(Pacer, WhereNobodyIsAtWorkAllClocksOfSspBeginAnew) {
+  Driven driven({.kind = Kind::ssp, .staleness = 2}, 2);
+  EXPECT_EQ(text(driven.push(0)), "u1(0) g0");
+  EXPECT_EQ(text(driven.push(0)), "u2(0) g0");
+  (void)driven.note(driven.pacer.rests(0, 0));
+  (void)driven.note(driven.pacer.rests(1, 0));
+  EXPECT_EQ(text(driven.note(driven.pacer.arrived(1, 0))), "g1");
+  EXPECT_EQ(text(driven.note(driven.pacer.arrived(0, 0))), "g0");
+  EXPECT_EQ(text(driven.push(0)), "u3(0) g0");
+  EXPECT_EQ(text(driven.push(0)), "u4(0) g0");
+  EXPECT_EQ(text(driven.push(0)), "u5(0)");
 }
 
 TEST(Pacer, SspOfNothingIsOnePushOfEachAtATime) {
@@ -128,11 +185,13 @@ TEST(Pacer, SspOfNothingIsOnePushOfEachAtATime) {
   EXPECT_EQ(text(driven.push(2)), "u3(2) g0 g1 g2");
 }
 
-TEST(Pacer, SspNeverAppliesWhatIsStalerThanItsBound) {
-  for (const double bound : {0.0, 1.0, 2.0, 4.0}) {
+TEST(Pacer, SspLetsNobodyBeginFurtherAheadThanItsBound) {
+  for (const int bound : {0, 1, 2, 4}) {
     const int workers = 4;
-    Driven driven({.kind = Kind::ssp, .staleness = bound}, workers);
+    Driven driven({.kind = Kind::ssp, .staleness = static_cast<double>(bound)}, workers);
     std::mt19937 random(7);
+    std::vector<int> finished(workers);
+    int furthest = 0;
     double worst = 0;
     for (int i = 0; i < 3000; ++i) {
       // Worker 3 is slow: it pushes when nobody else can, and sometimes anyhow.
@@ -141,18 +200,25 @@ TEST(Pacer, SspNeverAppliesWhatIsStalerThanItsBound) {
         if (driven.pacer.works(worker)) ready.push_back(worker);
       ASSERT_FALSE(ready.empty());
       if (ready.size() > 1 && ready.back() == 3 && random() % 50 != 0) ready.pop_back();
-      for (const Command& command : driven.push(ready[random() % ready.size()]))
+      const int pushing = ready[random() % ready.size()];
+      ++finished[static_cast<std::size_t>(pushing)];
+      const int slowest = *std::min_element(finished.begin(), finished.end());
+      for (const Command& command : driven.push(pushing)) {
         if (const auto* update = std::get_if<Update>(&command))
           worst = std::max(worst, update->parts[0].staleness.steps);
+        else if (const auto* go = std::get_if<Go>(&command))
+          furthest = std::max(furthest, finished[static_cast<std::size_t>(go->worker)] - slowest);
+      }
     }
-    // The bound, and the pushes that the others had under way when it was reached.
-    EXPECT_LE(worst, bound + 1);
-    EXPECT_GE(worst, bound);
+    EXPECT_EQ(furthest, bound);
+    // While one is at a lease, each of the others ends at most 2 s + 1: from s behind it to s
+    // ahead of it, and the one that it was at.
+    EXPECT_LE(worst, (workers - 1) * (2 * bound + 1) / static_cast<double>(workers));
   }
 }
 
-TEST(Pacer, GatherTakesAnySoMany) {
-  Driven driven({.kind = Kind::gather, .gather = 2}, 3);
+TEST(Pacer, KAsyncTakesTheNextSoMany) {
+  Driven driven({.kind = Kind::kasync, .gather = 2}, 3);
   EXPECT_EQ(text(driven.push(2)), "");
   EXPECT_EQ(text(driven.push(0)), "u1(0 2) g0 g2");
   EXPECT_EQ(text(driven.push(0)), "");

@@ -40,26 +40,53 @@ TEST(SampleAllocator, FixedPartsAreThoseOfTheWorker) {
 TEST(SampleAllocator, FixedPartsOfAnEmptyShareRest) {
   Workload work = work_of(2, 8);
   work.steps_per_epoch = 1;
-  work.last_batch = 2;
+  work.last_batch = 4;
   SampleAllocator allocator = ledger_of(work, Dealing::fixed, 3);
   EXPECT_EQ(allocator.lease(2, {}), std::nullopt);
-  EXPECT_EQ(allocator.lease(0, {}), lease(0, 0, 1));
-  EXPECT_EQ(allocator.lease(1, {}), lease(0, 1, 2));
-  EXPECT_EQ(allocator.samples_total(), 4u);
+  EXPECT_EQ(allocator.lease(0, {}), lease(0, 0, 2));
+  EXPECT_EQ(allocator.lease(1, {}), lease(0, 2, 4));
+  EXPECT_EQ(allocator.samples_total(), 8u);
 }
 
-TEST(SampleAllocator, ALateWorkerGoesOnWithTheStepThatTheOthersAreAt) {
-  SampleAllocator allocator = ledger_of(work_of(5, 6), Dealing::fixed, 3);
+TEST(SampleAllocator, WhatIsToBeRedoneComesFirst) {
+  SampleAllocator allocator = ledger_of(work_of(5, 6), Dealing::in_order, 3);
   for (int worker = 0; worker < 3; ++worker) (void)allocator.lease(worker, {});
-  for (std::uint64_t step = 0; step < 3; ++step)
-    for (int worker = 0; worker < 2; ++worker) {
-      allocator.done(worker, step, false);
-      EXPECT_EQ(allocator.lease(worker, {})->step, step + 1);
+  allocator.redo(1, 0);
+  EXPECT_EQ(allocator.lease(1, {}), lease(0, 2, 4));
+  EXPECT_EQ(allocator.samples_done(), 0u);
+  allocator.done(1, 1, false);
+  EXPECT_EQ(allocator.samples_done(), 2u);
+  EXPECT_EQ(allocator.samples_dropped(), 0u);
+}
+
+// BatchNorm has no statistics of one sample.
+TEST(SampleAllocator, NoLeaseIsOfOneSampleAlone) {
+  Workload work = work_of(2, 9);
+  work.steps_per_epoch = 1;
+  work.last_batch = 5;
+  for (const Dealing dealing : {Dealing::fixed, Dealing::in_order}) {
+    SampleAllocator allocator = ledger_of(work, dealing, 4);
+    EXPECT_EQ(allocator.lease(0, {}), lease(0, 0, 3));
+    EXPECT_EQ(allocator.lease(1, {}), lease(0, 3, 5));
+    if (dealing == Dealing::fixed) {
+      EXPECT_EQ(allocator.lease(2, {}), std::nullopt);
+    } else {
+      EXPECT_EQ(allocator.lease(2, {}), lease(1, 0, 3));
     }
-  allocator.done(2, 0, true);
-  EXPECT_EQ(allocator.lease(2, {}), lease(3, 4, 6));
-  EXPECT_EQ(allocator.samples_dropped(), 2u);
-  EXPECT_EQ(allocator.samples_skipped(), 4u);  // its parts of steps 1 and 2
+  }
+}
+
+TEST(SampleAllocator, BalancedLeasesLeaveNoSampleAlone) {
+  SampleAllocator allocator = ledger_of(work_of(50, 11), Dealing::in_order, 4);
+  allocator.balance({{0, 2}, {1, 1.7}, {2, 0.2}, {3, 0.1}});
+  for (std::uint64_t turn = 0; turn < 40; ++turn)
+    for (int worker = 0; worker < 4; ++worker) {
+      const auto next = allocator.lease(worker, {});
+      ASSERT_TRUE(next);
+      EXPECT_GE(next->samples(), 2u);
+      EXPECT_NE(next->end, 10u);
+      allocator.done(worker, turn, false);
+    }
 }
 
 TEST(SampleAllocator, InOrderTheNextRunGoesToWhoeverAsks) {

@@ -27,7 +27,7 @@ SchedulerOptions job(Kind kind, int workers, std::uint64_t steps, std::uint64_t 
 double equal(int, double length, double) { return length; }
 double one_slow(int worker, double length, double) { return length * (worker == 0 ? 4 : 1); }
 
-const std::vector<Kind> kKinds = {Kind::bsp, Kind::ssp, Kind::asp, Kind::gather, Kind::adaptive};
+const std::vector<Kind> kKinds = {Kind::bsp, Kind::ssp, Kind::asp, Kind::kasync, Kind::adaptive};
 
 // Every sample of every step once.
 void expect_all_once(const Cluster& cluster, std::uint64_t steps, std::uint64_t batch) {
@@ -117,18 +117,54 @@ TEST(Scheduler, BspIsTheSynchronousStep) {
   }
 }
 
-TEST(Scheduler, BackupsKeepBspFastAndTheReportCountsWhatTheyCost) {
-  SchedulerOptions options = job(Kind::bsp, 4, 40, 40);
+// As Ho et al. (2013) have it: in the long run all go as fast as the slowest.
+TEST(Scheduler, SspHoldsFastWorkersBackByASlowOne) {
+  SchedulerOptions options = job(Kind::ssp, 4, 1000, 40);
+  options.pace.staleness = 4;
+  Cluster cluster(options, one_slow);
+  cluster.run(80);  // 20 leases of the slow one
+  const PaceReport report = cluster.head().report();
+  EXPECT_EQ(report.workers[0].pushes, 20u);
+  for (const int worker : {1, 2, 3})
+    EXPECT_EQ(report.workers[static_cast<std::size_t>(worker)].pushes, 24u);
+}
+
+// Chen et al. (2016): each step is of a whole batch, of the first that come. What the late did is
+// done again, so that all samples count once.
+TEST(Scheduler, BackupsKeepBspFastAndItsStepsWhole) {
+  SchedulerOptions options = job(Kind::bsp, 4, 40, 42);
   options.pace.backup = 1;
   options.work->sync_points = {40};
   Cluster cluster(options, one_slow);
+  cluster.on_decision = [&](const Decision& decision) {
+    const auto* update = std::get_if<Update>(&decision);
+    if (update == nullptr) return;
+    EXPECT_EQ(update->gain, 1);
+    ASSERT_EQ(update->parts.size(), 3u);
+    for (const auto& part : update->parts) EXPECT_EQ(part.weight, 1 / 3.0);
+  };
   cluster.run();
   EXPECT_EQ(cluster.ended(), 4u);
+  expect_all_once(cluster, 40, 42);
   const PaceReport report = cluster.head().report();
+  EXPECT_EQ(report.updates, 40u);
   EXPECT_EQ(report.mean_staleness, 0);
   EXPECT_GT(report.workers[0].dropped_late, 5u);
-  EXPECT_EQ(report.samples + report.samples_dropped + report.samples_skipped, 1600u);
-  EXPECT_LT(cluster.now(), 50);  // 160 without backups
+  EXPECT_EQ(report.samples, 1680u);
+  EXPECT_EQ(report.samples_dropped, 0u);
+  EXPECT_LT(cluster.now(), 65);  // a lease takes 4/3; 160 without backups
+}
+
+TEST(Scheduler, WithoutLeasesAStepOfBackupsIsWholeToo) {
+  SchedulerOptions options = job(Kind::bsp, 4, 1, 1);
+  options.work.reset();
+  options.pace.backup = 1;
+  Cluster cluster(options, one_slow);
+  cluster.on_decision = [&](const Decision& decision) {
+    if (const auto* update = std::get_if<Update>(&decision)) EXPECT_EQ(update->gain, 1);
+  };
+  cluster.run(20);
+  EXPECT_EQ(cluster.head().report().updates, 20u);
 }
 
 TEST(Scheduler, AResumedJobStartsAtItsStepAndVersion) {
@@ -345,7 +381,7 @@ TEST(Scheduler, TheReportAddsUp) {
 }
 
 // Workers that pause, leave, come back and push rubbish, in any pace: the work ends, and every
-// sample is applied once, or was dropped or skipped and is counted.
+// sample is applied once, or was dropped and is counted.
 TEST(Scheduler, TheWorkIsDoneWhateverHappens) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);
@@ -373,10 +409,12 @@ TEST(Scheduler, TheWorkIsDoneWhateverHappens) {
       const double pause = any(20) == 0 ? any(10) : 0;
       return length * slow[static_cast<std::size_t>(worker)] * (1 + 0.01 * any(10)) + pause + 0.001;
     });
-    bool dropped = false;
+    bool dropped = false, alone = false;
     cluster.on_push = [&](Push& push) { push.non_finite = is_rubbish && any(10) == 0 ? 1 : 0; };
     cluster.on_decision = [&](const Decision& decision) {
       if (const auto* drop = std::get_if<Drop>(&decision)) dropped |= drop->why != Drop::Why::lost;
+      if (const auto* release = std::get_if<Clearance>(&decision); release && release->lease)
+        alone |= release->lease->samples() == 1;
     };
     for (int worker = 1; worker < workers; ++worker) {
       if (any(3) != 0) continue;
@@ -394,12 +432,16 @@ TEST(Scheduler, TheWorkIsDoneWhateverHappens) {
       const bool is_last = step % work.steps_per_epoch == work.steps_per_epoch - 1;
       total += is_last && work.last_batch > 0 ? work.last_batch : work.batch;
     }
-    ASSERT_EQ(report.samples + report.samples_dropped + report.samples_skipped, total)
-        << "seed " << seed;
+    ASSERT_EQ(report.samples + report.samples_dropped, total) << "seed " << seed;
     for (const auto& [step, counts] : cluster.applied())
       for (const int count : counts) ASSERT_LE(count, 1) << "seed " << seed << " step " << step;
-    if (!dropped && options.pace.backup == 0) {
+    if (!dropped) {
       ASSERT_EQ(report.samples, total) << "seed " << seed;
+    }
+    // Two samples have statistics; one alone has none.
+    const auto shares = static_cast<std::uint64_t>(options.pace.shares(workers));
+    if (work.batch >= 2 * shares && work.last_batch != 1) {
+      ASSERT_FALSE(alone) << "seed " << seed;
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/sync/averaging/ad_psgd.h"
 #include "tests/support/thrown.h"
 #include "tests/sync/training.h"
 
@@ -23,6 +24,15 @@ using testing::message_of;
 using testing::Mlp;
 using testing::part;
 using testing::snapshot;
+
+TEST(AdPsgdWay, TheSeedReachesTheChoiceOfPartners) {
+  const AdPsgd options{.every = 3, .graph = "random"};
+  const AdPsgdOptions pairs = pair_options(options, Seconds(5), 7);
+  EXPECT_EQ(pairs.seed, 7u);
+  EXPECT_EQ(pairs.every, 3);
+  EXPECT_EQ(pairs.graph, "random");
+  EXPECT_EQ(pairs.patience, Seconds(5));
+}
 
 struct Stage {
   Job& job;

@@ -62,13 +62,15 @@ std::vector<std::vector<torch::Tensor>> expected(const Case& one, double elastic
                       optimizers[static_cast<std::size_t>(worker)], worker, kEvery * round + step);
     }
     for (std::size_t i = 0; i < center.size(); ++i) {
-      torch::Tensor moved = torch::zeros_like(center[i]);
-      for (Mlp& model : models) moved += rate * (model.parameters()[i] - center[i]);
-      center[i] += moved;
+      const torch::Tensor before = center[i].clone();
       for (Mlp& model : models) {
         torch::Tensor own = model.parameters()[i];
-        own += (is_easgd ? rate : 1) * (center[i] - own);
+        const torch::Tensor force = rate * (before - own);
+        center[i] -= force;
+        if (is_easgd) own += force;
       }
+      if (is_easgd) continue;
+      for (Mlp& model : models) model.parameters()[i].copy_(center[i]);
     }
   }
   std::vector<std::vector<torch::Tensor>> all;
@@ -111,6 +113,55 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{Merge::mean, 2, ps::pace::Kind::bsp, LinkKind::shm},
                       Case{Merge::mean, 3, ps::pace::Kind::bsp, LinkKind::tcp}),
     name_of);
+
+// One exchanges after the other, so that the center is another one at each: each force is by the
+// center as it is just then, and moves worker and center by the same.
+TEST(MergingOneByOne, ForcesAreByTheCenterAsItIsAndOpposite) {
+  constexpr double kRate = 0.8 / 2;
+  ServerReplicaOptions options;
+  options.merge = Merge::easgd;
+  options.every = 1;
+  options.elasticity = 0.8;
+  options.pace.kind = ps::pace::Kind::asp;
+  train_with_servers(2, 2, LinkKind::tcp, [&](const ServerStage& stage) {
+    // Every worker reckons what both do.
+    torch::NoGradGuard no_grad;
+    std::vector<Mlp> models(2);
+    std::vector<torch::optim::Adam> optimizers;
+    for (Mlp& model : models) {
+      fill(model, 7);
+      optimizers.push_back(fast_adam(model));
+    }
+    std::vector<torch::Tensor> center = snapshot(models[0]);
+    Mlp model;
+    fill(model, 7);
+    auto optimizer = fast_adam(model);
+    const auto replica = stage.make(model, optimizer, options);
+    for (int turn = 0; turn < 2 * kRounds; ++turn) {
+      const int worker = turn % 2;
+      Mlp& other = models[static_cast<std::size_t>(worker)];
+      {
+        const torch::AutoGradMode with_grad(true);
+        train_alone(other, optimizers[static_cast<std::size_t>(worker)], worker, turn);
+        if (stage.rank == worker) {
+          optimizer.zero_grad();
+          loss_of(model, batch_of(worker, turn)).backward();
+          replica->step();
+        }
+      }
+      for (std::size_t i = 0; i < center.size(); ++i) {
+        const torch::Tensor force = kRate * (center[i] - other.parameters()[i]);
+        center[i] -= force;
+        other.parameters()[i] += force;
+      }
+      stage.workers.barrier().or_throw();
+    }
+    EXPECT_LT(distance(snapshot(model), snapshot(models[static_cast<std::size_t>(stage.rank)])),
+              1e-6);
+    replica->with_mean_model([&] { EXPECT_LT(distance(snapshot(model), center), 1e-6); });
+    stage.workers.barrier().or_throw();
+  });
+}
 
 // Between exchanges it has its own parameters, at a sync point the servers', and then its own
 // again.

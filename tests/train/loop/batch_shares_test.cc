@@ -30,8 +30,10 @@ TEST(Parts, WhatAStepTakesAnywayCounts) {
   EXPECT_EQ(fastest_shares(27, std::vector{of_ms(1, 4), of_ms(2, 10)}), (Parts{20, 7}));
 }
 
-TEST(Parts, EveryWorkerHasASample) {
-  EXPECT_EQ(fastest_shares(10, std::vector{of_ms(1), of_ms(1000)}), (Parts{9, 1}));
+// Two where there are as many: BatchNorm has no statistics of one.
+TEST(Parts, EveryWorkerHasSamples) {
+  EXPECT_EQ(fastest_shares(10, std::vector{of_ms(1), of_ms(1000)}), (Parts{8, 2}));
+  EXPECT_EQ(fastest_shares(4, std::vector{of_ms(1), of_ms(1000)}), (Parts{2, 2}));
   EXPECT_EQ(fastest_shares(3, std::vector{of_ms(1), of_ms(1000), of_ms(9, 9)}), (Parts{1, 1, 1}));
 }
 
@@ -44,7 +46,9 @@ TEST(Parts, ChangeOnlyWhereItIsWorthIt) {
 }
 
 TEST(Parts, AreOfSuchABatch) {
-  EXPECT_TRUE(are_shares(Parts{23, 1}, 24, 2));
+  EXPECT_TRUE(are_shares(Parts{22, 2}, 24, 2));
+  EXPECT_FALSE(are_shares(Parts{23, 1}, 24, 2));
+  EXPECT_TRUE(are_shares(Parts{2, 1}, 3, 2));
   EXPECT_FALSE(are_shares(Parts{24, 0}, 24, 2));
   EXPECT_FALSE(are_shares(Parts{12, 11}, 24, 2));
   EXPECT_FALSE(are_shares(Parts{8, 8, 8}, 24, 2));

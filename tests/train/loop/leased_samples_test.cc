@@ -69,6 +69,29 @@ TEST(LeasedSamples, ALeaseOfARoundIsCutIntoPartsOfSteps) {
                        {12, {10, 12}}, {13, {0, 6}}, {13, {6, 12}}, {14, {0, 4}}}));
 }
 
+// Wherever a lease of a round begins and ends: BatchNorm has no statistics of one sample.
+TEST(LeasedSamples, NoPartIsOfOneSampleAlone) {
+  Leases leases(Merge::mean);
+  for (std::uint64_t begin = 0; begin < 36; ++begin)
+    for (std::uint64_t end = begin + 2; end <= 36; ++end) {
+      const ps::Release lease = lease_of(1, begin, end);
+      std::vector<std::int64_t> read;
+      for (std::uint64_t at = begin; at < end;) {
+        const LeasedSamples::Part part = leases.samples.part_at(lease, at);
+        EXPECT_GE(part.samples.size(), 2u) << at << " of " << begin << " to " << end;
+        EXPECT_LE(part.samples.size(), 8u);
+        const auto batch = leases.samples.take(part);
+        for (std::int64_t i = 0; i < batch.input.size(0); ++i)
+          read.push_back(static_cast<std::int64_t>(batch.input[i].item<float>()));
+        at += part.samples.size();
+      }
+      std::vector<std::int64_t> wanted;
+      for (std::uint64_t at = begin; at < end; ++at)
+        wanted.push_back(leases.batches.indices(0, 3 + at / 12, {at % 12, at % 12 + 1})[0]);
+      ASSERT_EQ(read, wanted) << begin << " to " << end;
+    }
+}
+
 TEST(LeasedSamples, WhatWasPreparedIsNotReadAgain) {
   Leases leases(Merge::none);
   const ps::Release lease = lease_of(3, 0, 6);
