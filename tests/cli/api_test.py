@@ -24,7 +24,7 @@ ALSO = {
     "asup/sync/averaging/timed_rounds.h": {"TimedRounds", "MergeDeadline"},
     "asup/sync/gradients/all_reduce_replica.h": {"BufferSync"},
     "asup/sync/model/unshared.h": {"Unshared"},
-    "asup/sync/server/paces.h": {"Bsp", "Ssp", "Asp", "Adaptive", "Pace"},
+    "asup/sync/server/paces.h": {"Bsp", "Ssp", "Asp", "KAsync", "Adaptive", "Pace"},
     "asup/sync/server/server_replica.h": {"Merge", "ServerReplica"},
     "asup/sync/way.h": {"Capabilities", "Exchange"},
 }
