@@ -4,9 +4,8 @@
 //   model/NAME              the parameters; where ranks' differ, their mean
 //   optimizer/KIND/NAME     the optimizer's state, where it is one for all (optimizer_state.h)
 //   replica/NAME            what the way of staying in step has in common
-//   average/NAME            the moving average of the weights, parameters and buffers, where there
-//   is
-//                           one: the mean over ranks
+//   average/NAME            the moving average of parameters and buffers, where there is one: the
+//                           mean over ranks
 //   rank-3/random           the state of rank 3's random numbers
 //   rank-3/own/NAME         its BatchNorm statistics, and parameters that it trains for itself
 //   rank-3/replica/NAME     what its replica has of its own
