@@ -96,10 +96,11 @@ double expected(const Case& one, bool is_server, double slots, int workers) {
   const bool is_merged = one.merge != "none";
   if (!is_server) {
     const bool has_state = one.link == "none" || is_merged;
-    return 2 + (has_state ? slots : 0) + (is_merged ? 1 : 0);
+    return 2 + (has_state ? slots : 0) + (is_merged ? 2 : 0);  // what is pushed, and the center
   }
   const double staged = one.link == "tcp" ? workers : 0;
-  return 1 + (is_merged ? 0 : slots) + staged * (one.compensation > 0 ? 2 : 1);
+  const double gathered = one.optimizer == "adam" ? 1 : 0;  // an update is less than a step
+  return 1 + (is_merged ? 0 : slots + gathered) + staged * (one.compensation > 0 ? 2 : 1);
 }
 
 void take_steps(torch::nn::Sequential& model, torch::optim::Optimizer& optimizer, int steps,

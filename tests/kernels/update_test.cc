@@ -344,6 +344,18 @@ TEST(Asup, FirstStepIsTheLearningRate) {
   EXPECT_FLOAT_EQ(memory.parameters()[1], 0.25f);
 }
 
+// However many samples are pushed at once.
+TEST(Merge, GoesNoFurtherThanToTheMean) {
+  const Floats pushed(10, 3);
+  const Rule rule{.kind = Kind::merge};
+  for (const double lr : {0.5, 1.0, 1.7}) {
+    Memory memory(rule, Floats(10, 1));
+    const GradientSource source{pushed.data()};
+    run(best_table(), rule, {.lr = lr}, memory, {&source, 1});
+    EXPECT_EQ(memory.values(), Floats(10, lr < 1 ? 2 : 3)) << lr;
+  }
+}
+
 TEST(Adam, CorrectionsFadeAfterManyUpdates) {
   const Rule rule{.kind = Kind::adam, .eps = 0};
   Memory memory(rule, {0.0f});
