@@ -195,7 +195,7 @@ class Server(Case):
                                    ("mean", "bsp", "--every=17"), ("mean", "adaptive")):
             with self.subTest(merge=merge, pace=pace):
                 run = self.train(f"{merge}-{pace}", "--sync=server", "--workers=2", "--epochs=6",
-                                 f"--pace={pace}", f"--merge={merge}", *more)
+                                 f"--pace={pace}", f"--merge={merge}", "--lr=0.02", *more)
                 server = run.summary["server"]
                 self.assertEqual(server["samples"] + server["samples_dropped"], 2400)
                 if pace == "bsp":

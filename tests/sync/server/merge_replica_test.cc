@@ -163,8 +163,6 @@ TEST(MergingOneByOne, ForcesAreByTheCenterAsItIsAndOpposite) {
   });
 }
 
-// Between exchanges it has its own parameters, at a sync point the servers', and then its own
-// again.
 // Workers that find their samples themselves, of 1 and of 3 in each of two steps.
 TEST(MergingToTheMean, WeighsWorkersByWhatTheyDescribe) {
   ServerReplicaOptions options;
@@ -183,11 +181,13 @@ TEST(MergingToTheMean, WeighsWorkersByWhatTheyDescribe) {
       model->weight.sum().backward();
       replica->step();
     }
-    EXPECT_EQ(model->weight.min().item<float>(), 0.75f);
-    EXPECT_EQ(model->weight.max().item<float>(), 0.75f);
+    EXPECT_FLOAT_EQ(model->weight.min().item<float>(), 0.75f);
+    EXPECT_FLOAT_EQ(model->weight.max().item<float>(), 0.75f);
   });
 }
 
+// Between exchanges it has its own parameters, at a sync point the servers', and then its own
+// again.
 TEST(MergingByLeases, AtASyncPointAllHaveTheCenter) {
   ServerReplicaOptions options;
   options.merge = Merge::easgd;
