@@ -290,12 +290,12 @@ bool strategy_has_changed(const TrainingContext& context) {
   return context.resumed->config_of_phase().strategy.name() != context.config.strategy.name();
 }
 
-// The replica, and what the checkpoint has for it. By another strategy than before, workers do not
-// go on with models of their own, nor with what another replica has kept.
 void begin_average(TrainingContext& context) {
   if (context.config.ema > 0) context.average.emplace(*context.model, context.config.ema);
 }
 
+// The replica, and what the checkpoint has for it. By another strategy than before, workers do not
+// go on with models of their own, nor with what another replica has kept.
 void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (checkpoint == nullptr) {
     make_replica_of_phase(context, job, 0);

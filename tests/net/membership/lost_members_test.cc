@@ -8,7 +8,17 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class LostMembers : public CoordinatorTest {};
+class LostMembers : public CoordinatorTest {
+ protected:
+  // Rank 0 of two, when the other one has joined with it and was killed.
+  Membership survivor_of(MemberProcess& victim, const Coordinator& coordinator) {
+    victim.start(coordinator.address());
+    Membership survivor = join(0, 2, coordinator.address()).get();
+    victim.signal(SIGKILL);
+    EXPECT_EQ(lost_.wait(1).size(), 1u);
+    return survivor;
+  }
+};
 
 TEST_F(LostMembers, GoodbyeIsNotALoss) {
   Coordinator coordinator(options(2));
@@ -47,10 +57,7 @@ TEST_F(LostMembers, AKilledMemberIsKnownToAll) {
 TEST_F(LostMembers, ALossBeforeAnybodyWatchesIsNotForgotten) {
   MemberProcess victim(join_options(1, 2, ""));
   Coordinator coordinator(options(2));
-  victim.start(coordinator.address());
-  Membership survivor = join(0, 2, coordinator.address()).get();
-  victim.signal(SIGKILL);
-  ASSERT_EQ(lost_.wait(1).size(), 1u);
+  Membership survivor = survivor_of(victim, coordinator);
   Heard heard;
   survivor.watch({[&](const Member& member) { heard.add(member.describe()); }, {}});
   EXPECT_EQ(heard.wait(1).size(), 1u);
@@ -61,10 +68,7 @@ TEST_F(LostMembers, ALossBeforeAnybodyWatchesIsNotForgotten) {
 TEST_F(LostMembers, WhoComesBackIsToldThatTheJobGoesOnWithoutIt) {
   MemberProcess victim(join_options(1, 2, ""));
   Coordinator coordinator(options(2));
-  victim.start(coordinator.address());
-  Membership survivor = join(0, 2, coordinator.address()).get();
-  victim.signal(SIGKILL);
-  ASSERT_EQ(lost_.wait(1).size(), 1u);
+  Membership survivor = survivor_of(victim, coordinator);
   EXPECT_THAT(
       thrown<BadInput>(join(1, 2, coordinator.address())),
       AllOf(HasSubstr(fmt::format("cannot take the place of rank 1 (pid {} ", victim.pid())),

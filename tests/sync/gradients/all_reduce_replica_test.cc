@@ -7,7 +7,7 @@
 #include <array>
 
 #include "asup/base/error.h"
-#include "tests/sync/training.h"
+#include "tests/sync/gradients/all_reduce_training.h"
 
 namespace asup {
 namespace {
@@ -21,35 +21,11 @@ using ::testing::HasSubstr;
 using testing::loss_of;
 using testing::Mlp;
 using testing::part;
+using testing::sgd;
 using testing::snapshot;
+using testing::train;
 using testing::train_ranks;
-
-torch::optim::SGD sgd(torch::nn::Module& module) {
-  return torch::optim::SGD(module.parameters(), torch::optim::SGDOptions(0.05));
-}
-
-// One process with the whole batch.
-template <typename Model>
-std::vector<torch::Tensor> trained_alone(int steps) {
-  Model model;
-  auto optimizer = sgd(model);
-  for (int step = 0; step < steps; ++step) {
-    optimizer.zero_grad();
-    loss_of(model, Model::batch(step)).backward();
-    optimizer.step();
-  }
-  return snapshot(model);
-}
-
-template <typename Model>
-void train(Replica& replica, torch::optim::Optimizer& optimizer, Model& model,
-           const Communicator& communicator, int begin, int end) {
-  for (int step = begin; step < end; ++step) {
-    optimizer.zero_grad();
-    loss_of(model, part(Model::batch(step), communicator.rank(), communicator.size())).backward();
-    replica.step();
-  }
-}
+using testing::trained_alone;
 
 struct Setting {
   LinkKind links;
@@ -97,98 +73,6 @@ TEST(AllReduceReplica, UnequalPartsFollowOneProcess) {
     EXPECT_LT(distance(snapshot(model), expected), 1e-6);
     replica->check_equal();
   });
-}
-
-// This rank's part of 17, 5, 2 or 0 samples.
-Batch uneven_part(const Batch& all, int rank) {
-  const std::int64_t begin = std::array{0, 17, 22, 24}[static_cast<std::size_t>(rank)];
-  const std::int64_t size = std::array{17, 5, 2, 0}[static_cast<std::size_t>(rank)];
-  return {all.data.narrow(0, begin, size), all.target.narrow(0, begin, size)};
-}
-
-// Or it says how many they are, and ranks are weighed by that; the last one has none.
-TEST(AllReduceReplica, DescribedPartsFollowOneProcess) {
-  const auto expected = trained_alone<Mlp>(20);
-  for (const LinkKind links : {LinkKind::inproc, LinkKind::tcp})
-    train_ranks(4, links, [&](Communicator& communicator) {
-      Mlp model;
-      auto optimizer = sgd(model);
-      const auto replica = make_all_reduce_replica(
-          communicator, model, optimizer, {.bucket_bytes = 300, .first_bucket_bytes = 100});
-      for (int step = 0; step < 20; ++step) {
-        const Batch own = uneven_part(Mlp::batch(step), communicator.rank());
-        optimizer.zero_grad();
-        replica->describe_batch(static_cast<std::uint64_t>(own.data.size(0)), 0);
-        if (own.data.size(0) > 0) loss_of(model, own).backward();
-        replica->step();
-      }
-      EXPECT_LT(distance(snapshot(model), expected), 1e-6);
-      replica->check_equal();
-    });
-}
-
-// Two backwards in a step, each averaged.
-TEST(AllReduceReplica, DescribedPartsAddUp) {
-  train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
-    const double rank = communicator.rank();
-    torch::nn::Linear model(torch::nn::LinearOptions(1, 1).bias(false));
-    torch::optim::SGD optimizer(model->parameters(), 1.0);
-    const auto replica = make_all_reduce_replica(communicator, *model, optimizer);
-    replica->describe_batch(communicator.rank() == 0 ? 1 : 3, 0);
-    for (int i = 0; i < 2; ++i) (model->weight.sum() * (1 + rank)).backward();
-    EXPECT_FLOAT_EQ(model->weight.grad().item<float>(), 2 * (1 * 1 + 3 * 2) / 4.0f);
-    replica->step();
-  });
-}
-
-// What a rank is told that takes steps as `step` does it.
-template <typename Step>
-std::vector<std::string> complaints(int ranks, const Step& step) {
-  std::vector<std::string> messages(static_cast<std::size_t>(ranks));
-  train_ranks(ranks, LinkKind::tcp, [&](Communicator& communicator) {
-    Mlp model;
-    auto optimizer = sgd(model);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    try {
-      for (int i = 0; i < 3; ++i) {
-        optimizer.zero_grad();
-        step(*replica, communicator.rank(), loss_of(model, Mlp::batch(i)));
-        replica->step();
-      }
-    } catch (const BadInput& error) {
-      messages[static_cast<std::size_t>(communicator.rank())] = error.what();
-    }
-  });
-  return messages;
-}
-
-TEST(AllReduceReplica, AllRanksDescribeOrNone) {
-  const auto messages = complaints(3, [](Replica& replica, int rank, const torch::Tensor& loss) {
-    if (rank == 1) replica.describe_batch(8, 0);
-    loss.backward();
-  });
-  EXPECT_THAT(messages, ::testing::Each(HasSubstr("some ranks described their batch and others "
-                                                  "did not")));
-}
-
-TEST(AllReduceReplica, UnequalPartsAreToBeDescribedBeforeBackward) {
-  const auto late = [](auto samples_of) {
-    return complaints(2, [=](Replica& replica, int rank, const torch::Tensor& loss) {
-      loss.backward();
-      replica.describe_batch(samples_of(rank), 0);
-    });
-  };
-  EXPECT_THAT(
-      late([](int rank) { return rank == 0 ? 8u : 6u; }),
-      ::testing::Each(HasSubstr("had 6 to 8 samples, and were described after backward()")));
-  EXPECT_THAT(late([](int) { return 8u; }), ::testing::Each(""));
-  const auto mixed = complaints(2, [](Replica& replica, int rank, const torch::Tensor& loss) {
-    if (rank == 0) replica.describe_batch(8, 0);
-    loss.backward();
-    if (rank == 1) replica.describe_batch(8, 0);
-  });
-  EXPECT_NE(mixed[0], "");
-  EXPECT_NE(mixed[1], "");
 }
 
 std::vector<Setting> settings() {
@@ -488,88 +372,6 @@ TEST(AllReduceReplica, ALostRankFailsTheStepAndLeavesTheWeights) {
       EXPECT_EQ(distance(snapshot(model), before), 0);
       EXPECT_THROW(replica->step(), JobFailed);
     });
-}
-
-template <typename Prepare>
-void expect_refused(const Prepare& prepare, const char* message) {
-  train_ranks(1, LinkKind::inproc, [&](Communicator& communicator) {
-    Mlp model;
-    try {
-      const std::unique_ptr<torch::optim::Optimizer> optimizer = prepare(model);
-      make_all_reduce_replica(communicator, model, *optimizer);
-      ADD_FAILURE() << "accepted what it should not";
-    } catch (const BadInput& refusal) {
-      EXPECT_THAT(refusal.what(), HasSubstr(message));
-    }
-  });
-}
-
-TEST(AllReduceReplica, RefusesComplexParameters) {
-  expect_refused(
-      [](Mlp& model) {
-        model.register_parameter("phase", torch::zeros({2}, torch::kComplexFloat));
-        return std::make_unique<torch::optim::SGD>(model.parameters(), 0.1);
-      },
-      "parameter phase is 2 ComplexFloat");
-}
-
-TEST(AllReduceReplica, RefusesAnOptimizerOfOtherParameters) {
-  expect_refused(
-      [](Mlp& model) {
-        auto parameters = model.parameters();
-        parameters.push_back(torch::zeros({7}, torch::requires_grad()));
-        return std::make_unique<torch::optim::SGD>(parameters, 0.1);
-      },
-      "group 0 of the optimizer holds a parameter (7 f32) that the model does not have");
-}
-
-TEST(AllReduceReplica, RefusesLbfgs) {
-  expect_refused(
-      [](Mlp& model) { return std::make_unique<torch::optim::LBFGS>(model.parameters()); },
-      "LBFGS");
-}
-
-TEST(AllReduceReplica, NoticesWhatIsUnfrozenLater) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    Mlp model;
-    model.second->bias.set_requires_grad(false);
-    auto optimizer = sgd(model);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    train(*replica, optimizer, model, communicator, 0, 1);
-    model.second->bias.set_requires_grad(true);
-    try {
-      train(*replica, optimizer, model, communicator, 1, 2);
-      ADD_FAILURE() << "an unfrozen parameter went unnoticed";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("parameter second.bias requires a gradient now"));
-    }
-  });
-}
-
-TEST(AllReduceReplica, WhatIsFrozenLaterStays) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    Mlp model;
-    auto optimizer = sgd(model);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    train(*replica, optimizer, model, communicator, 0, 1);
-    model.second->weight.set_requires_grad(false);
-    const auto frozen = model.second->weight.clone();
-    train(*replica, optimizer, model, communicator, 1, 3);
-    EXPECT_TRUE(torch::equal(model.second->weight, frozen));
-    replica->check_equal();
-  });
-}
-
-TEST(AllReduceReplica, NoticesAParameterThatTheOptimizerGotLater) {
-  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
-    Mlp model;
-    auto optimizer = sgd(model);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    train(*replica, optimizer, model, communicator, 0, 1);
-    optimizer.add_param_group(torch::optim::OptimizerParamGroup(
-        std::vector<torch::Tensor>{torch::zeros({7}, torch::requires_grad())}));
-    EXPECT_THROW(train(*replica, optimizer, model, communicator, 1, 2), BadInput);
-  });
 }
 
 }  // namespace
