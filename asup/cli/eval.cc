@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
@@ -35,6 +36,7 @@ as those that the model was trained on.)";
 struct EvalFlags {
   std::string from, data, model, json, device = "auto";
   std::int64_t classes = 0;
+  std::optional<bool> mirrored;  // none: as in training
 };
 
 // What the weights were trained by, and what was said over it.
@@ -46,6 +48,7 @@ TrainConfig config_for(const EvalFlags& flags, const train::Weights& weights) {
   if (!flags.model.empty()) config.model = flags.model;
   if (!flags.data.empty()) config.data = flags.data;
   if (flags.classes > 0) config.classes = flags.classes;
+  config.test_mirrored = flags.mirrored.value_or(config.test_mirrored);
   return config;
 }
 
@@ -117,6 +120,9 @@ Command add_eval_command(CLI::App& app) {
       ->add_option("--device", flags->device, "cpu, cuda, cuda:N, or auto: cuda where there is one")
       ->type_name("D");
   command->add_option("--model", flags->model, "Where the file does not say it")->type_name("M");
+  command->add_flag("--test-mirrored,!--no-test-mirrored", flags->mirrored,
+                    "The mean of the scores of an image and of its mirror image, or not (default: "
+                    "as in training)");
   command->add_option("--json", flags->json, "Write the figures to this file, too")
       ->type_name("FILE");
   return {command, [flags] { return evaluate_model(*flags); }, {}, kExamples};

@@ -61,6 +61,7 @@ struct TrainConfig {
   ColourJitter augment_jitter{};
   std::int64_t augment_cutout = 0;
   double augment_mixup = 0;
+  bool test_mirrored = false;
   double validation = 0;
   std::int64_t synthetic_samples = 8192;
   std::int64_t synthetic_test_samples = 1024;

@@ -90,6 +90,7 @@ const std::vector<Setting>& table() {
       {"augment-jitter", field<&C::augment_jitter>(), "random changes of training images' brightness, contrast and saturation, by factors of 1 ± so much, and of their hue, in turns", {}, {}, Scope::fixed, kImages},
       {"augment-cutout", field<&C::augment_cutout>(), "a square of so many pixels is blanked out in each training image", {0, 4096}, {}, Scope::fixed, kImages},
       {"augment-mixup", field<&C::augment_mixup>(), "each training sample is mixed with another, by shares from Beta(X, X); 0: not", {0, 100}, {}, Scope::fixed, kImages},
+      {"test-mirrored", field<&C::test_mirrored>(), "tests take the mean of the scores of an image and of its mirror image", {}, {}, Scope::fixed, kImages},
 
       {"batch", field<&C::batch>(), "global batch: samples of one step, on all workers together", kCount, {}, Scope::fixed, kLength, kCommon},
       {"epochs", field_or<&C::epochs, kAuto>(), "passes over the data; auto: as many as steps need, or else 5", kCount, {}, Scope::run, kLength, kCommon},
@@ -117,7 +118,7 @@ const std::vector<Setting>& table() {
 
       {"workers", field<&C::workers>(), "processes that train together", {1, 4096}, {}, Scope::run, kWorkers, kCommon},
       {"hosts", field<&C::hosts>(), "hosts to start them on over ssh, a,b,c; empty: this one", {}, {}, Scope::run, kWorkers, kCommon},
-      {"threads", field_or<&C::threads, kAuto>(), "threads of a worker; auto: its share of the host's cores", {1, 1024}, {}, Scope::run, kWorkers},
+      {"threads", field_or<&C::threads, kAuto>(), "threads of a worker; auto: its share of the host's cores, on a GPU 1", {1, 1024}, {}, Scope::run, kWorkers},
       {"device", field<&C::device>(), "where a worker computes: cpu, cuda, cuda:N or auto; workers of a host share its GPUs, and auto is cuda where there is one", {}, {}, Scope::run, kWorkers, kCommon},
       {"tf32", field<&C::tf32>(), "GPUs multiply f32 with 10 bits of mantissa: faster, less exact", {}, {}, Scope::run, kWorkers},
       {"conv-path", field<&C::conv_path>(), "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}, Scope::run, kWorkers},

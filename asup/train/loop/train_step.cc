@@ -6,6 +6,9 @@
 namespace asup::train {
 
 namespace {
+// Of usual portions: a fast worker's leases may be many times longer, and memory is not.
+constexpr std::size_t kLargest = 2;
+
 std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
 }  // namespace
 
@@ -20,6 +23,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
+      channels_last_(device_.is_cuda() && config.tf32),
       label_smoothing_(config.label_smoothing) {}
 
 StepOutcome TrainStep::run(const StepWork& work, double progress) {
@@ -31,7 +35,8 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const double waited = replica_.stats().wait_seconds;
   // Where portions have two samples as a rule, none has one alone, which has no statistics.
   const auto most = portion_size_ > 1 ? std::max<std::size_t>(own / 2, 1) : own;
-  const auto portions = std::min({ceil_of(own, portion_size_), portions_, most});
+  const auto usual = std::min(ceil_of(own, portion_size_), portions_);
+  const auto portions = std::min(std::max(usual, ceil_of(own, kLargest * portion_size_)), most);
   std::vector<sync::FetchedNumber> losses;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);
@@ -52,7 +57,9 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
 sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) {
   torch::Tensor loss;
   const auto there = [this](const torch::Tensor& part) {
-    return part.to(device_, /*non_blocking=*/true);
+    const torch::Tensor copy = part.to(device_, /*non_blocking=*/true);
+    return channels_last_ && copy.dim() == 4 ? copy.contiguous(torch::MemoryFormat::ChannelsLast)
+                                             : copy;
   };
   {
     models::ConvolutionScope scope(path_, models::Pass::forward);

@@ -34,6 +34,8 @@ class TrainStep {
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;
+  // Tensor cores take channels last, and networks keep the order of what they are given.
+  const bool channels_last_;
   const double label_smoothing_;
 };
 

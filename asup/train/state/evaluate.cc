@@ -32,6 +32,12 @@ void add_examples(Evaluation& evaluation, const torch::Tensor& scores,
   }
 }
 
+// Images have their width last.
+torch::Tensor scores_of(models::Model& model, const torch::Tensor& input, bool mirrored) {
+  const torch::Tensor scores = model.forward(input);
+  return mirrored ? (scores + model.forward(input.flip(-1))) / 2 : scores;
+}
+
 // Adds a batch's results to this rank's: sums, as yet. Scores stay where the model is.
 void add(Evaluation& evaluation, const torch::Tensor& scores, const torch::Tensor& target,
          std::span<const std::int64_t> indices) {
@@ -63,10 +69,10 @@ void add_figures_of_text(Evaluation& evaluation, const data::Text& text) {
 }  // namespace
 
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
-                    models::ConvolutionPath path, std::int64_t batch, const torch::Device& device) {
+                    const EvaluationPlan& plan) {
   torch::NoGradGuard no_grad;
   const models::EvaluationMode mode(model);
-  models::ConvolutionScope scope(path, models::Pass::forward);
+  models::ConvolutionScope scope(plan.path, models::Pass::forward);
   Evaluation evaluation;
   if (!dataset.text()) {
     evaluation.classes = dataset.classes();
@@ -77,13 +83,14 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
   }
 
   const data::ShardedBatches batches(dataset.size(), 0, communicator.rank(), communicator.size(),
-                                     static_cast<std::size_t>(batch), data::Remainder::keep,
+                                     static_cast<std::size_t>(plan.batch), data::Remainder::keep,
                                      /*shuffle=*/false);
   data::Prefetcher ahead(dataset, batches, 0);
   for (std::size_t step = 0; auto part = ahead.next(); ++step) {
     const auto indices = batches.indices(0, step);
     if (!indices.empty())
-      add(evaluation, model.forward(part->input.to(device)), part->target, indices);
+      add(evaluation, scores_of(model, part->input.to(plan.device), plan.mirrored), part->target,
+          indices);
   }
   average_over_ranks(communicator, evaluation);
   if (const data::Text* text = dataset.text()) add_figures_of_text(evaluation, *text);

@@ -40,12 +40,18 @@ struct Evaluation {
   std::vector<Example> own{};  // of this rank's part
 };
 
+struct EvaluationPlan {
+  models::ConvolutionPath path = models::ConvolutionPath::onednn;
+  std::int64_t batch = 1;              // samples worked on at once, on all ranks together
+  torch::Device device = torch::kCPU;  // where the model is
+  bool mirrored =
+      false;  // of images: the scores are the mean of the image's and its mirror image's
+};
+
 // Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all
-// buffers as they were. `batch`: samples worked on at once, on all ranks together. `device`: where
-// the model is.
+// buffers as they were.
 Evaluation evaluate(Communicator& communicator, models::Model& model, const data::Dataset& dataset,
-                    models::ConvolutionPath path, std::int64_t batch,
-                    const torch::Device& device = torch::kCPU);
+                    const EvaluationPlan& plan);
 
 // evaluation.json: class names, the confusion matrix where there is one, and a gallery: the first
 // images, and those of which the model was surest and wrong. Of text there is nothing more to tell.

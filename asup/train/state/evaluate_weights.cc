@@ -46,9 +46,10 @@ Evaluation evaluate_weights(Communicator& communicator, const Weights& weights,
   load_weights(*model, weights, config);
   model->to(device);
   const auto path = models::convolution_path_from(said(weights, "convolution_path", "onednn"));
-  Evaluation evaluation = evaluate(
-      communicator, *model, *test, path,
-      std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate), device);
+  const auto at_once =
+      std::max<std::int64_t>(communicator.size(), config.batch / config.accumulate);
+  Evaluation evaluation =
+      evaluate(communicator, *model, *test, {path, at_once, device, config.test_mirrored});
   evaluation.broken = count_broken(communicator, *test);
   return evaluation;
 }

@@ -158,6 +158,9 @@ std::unique_ptr<data::Dataset> open_data(const TrainConfig& config, data::Split 
       divides ? open_kept(config, options) : data::open_dataset(config.data, split, options);
   require(dataset->size() > 0, "data: {} has no {} samples", config.data,
           split == data::Split::train ? "training" : "test");
+  require(!config.test_mirrored || dataset->input_shape().size() == 3,
+          "test-mirrored: samples of {} are no images, which could be mirrored. Leave it out.",
+          config.data);
   return dataset;
 }
 

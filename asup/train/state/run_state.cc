@@ -250,8 +250,8 @@ report::EvalRecord RunState::mark(const data::Dataset& dataset, Evaluation& eval
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(dataset.size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   with_model_to_use([&] {
-    evaluation =
-        evaluate(control(), *context_.model, dataset, context_.path, at_once, context_.device);
+    evaluation = evaluate(control(), *context_.model, dataset,
+                          {context_.path, at_once, context_.device, config_.test_mirrored});
   });
   return {step_,
           epoch(),

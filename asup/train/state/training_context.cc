@@ -215,10 +215,12 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   return facts;
 }
 
+// On a GPU one: torch's threads have little to do there, and those that wait for more of it, awake,
+// take the cores from the threads that decode images and exchange gradients.
 void set_threads(TrainingContext& context, const Job& job, const TrainConfig& config) {
   context.choices.threads = config.threads    ? *config.threads
                             : context.resumed ? context.resumed->choices.threads
-                                              : usual_threads(job);
+                                              : (context.device.is_cpu() ? usual_threads(job) : 1);
   torch::set_num_threads(static_cast<int>(context.choices.threads));
 }
 
@@ -366,9 +368,9 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.config = of_phase(whole, context.phase, context.length);
   const TrainConfig& config = context.config;
   if (context.phase == Phase::second) context.control = make_communicator(job, config.strategy);
-  set_threads(context, job, config);
   set_arithmetic(config);
   context.device = choose_device(config.device, place_on_host(job));
+  set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
   make_trained_parts(context, job);
   begin(context, job, checkpoint.get());

@@ -28,11 +28,11 @@ struct Subject {
       parameter.add_(torch::randn_like(parameter), 0.01);
   }
 
-  Evaluation marks() const {
+  Evaluation marks(bool mirrored = false) const {
     Evaluation evaluation;
     asup::testing::run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
       evaluation =
-          evaluate(*make_communicator(job), *model, *test, models::ConvolutionPath::onednn, 32);
+          evaluate(*make_communicator(job), *model, *test, {.batch = 32, .mirrored = mirrored});
     });
     return evaluation;
   }
@@ -69,6 +69,18 @@ TEST(Evaluate, MarksAreThoseOfTheWholeTestSet) {
   EXPECT_EQ(evaluation.confusion, confusion);
   EXPECT_EQ(describe_evaluation(evaluation, *subject.test)["confusion"], confusion);
   EXPECT_TRUE(subject.model->is_training());
+}
+
+TEST(Evaluate, MirrorImagesCountAsMuch) {
+  const Subject subject(10);
+  std::vector<std::int64_t> all(kSamples);
+  std::iota(all.begin(), all.end(), 0);
+  const data::Batch batch = subject.test->get(all);
+  const torch::Tensor scores =
+      (subject.model->forward(batch.input) + subject.model->forward(batch.input.flip(3))) / 2;
+  const double loss = torch::nn::functional::cross_entropy(scores, batch.target).item<double>();
+  EXPECT_NEAR(subject.marks(true).loss, loss, 1e-5);
+  EXPECT_GT(std::abs(subject.marks().loss - loss), 1e-4);
 }
 
 TEST(Evaluate, OfFiveClassesAllAreAmongTheFirstFive) {
