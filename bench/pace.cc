@@ -1,11 +1,14 @@
 // What each pace gives with virtual workers, by a clock that is only reckoned: the tables of
-// docs/adaptive_synchronization.md. Nothing is measured, so that the figures are the same on every
-// machine. The workers check on the way that what they are told makes sense.
+// docs/adaptive_synchronization.md. Nothing in them is measured, so that the figures are the same
+// on every machine. The workers check on the way that what they are told makes sense. Below it,
+// what a look of the controller takes, in processor time.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <ctime>
 #include <random>
 
 #include "tests/ps/pace/cluster.h"
@@ -36,6 +39,7 @@ const Scene kScenes[] = {
     {"one 1.5x slower", 0.03, [](int w, double) { return w == 3 ? 1.5 : 1; }, never},
     {"one 4x slower", 0.03, [](int w, double) { return w == 3 ? 4.0 : 1; }, never},
     {"two 2x slower", 0.03, [](int w, double) { return w >= 2 ? 2.0 : 1; }, never},
+    {"one 8x faster", 0.03, [](int w, double) { return w == 3 ? 0.125 : 1; }, never},
     {"1, 1.3, 1.7, 2.5x", 0.03,
      [](int w, double) {
        return std::array{1.0, 1.3, 1.7, 2.5}[static_cast<std::size_t>(w)];
@@ -98,6 +102,32 @@ double possible(const Scene& scene) {
   return 64 * seconds;
 }
 
+// All candidates compared, of workers with speeds of their own: the median of some looks, in ms.
+double milliseconds_of_a_look(int workers) {
+  std::mt19937 random(1);
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(random);
+  };
+  std::vector<Timing> timings(static_cast<std::size_t>(workers));
+  Situation situation;
+  situation.can_balance = true;
+  for (int worker = 0; worker < workers; ++worker) {
+    Timing& timing = timings[static_cast<std::size_t>(worker)];
+    const double typical = uniform(0.5, 4);
+    for (int lease = 0; lease < 32; ++lease) timing.add(1, typical * uniform(0.9, 1.1));
+    situation.workers[worker] = &timing;
+  }
+  std::vector<double> looks;
+  for (int look = 0; look < 25; ++look) {
+    Controller controller(false);  // a fresh one compares at once
+    const std::clock_t began = std::clock();
+    (void)controller.decide(situation);
+    looks.push_back(1e3 * static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC);
+  }
+  std::nth_element(looks.begin(), looks.begin() + 12, looks.end());
+  return looks[12];
+}
+
 }  // namespace
 
 int main(int count, char**) {
@@ -118,5 +148,8 @@ int main(int count, char**) {
       for (const Choice& choice : choices)
         fmt::print("    {:.1f} s, {}\n", choice.time, describe(choice));
   }
+  fmt::print("\n");
+  for (const int workers : {4, 16, 64, 256})
+    fmt::print("a look at {} workers takes {:.2f} ms\n", workers, milliseconds_of_a_look(workers));
   return ::testing::Test::HasFailure() ? 1 : 0;
 }

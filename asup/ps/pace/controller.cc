@@ -44,8 +44,7 @@ namespace {
 constexpr double kClearly = 1.25;   // a gain that is taken at once
 constexpr double kSlightly = 1.03;  // and one that must show this often
 constexpr int kTimes = 3;
-constexpr double kShortest = 0.125;  // of balanced leases
-constexpr double kLongest = 2;
+constexpr double kShortest = 1.0 / 64;  // of balanced leases
 constexpr double kOtherLengths = 1.15;  // a change of lengths that is worth telling
 constexpr double kOtherUnit = 1.25;     // and of times
 constexpr double kEnd = 0.2;        // share of the work in which staleness counts more and more,
@@ -53,10 +52,6 @@ constexpr double kWeightAtEnd = 5;  // up to this
 
 constexpr double kNews = 1.05;  // a change of times at which candidates are compared again
 constexpr int kLooks = 8;       // and how often nothing is done where there is none
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 double weight_of(double left) {
   return 1 + (kWeightAtEnd - 1) * std::clamp((kEnd - left) / kEnd, 0.0, 1.0);
@@ -86,56 +81,121 @@ std::string describe_speeds(const std::vector<int>& workers, const std::vector<d
 
 }  // namespace
 
-std::map<int, double> balanced_lengths(const std::map<int, const Timing*>& workers) {
-  std::map<int, double> lengths;
+Measured::Measured(const Timing& timing)
+    : typical(timing.typical()),
+      overdue(timing.overdue()),
+      fixed(timing.fixed()),
+      seconds(timing.seconds()) {
+  mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+std::map<int, double> balanced_lengths(const Workers& workers) {
+  const auto even = static_cast<double>(workers.size());
+  const auto length_of = [](const Measured& worker, double time) {
+    return std::max(worker.length_for(time), kShortest);
+  };
   double low = 0, high = 0;
-  for (const auto& [id, timing] : workers)
-    high = std::max(high, timing->typical() * timing->factor(kLongest));
+  for (const auto& [id, worker] : workers)
+    high = std::max(high, worker.typical * worker.factor(even));
   // The time in which all are done: longer leases take longer, so halving finds it.
   for (int round = 0; round < 50; ++round) {
     const double middle = (low + high) / 2;
     double sum = 0;
-    for (const auto& [id, timing] : workers)
-      sum += lengths[id] = std::clamp(timing->length_for(middle), kShortest, kLongest);
-    (sum < static_cast<double>(workers.size()) ? low : high) = middle;
+    for (const auto& [id, worker] : workers) sum += length_of(worker, middle);
+    (sum < even ? low : high) = middle;
   }
+  std::map<int, double> lengths;
+  for (const auto& [id, worker] : workers) lengths[id] = length_of(worker, high);
   return lengths;
 }
+
+// Candidates by the same measurements.
+class Controller::Comparison {
+ public:
+  Comparison(const Workers& workers, bool can_balance, double gamma)
+      : lengths_(balanced_lengths(workers)), can_balance_(can_balance), gamma_(gamma) {
+    double rate = 0;
+    for (const auto& [id, worker] : workers) {
+      const double length = lengths_.at(id), factor = worker.factor(length);
+      even_.push_back({worker.seconds, worker.typical, worker.overdue, 1});
+      balanced_.push_back(
+          {worker.seconds, worker.typical * factor, worker.overdue * factor, length});
+      for (double& seconds : balanced_.back().seconds) seconds *= factor;
+      summed_ += 1 / worker.mean;
+      rate += 1 / worker.typical;
+    }
+    unit_ = static_cast<double>(workers.size()) / rate;
+  }
+
+  double unit() const { return unit_; }
+
+  Scored score(std::size_t number) const {
+    const Candidate& candidate = kCandidates[number];
+    Scored scored;
+    scored.candidate = number;
+    scored.bounds = {
+        .gather = kAll, .keep = candidate.keep, .patience = candidate.patience * unit_};
+    const bool is_balanced = candidate.is_balanced && can_balance_;
+    for (const auto& [id, length] : lengths_) scored.lengths[id] = is_balanced ? length : 1;
+    const Prediction predicted = simulate(scored.bounds, is_balanced ? balanced_ : even_);
+    scored.speed = predicted.speed / summed_;
+    scored.staleness = predicted.staleness;
+    scored.score = scored.speed / (1 + gamma_ * scored.staleness);
+    return scored;
+  }
+
+  // Looks no further than to one so good that none could be better by much.
+  Scored best_from(const Scored& current) const {
+    Scored best = current;
+    for (std::size_t i = 0; i < std::size(kCandidates) && best.score * kSlightly < 1; ++i) {
+      if (i == current.candidate) continue;
+      Scored other = score(i);
+      if (other.score > best.score) best = std::move(other);
+    }
+    return best;
+  }
+
+ private:
+  const std::map<int, double> lengths_;
+  const bool can_balance_;
+  const double gamma_;
+  std::vector<VirtualWorker> even_, balanced_;
+  double summed_ = 0;  // speed, in even leases a second
+  double unit_ = 0;
+};
 
 std::optional<Choice> Controller::decide(const Situation& situation) {
   if (is_frozen_ || situation.workers.empty()) return std::nullopt;
   // Who has not pushed yet is taken to be like the others.
-  Situation known = situation;
   const Timing* example = nullptr;
   bool are_settled = true;
-  for (const auto& [id, timing] : known.workers) {
+  for (const auto& [id, timing] : situation.workers) {
     if (timing->is_known()) example = timing;
     are_settled = are_settled && timing->is_settled();
   }
   if (example == nullptr) return std::nullopt;
-  for (auto& [id, timing] : known.workers)
-    if (!timing->is_known()) timing = example;
+  Workers workers;
+  for (const auto& [id, timing] : situation.workers)
+    workers.emplace(id, timing->is_known() ? *timing : *example);
 
-  if (are_settled && !has_news(known)) return std::nullopt;
+  if (are_settled && !has_news(workers)) return std::nullopt;
 
-  double rate = 0;
-  for (const auto& [id, timing] : known.workers) rate += 1 / timing->typical();
-  const double unit = static_cast<double>(known.workers.size()) / rate;
-  const auto scored = score(known, unit, sensitivity_.gamma() * weight_of(known.left));
-  const Scored& current = scored[current_];
-  const auto best = std::max_element(
-      scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
-
-  // A few times tell little. Until there are more, all wait for one until it is overdue: late
-  // gradients do most harm in the first steps.
-  Scored taken = are_settled && is_better(*best, current) ? *best : current;
-  if (!are_settled) {
-    const double others = static_cast<double>(known.workers.size()) - 1;
-    taken.bounds.patience = std::max(1.0, others * Timing::kFirstMargin) * unit;
+  const Comparison comparison(workers, situation.can_balance,
+                              sensitivity_.gamma() * weight_of(situation.left));
+  const Scored current = comparison.score(current_);
+  Scored taken = current;
+  if (are_settled) {
+    Scored best = comparison.best_from(current);
+    if (is_better(best, current)) taken = std::move(best);
+  } else {
+    // A few times tell little. Until there are more, all wait for one until it is overdue: late
+    // gradients do most harm in the first steps.
+    const double others = static_cast<double>(workers.size()) - 1;
+    taken.bounds.patience = std::max(1.0, others * Timing::kFirstMargin) * comparison.unit();
   }
   if (freeze_ && are_settled) {
     is_frozen_ = true;
-    taken.bounds = without_clock(taken.bounds, known.workers, taken.lengths);
+    taken.bounds = without_clock(taken.bounds, workers, taken.lengths);
   } else if (!choices_.empty() && taken.candidate == current_) {
     const Choice& last = choices_.back();
     const bool has_changed = are_apart(taken.lengths, last.workers, last.lengths) ||
@@ -143,17 +203,17 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
                              taken.bounds.patience * kOtherUnit < last.bounds.patience;
     if (!has_changed) return std::nullopt;
   }
-  choices_.push_back(make_choice(known, taken, current));
+  choices_.push_back(make_choice(situation, workers, taken, current));
   sensitivity_.cut();
   current_ = taken.candidate;
   return choices_.back();
 }
 
-Bounds without_clock(const Bounds& bounds, const std::map<int, const Timing*>& workers,
+Bounds without_clock(const Bounds& bounds, const Workers& workers,
                      const std::map<int, double>& lengths) {
   std::vector<double> times;
-  for (const auto& [id, timing] : workers)
-    times.push_back(timing->typical() * timing->factor(lengths.at(id)));
+  for (const auto& [id, worker] : workers)
+    times.push_back(worker.typical * worker.factor(lengths.at(id)));
   std::sort(times.begin(), times.end());
   std::size_t here = 1;
   while (here < times.size() &&
@@ -166,10 +226,9 @@ Bounds without_clock(const Bounds& bounds, const std::map<int, const Timing*>& w
 
 // Whether anything is clearly other than when candidates were last compared. That takes a while
 // with many workers, and mostly nothing is.
-bool Controller::has_news(const Situation& situation) {
+bool Controller::has_news(const Workers& workers) {
   std::map<int, Seen> now;
-  for (const auto& [id, timing] : situation.workers)
-    now[id] = {timing->typical(), timing->overdue(), mean(timing->seconds())};
+  for (const auto& [id, worker] : workers) now[id] = {worker.typical, worker.overdue, worker.mean};
   const auto is_same = [](double a, double b) { return a < b * kNews && b < a * kNews; };
   const auto is_same_worker = [&](const auto& a, const auto& b) {
     return a.first == b.first && is_same(a.second.typical, b.second.typical) &&
@@ -183,41 +242,6 @@ bool Controller::has_news(const Situation& situation) {
   return true;
 }
 
-std::vector<Controller::Scored> Controller::score(const Situation& situation, double unit,
-                                                  double gamma) const {
-  const auto lengths = balanced_lengths(situation.workers);
-  std::vector<VirtualWorker> even;
-  double summed = 0;
-  for (const auto& [id, timing] : situation.workers) {
-    even.push_back({timing->seconds(), timing->typical(), timing->overdue(), 1});
-    summed += 1 / mean(even.back().seconds);
-  }
-  std::vector<VirtualWorker> balanced = even;
-  auto worker = balanced.begin();
-  for (const auto& [id, timing] : situation.workers) {
-    const double factor = timing->factor(lengths.at(id));
-    for (double& seconds : worker->seconds) seconds *= factor;
-    worker->expected *= factor;
-    worker->overdue *= factor;
-    worker++->length = lengths.at(id);
-  }
-
-  std::vector<Scored> all;
-  for (const Candidate& candidate : kCandidates) {
-    Scored scored;
-    scored.candidate = all.size();
-    scored.bounds = {.gather = kAll, .keep = candidate.keep, .patience = candidate.patience * unit};
-    const bool is_balanced = candidate.is_balanced && situation.can_balance;
-    for (const auto& [id, length] : lengths) scored.lengths[id] = is_balanced ? length : 1;
-    const Prediction predicted = simulate(scored.bounds, is_balanced ? balanced : even);
-    scored.speed = predicted.speed / summed;
-    scored.staleness = predicted.staleness;
-    scored.score = scored.speed / (1 + gamma * scored.staleness);
-    all.push_back(std::move(scored));
-  }
-  return all;
-}
-
 bool Controller::is_better(const Scored& best, const Scored& current) {
   const double gain = best.score / current.score;
   if (gain <= kSlightly || best.candidate != favourite_) times_ = 0;
@@ -226,17 +250,17 @@ bool Controller::is_better(const Scored& best, const Scored& current) {
   return gain > kClearly || times_ >= kTimes;
 }
 
-Choice Controller::make_choice(const Situation& situation, const Scored& taken,
-                               const Scored& before) const {
+Choice Controller::make_choice(const Situation& situation, const Workers& workers,
+                               const Scored& taken, const Scored& before) const {
   Choice choice;
   choice.time = situation.now;
   choice.step = situation.step;
   choice.version = situation.version;
   choice.bounds = taken.bounds;
-  for (const auto& [id, timing] : situation.workers) {
+  for (const auto& [id, worker] : workers) {
     choice.workers.push_back(id);
     choice.lengths.push_back(taken.lengths.at(id));
-    choice.seconds.push_back(timing->typical());
+    choice.seconds.push_back(worker.typical);
   }
   choice.sensitivity = sensitivity_.gamma();
   choice.weight = weight_of(situation.left);

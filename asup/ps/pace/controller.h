@@ -2,7 +2,7 @@
 // with its equations.
 //
 // It sees measurements only: how long each worker takes, how stale its gradients are, the losses,
-// and how much of the work is left. For each of a few candidates it runs the pacer itself on the
+// and how much of the work is left. For each of a few candidates it runs the pacer's rule on the
 // measured times (simulate.h) and takes the one with the best predicted progress,
 //   speed / (1 + gamma * weight * staleness).
 // It changes its mind only where that is clearly better. The same measurements give the same
@@ -29,6 +29,19 @@ struct Situation {
   std::map<int, const Timing*> workers;  // that are here; some may not be known yet
 };
 
+// What is known of one worker's times, worked out once for a look.
+struct Measured {
+  explicit Measured(const Timing& timing);
+  double typical, overdue;      // of an even lease, in seconds
+  double fixed;                 // the share of it that does not grow with the length
+  double mean;                  // of `seconds`
+  std::vector<double> seconds;  // one after the other
+
+  double factor(double length) const { return fixed + (1 - fixed) * length; }
+  double length_for(double time) const { return (time / typical - fixed) / (1 - fixed); }
+};
+using Workers = std::map<int, Measured>;
+
 class Controller {
  public:
   // `freeze`: the first choice that is made of all workers' times stays, and nothing that is
@@ -49,15 +62,16 @@ class Controller {
  private:
   struct Candidate;
   struct Scored;
+  class Comparison;
   struct Seen {
     double typical = 0, overdue = 0, mean = 0;
   };
   static const Candidate kCandidates[];
 
-  bool has_news(const Situation& situation);
-  std::vector<Scored> score(const Situation& situation, double unit, double gamma) const;
+  bool has_news(const Workers& workers);
   bool is_better(const Scored& best, const Scored& current);
-  Choice make_choice(const Situation& situation, const Scored& taken, const Scored& before) const;
+  Choice make_choice(const Situation& situation, const Workers& workers, const Scored& taken,
+                     const Scored& before) const;
 
   const bool freeze_;
   Sensitivity sensitivity_;
@@ -71,11 +85,11 @@ class Controller {
 };
 
 // Lengths of leases with which all take equally long and that are even ones on average.
-std::map<int, double> balanced_lengths(const std::map<int, const Timing*>& workers);
+std::map<int, double> balanced_lengths(const Workers& workers);
 
 // What bounds come to where these workers always take these times: the same number of workers
 // waited for, whatever the clock says later.
-Bounds without_clock(const Bounds& bounds, const std::map<int, const Timing*>& workers,
+Bounds without_clock(const Bounds& bounds, const Workers& workers,
                      const std::map<int, double>& lengths);
 
 }  // namespace asup::ps::pace

@@ -1,7 +1,6 @@
 #include "asup/ps/pace/pacer.h"
 
 #include <algorithm>
-#include <functional>
 #include <tuple>
 
 #include "asup/base/error.h"
@@ -25,20 +24,20 @@ Bounds bounds_of(const Options& options, int workers) {
   throw Error("a pace that is none");
 }
 
-bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience) {
+bool is_worth_waiting(std::size_t here, double now, std::span<double> to_come, double patience) {
+  if (to_come.empty()) return false;
   // Waiting for the first j of them until t_j costs m (t_j - now) for the m that are here, and
   // t_j - t_i for each that comes before. Mostly, the first one decides: no need to sort them all.
-  const auto later = std::greater<double>();
-  std::make_heap(to_come.begin(), to_come.end(), later);
   double waiting = static_cast<double>(here), cost = 0, last = now, joined = 0;
-  while (!to_come.empty()) {
-    const double when = to_come.front();
+  const double first = *std::min_element(to_come.begin(), to_come.end());
+  if (waiting * (first - now) <= patience) return true;
+  if (waiting * (first - now) > patience * static_cast<double>(to_come.size())) return false;
+  std::sort(to_come.begin(), to_come.end());
+  for (const double when : to_come) {
     cost += waiting * (when - last);
     if (cost <= patience * ++joined) return true;
     last = when;
     ++waiting;
-    std::pop_heap(to_come.begin(), to_come.end(), later);
-    to_come.pop_back();
   }
   return false;
 }

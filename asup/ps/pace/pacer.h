@@ -30,6 +30,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -108,8 +109,9 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
-// Whether some of those who are to come at these times are worth waiting for, where so many wait.
-bool is_worth_waiting(std::size_t here, double now, std::vector<double> to_come, double patience);
+// Whether some of those who are to come at these times, whose order it changes, are worth waiting
+// for, where so many wait.
+bool is_worth_waiting(std::size_t here, double now, std::span<double> to_come, double patience);
 
 // Those of a fixed pace of so many workers, and those that an adaptive one starts with.
 Bounds bounds_of(const Options& options, int workers);

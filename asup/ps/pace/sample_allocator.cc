@@ -8,9 +8,8 @@
 namespace asup::ps::pace {
 namespace {
 
-// Balanced leases, by their length when all share a step, and by that of an even one.
+// Balanced leases, by their length when all share a step.
 constexpr double kMostShared = 1.5;
-constexpr double kLongest = 2;  // which bounds the memory that a worker needs
 
 // When `samples` would be done if all workers shared them perfectly and none had to wait: the time
 // at which what each does after it is free sums up to them.
@@ -247,7 +246,7 @@ Lease SampleAllocator::balanced_run(int worker) const {
   }
   const double even = static_cast<double>(work_.batch) / static_cast<double>(shares_);
   const double share = static_cast<double>(left) * length_of(worker) / sum;
-  const double most = even * std::min(kMostShared * length_of(worker), kLongest);
+  const double most = even * kMostShared * length_of(worker);
   const auto samples = static_cast<std::uint64_t>(std::llround(std::min(share, most)));
   return {step_, offset_, offset_ + leaving_none_alone(samples, left)};
 }

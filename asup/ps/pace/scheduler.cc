@@ -102,10 +102,13 @@ Decisions Scheduler::sync_point_soon(double now) {
 Decisions Scheduler::tick(double now) {
   now_ = now;
   post(pacer_.tick(now));
+  if (is_look_due()) adapt();
   return finish();
 }
 
-std::optional<double> Scheduler::wake() const { return pacer_.wake(); }
+std::optional<double> Scheduler::wake() const {
+  return is_look_due() ? std::optional(now_) : pacer_.wake();
+}
 
 std::optional<std::string> Scheduler::refusal(const Push& push) const {
   if (auto refused = pacer_.refusal(as_counted(push))) return refused;
@@ -169,8 +172,6 @@ Decisions Scheduler::finish() {
       std::visit([&](const auto& one) { carry_out(one); }, command);
     }
   };
-  carry_out_all();
-  if (controller_) adapt();
   do carry_out_all();
   while (wake_one());
   if (allocator_) {
@@ -331,10 +332,13 @@ const Timing* Scheduler::example_for(int worker) const {
   return example;
 }
 
+// At the first push, and then once a step.
+bool Scheduler::is_look_due() const {
+  if (!controller_ || controller_->is_frozen() || pushes_since_look_ == 0) return false;
+  return controller_->choices().empty() || pushes_since_look_ >= here_.size();
+}
+
 void Scheduler::adapt() {
-  if (pushes_since_look_ == 0) return;
-  const bool is_first = controller_->choices().empty();
-  if (!is_first && pushes_since_look_ < here_.size()) return;
   pushes_since_look_ = 0;
   const auto choice = controller_->decide(situation());
   if (!choice) return;

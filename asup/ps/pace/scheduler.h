@@ -107,7 +107,9 @@ class Scheduler {
   Decisions sync_point_soon(double now);
   Decisions tick(double now);
 
-  // When to call tick() if no event comes first. Only an adaptive pace needs it.
+  // When to call tick() if no event comes first. Only an adaptive pace needs it: when patience is
+  // over, and to look for a better pace, at once, but after what was decided is carried out. Nobody
+  // waits for that look.
   std::optional<double> wake() const;
 
   // What is wrong with a push that cannot be from a worker which does as it was told.
@@ -150,6 +152,7 @@ class Scheduler {
   void expect(int worker);
   void expect_again(int pushed);
   const Timing* example_for(int worker) const;
+  bool is_look_due() const;
   void adapt();
   Situation situation() const;
   Speeds speeds() const;

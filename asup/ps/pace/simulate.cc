@@ -10,8 +10,6 @@ namespace {
 
 constexpr double kLeasesOfSlowest = 8;  // that are looked at, if it is not too slow
 constexpr double kLeasesOfAll = 512;    // where there are many workers, fewer of each will do
-constexpr double kWarmUp = 0.25;        // of the time, in which workers fall out of step
-constexpr double kSamples = 1000;       // of an even lease
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -21,97 +19,146 @@ class Simulation {
  public:
   Simulation(const Bounds& bounds, std::span<const VirtualWorker> workers)
       : workers_(workers),
-        pacer_(bounds, kSamples * static_cast<double>(workers.size())),
+        patience_(bounds.patience),
+        keep_(bounds.keep * static_cast<double>(workers.size())),
+        end_(simulated_seconds(workers)),
         states_(workers.size()) {
-    double slowest = 0, fastest = kForever;
-    for (const VirtualWorker& worker : workers) {
-      check(!worker.seconds.empty(), "a virtual worker without a time");
-      const double seconds = mean(worker.seconds);
-      check(seconds > 0, "a virtual worker that takes {} s for a lease", seconds);
-      slowest = std::max(slowest, seconds);
-      fastest = std::min(fastest, seconds);
-    }
-    const double leases =
-        std::clamp(kLeasesOfAll / static_cast<double>(workers.size()), 16.0, 64.0);
-    end_ = std::min(kLeasesOfSlowest * slowest + 16 * fastest, leases * fastest);
+    pending_.reserve(workers.size());
+    to_come_.reserve(workers.size());
   }
 
   Prediction run() {
-    for (std::size_t id = 0; id < workers_.size(); ++id)
-      carry_out(pacer_.arrived(static_cast<int>(id), 0));
+    for (std::size_t id = 0; id < workers_.size(); ++id) begin(id);
     while (now_ < end_) step();
     const double span = last_ - first_;
-    return span > 0 ? Prediction{applied_ / span, staleness_ / applied_} : Prediction{};
+    if (span <= 0) return {};
+    return {counted_ / span, staleness_ / counted_ / static_cast<double>(workers_.size())};
   }
 
  private:
   struct State {
-    double done = kForever;  // when it pushes
+    double done = kForever;  // when it pushes; for ever: it is not at work
+    double expected = 0, overdue = 0;
+    double applied = 0;  // even leases, when it got its parameters
     std::size_t leases = 0;
-    std::uint64_t pushes = 0, version = 0;
   };
 
+  // An update, if one is due; else what comes next, a push or a time to look again.
   void step() {
-    const auto next =
-        std::min_element(states_.begin(), states_.end(),
-                         [](const State& a, const State& b) { return a.done < b.done; });
-    if (const auto wake = pacer_.wake(); wake && *wake < next->done) {
-      now_ = std::max(now_, *wake);
-      return carry_out(pacer_.tick(now_));
-    }
-    check(next->done < kForever, "nobody works, and nobody is let go");
-    now_ = next->done;
-    next->done = kForever;
-    const auto id = static_cast<int>(next - states_.begin());
-    carry_out(pacer_.pushed(
-        {.worker = id, .number = next->pushes++, .version = next->version, .samples = samples(id)},
-        now_));
+    look_ahead();
+    if (is_due()) return update();
+    const bool may_lose_patience = !pending_.empty() && patience_ < kForever;
+    if (may_lose_patience && next_look_ < next_push_)
+      now_ = next_look_;
+    else
+      push();
   }
 
-  void carry_out(const Commands& commands) {
-    for (const Command& command : commands) {
-      if (const auto* update = std::get_if<Update>(&command)) count(*update);
-      if (const auto* go = std::get_if<Go>(&command)) begin(go->worker);
+  void look_ahead() {
+    next_push_ = next_look_ = kForever;
+    for (std::size_t id = 0; id < states_.size(); ++id) {
+      const State& state = states_[id];
+      if (state.done < next_push_) {
+        next_push_ = state.done;
+        next_ = id;
+      }
+      next_look_ = std::min(next_look_, next_look_at(state));
     }
   }
 
-  void count(const Update& update) {
-    if (now_ < end_ * kWarmUp) {
-      first_ = now_;
-      return;
+  // When it is thought to push: it may be late, and then overdue.
+  double next_look_at(const State& state) const {
+    if (state.done == kForever) return kForever;
+    const double when = now_ < state.expected ? state.expected : state.overdue;
+    return now_ < when ? when : kForever;
+  }
+
+  bool is_due() {
+    if (pending_.empty()) return false;
+    if (next_push_ == kForever) return true;  // nobody works
+    return patience_ < kForever && !is_worth_waiting_on();
+  }
+
+  // Mostly the first to come is worth it.
+  bool is_worth_waiting_on() {
+    if (next_look_ == kForever) return false;
+    if (static_cast<double>(pending_.size()) * (next_look_ - now_) <= patience_) return true;
+    to_come_.clear();
+    for (const State& state : states_)
+      if (const double when = next_look_at(state); when < kForever) to_come_.push_back(when);
+    return is_worth_waiting(pending_.size(), now_, to_come_, patience_);
+  }
+
+  void push() {
+    now_ = next_push_;
+    const std::size_t id = next_;
+    states_[id].done = kForever;
+    if (applied_ - states_[id].applied <= keep_) return pending_.push_back(id);
+    if (keep_ > 0) {  // those that wait do not wait for this one any more
+      look_ahead();
+      if (is_due()) update();
     }
-    last_ = now_;
-    for (const Update::Part& part : update.parts) {
-      const double length = workers_[static_cast<std::size_t>(part.worker)].length;
+    begin(id);
+  }
+
+  void update() {
+    const bool counts = now_ >= end_ * kSimulatedWarmUp;
+    (counts ? last_ : first_) = now_;
+    const double before = applied_;
+    for (const std::size_t id : pending_) {
+      const double length = workers_[id].length;
       applied_ += length;
-      staleness_ += length * part.staleness.steps;
+      if (!counts) continue;
+      counted_ += length;
+      staleness_ += length * (before - states_[id].applied);
     }
+    for (const std::size_t id : pending_) begin(id);
+    pending_.clear();
   }
 
-  std::uint64_t samples(int id) const {
-    return static_cast<std::uint64_t>(kSamples * workers_[static_cast<std::size_t>(id)].length);
-  }
-
-  void begin(int id) {
-    State& state = states_[static_cast<std::size_t>(id)];
-    const VirtualWorker& worker = workers_[static_cast<std::size_t>(id)];
-    state.version = pacer_.version();
+  void begin(std::size_t id) {
+    State& state = states_[id];
+    const VirtualWorker& worker = workers_[id];
+    state.applied = applied_;
     state.done = now_ + worker.seconds[state.leases++ % worker.seconds.size()];
-    pacer_.expect(id, now_ + worker.expected, now_ + worker.overdue);
+    state.expected = now_ + worker.expected;
+    state.overdue = now_ + worker.overdue;
   }
 
   const std::span<const VirtualWorker> workers_;
-  Pacer pacer_;
+  const double patience_;
+  const double keep_;  // even leases
+  const double end_;
   std::vector<State> states_;
-  double now_ = 0, end_ = 0;
+  std::vector<std::size_t> pending_;    // workers whose pushes wait for the update
+  std::vector<double> to_come_;         // memory that is used again
+  double now_ = 0, applied_ = 0;        // applied: even leases
+  std::size_t next_ = 0;                // who pushes next,
+  double next_push_ = 0;                // when,
+  double next_look_ = 0;                // and when somebody is expected or becomes overdue
   double first_ = 0, last_ = 0;         // updates after which, and until which, is counted
-  double applied_ = 0, staleness_ = 0;  // even leases, and their steps summed up
+  double counted_ = 0, staleness_ = 0;  // even leases, and theirs since, summed up
 };
 
 }  // namespace
 
+double simulated_seconds(std::span<const VirtualWorker> workers) {
+  double slowest = 0, fastest = kForever;
+  for (const VirtualWorker& worker : workers) {
+    check(!worker.seconds.empty(), "a virtual worker without a time");
+    const double seconds = mean(worker.seconds);
+    check(seconds > 0, "a virtual worker that takes {} s for a lease", seconds);
+    slowest = std::max(slowest, seconds);
+    fastest = std::min(fastest, seconds);
+  }
+  const double leases = std::clamp(kLeasesOfAll / static_cast<double>(workers.size()), 8.0, 64.0);
+  return std::min(kLeasesOfSlowest * slowest + 16 * fastest, leases * fastest);
+}
+
 Prediction simulate(const Bounds& bounds, std::span<const VirtualWorker> workers) {
   check(!workers.empty(), "a simulation of no workers");
+  check(bounds.gather == kAll && bounds.spare == 0 && bounds.staleness == kForever,
+        "a simulation of bounds that do not gather all");
   return Simulation(bounds, workers).run();
 }
 

@@ -1,5 +1,8 @@
-// What bounds would give: the pacer itself, run on measured times by a clock that is only reckoned.
-// A pure function; safe from any thread.
+// What a pace would give: the rule by which the pacer waits (pacer.h), run on measured times by a
+// clock that is only reckoned. A pure function; safe from any thread.
+//
+// It does what a Pacer does that gathers all (a test compares them), without its books, since it is
+// asked for many candidates and many workers at once.
 #pragma once
 
 #include <span>
@@ -21,6 +24,12 @@ struct Prediction {
   double staleness = 0;  // mean of a sample that is applied, in steps
 };
 
+// With bounds that gather all: of `bounds`, patience and keep count.
 Prediction simulate(const Bounds& bounds, std::span<const VirtualWorker> workers);
+
+// For how long it is looked at.
+double simulated_seconds(std::span<const VirtualWorker> workers);
+// At first, workers fall out of step: what is applied in this share of the time does not count.
+constexpr double kSimulatedWarmUp = 0.25;
 
 }  // namespace asup::ps::pace

@@ -112,6 +112,13 @@ TEST(Controller, OneSlowWorkerCostsNeitherSpeedNorStaleness) {
   }
 }
 
+TEST(Controller, OneFastWorkerDoesAsMuchMore) {
+  const auto one_fast = [](int worker, double) { return worker == 1 ? 0.125 : 1; };
+  const Outcome asup = Scene(one_fast).outcome(kAsup, 300);
+  EXPECT_GE(asup.speed, 0.95);
+  EXPECT_LE(asup.staleness, 0.02);
+}
+
 TEST(Controller, WithoutLeasesOneSlowWorkerIsNotWaitedFor) {
   SchedulerOptions options;
   options.workers = kWorkers;
@@ -160,7 +167,7 @@ TEST(Controller, FrozenWithASlowWorkerItWaitsForTheOthersOnly) {
   Timing fast, slow;
   fast.add(1, 1);
   slow.add(1, 4);
-  const std::map<int, const Timing*> workers{{0, &fast}, {1, &slow}, {2, &fast}};
+  const Workers workers{{0, Measured(fast)}, {1, Measured(slow)}, {2, Measured(fast)}};
   const std::map<int, double> even{{0, 1}, {1, 1}, {2, 1}};
   const Bounds together{.gather = kAll, .keep = 8, .patience = 1};
   EXPECT_EQ(without_clock(together, workers, even),
@@ -186,7 +193,8 @@ TEST(Controller, BalancedLengthsTakeAllEquallyLong) {
     fast.add(1, 1);
     slow.add(1, 4);
   }
-  const std::map<int, const Timing*> workers{{0, &fast}, {1, &fast}, {2, &fast}, {3, &slow}};
+  const Workers workers{
+      {0, Measured(fast)}, {1, Measured(fast)}, {2, Measured(fast)}, {3, Measured(slow)}};
   const auto lengths = balanced_lengths(workers);
   double sum = 0;
   for (const auto& [id, length] : lengths) sum += length;
@@ -228,20 +236,6 @@ TEST(Controller, ChoicesSayWhatTheySaw) {
   EXPECT_GT(last.score, 0.9);
   EXPECT_THAT(describe(last), HasSubstr("worker 2 takes"));
   EXPECT_THAT(describe(last), HasSubstr("balanced"));
-}
-
-TEST(Simulate, KnowsWhatIsPlain) {
-  const VirtualWorker fast{{1}, 1, 1.1}, slow{{4}, 4, 4.4};
-  const std::vector<VirtualWorker> workers{fast, fast, fast, slow};
-  const Prediction bsp = simulate({.gather = kAll}, workers);
-  EXPECT_NEAR(bsp.speed, 1, 1e-9);
-  EXPECT_EQ(bsp.staleness, 0);
-  const Prediction asp = simulate({.gather = 1}, workers);
-  EXPECT_NEAR(asp.speed, 3.25, 0.1);
-  EXPECT_NEAR(asp.staleness, 0.75, 0.02);
-  const Prediction backup = simulate({.gather = kAll, .spare = 1, .keep = 0}, workers);
-  EXPECT_NEAR(backup.speed, 3, 0.05);
-  EXPECT_EQ(backup.staleness, 0);
 }
 
 }  // namespace

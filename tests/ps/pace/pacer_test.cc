@@ -357,12 +357,16 @@ TEST(Pacer, WhoIsLaterThanKeepIsDropped) {
 }
 
 TEST(Pacer, WaitingIsWorthIt) {
-  EXPECT_TRUE(is_worth_waiting(1, 0, {0.9}, 1));
-  EXPECT_FALSE(is_worth_waiting(3, 0, {0.9}, 1));
-  EXPECT_TRUE(is_worth_waiting(1, 0, {2, 2, 2}, 1));  // 2 seconds for three
-  EXPECT_FALSE(is_worth_waiting(1, 0, {2, 3, 4}, 1));
-  EXPECT_FALSE(is_worth_waiting(1, 0, {}, 1));
-  EXPECT_FALSE(is_worth_waiting(1, 0, {1}, 0));
+  const auto is_worth = [](std::size_t here, std::vector<double> to_come, double patience) {
+    return is_worth_waiting(here, 0, to_come, patience);
+  };
+  EXPECT_TRUE(is_worth(1, {0.9}, 1));
+  EXPECT_FALSE(is_worth(3, {0.9}, 1));
+  EXPECT_TRUE(is_worth(1, {2, 2, 2}, 1));  // 2 seconds for three
+  EXPECT_TRUE(is_worth(1, {2.2, 2, 2.1}, 1));
+  EXPECT_FALSE(is_worth(1, {4, 2, 3}, 1));
+  EXPECT_FALSE(is_worth(1, {}, 1));
+  EXPECT_FALSE(is_worth(1, {1}, 0));
 }
 
 TEST(Pacer, PushesThatMakeNoSenseAreRefused) {
