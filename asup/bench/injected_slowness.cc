@@ -10,6 +10,13 @@ namespace asup::bench {
 namespace {
 
 constexpr const char* kVariable = "ASUP_INJECTED_SLOWNESS";
+// Of forward and backward together: backward computes gradients of inputs and of parameters, each
+// of which is as much work as forward.
+constexpr double kForward = 1.0 / 3;
+
+Clock::duration in_ticks(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+}
 
 // "3:4:0.3" as numbers, between `least` and `most` of them.
 std::vector<double> numbers_of(const std::string& word, const std::string& text, std::size_t least,
@@ -81,40 +88,64 @@ double InjectedSlowness::seconds(std::size_t samples, double progress) const {
   return seconds;
 }
 
+bool InjectedSlowness::watch_gradients(const std::vector<std::int64_t>& elements) {
+  course_ = BackwardCourse(elements);
+  return sample_seconds_ > 0;
+}
+
 void InjectedSlowness::before_batch(std::size_t samples, double progress) {
-  double batch = seconds(samples, progress);
-  if (pause_chance_ > 0 && std::uniform_real_distribution<>(0, 1)(random_) < pause_chance_)
-    batch *= 1 + pause_batches_;
-  const double rest = batch - compute_seconds_ * static_cast<double>(samples);
+  halt_by_turns(progress);
+  batch_seconds_ = seconds(samples, progress);
+  sample_in_batch_ = samples > 0 ? batch_seconds_ / static_cast<double>(samples) : 0;
+  portion_began_ = portion_seconds_ = 0;
+  began_ = Clock::now();
+  if (pause_chance_ == 0 || std::uniform_real_distribution<>(0, 1)(random_) >= pause_chance_)
+    return;
+  work_until(batch_seconds_ * pause_batches_, 0);
+  began_ = Clock::now();
+}
+
+void InjectedSlowness::halt_by_turns(double progress) {
   const bool halts = halts_ && progress >= halts_->from && progress < halts_->to;
   if (!halts)
     pauses_.reset();
   else if (!pauses_)
     pauses_ = std::make_unique<InjectedPauses>(Seconds(halts_->halted_seconds),
                                                Seconds(halts_->running_seconds));
-  sleep(rest);
-  computes_since_ = Clock::now();
 }
 
-// A worker that is halted does not work meanwhile, so its sleep must not go on either: in short
-// naps, of which one at most counts for each time that it is halted.
-void InjectedSlowness::sleep(double seconds) const {
-  if (!pauses_) {
-    if (seconds > 0) std::this_thread::sleep_for(Seconds(seconds));
-    return;
-  }
-  constexpr double kNap = 0.001, kLongNap = 0.003;
-  while (seconds > 0) {
-    const auto start = Clock::now();
-    std::this_thread::sleep_for(Seconds(std::min(seconds, kNap)));
-    seconds -= std::min(seconds_since(start), kLongNap);
-  }
+void InjectedSlowness::before_backward(std::size_t samples, double waited) {
+  portion_began_ += portion_seconds_;
+  portion_seconds_ = sample_in_batch_ * static_cast<double>(samples);
+  work_until(portion_began_ + kForward * portion_seconds_, waited);
+  course_.begin();
 }
 
-void InjectedSlowness::after_batch(std::size_t samples, double waited) {
-  if (samples > 0 && !is_first_)
-    compute_seconds_ = (seconds_since(computes_since_) - waited) / static_cast<double>(samples);
-  is_first_ = false;
+void InjectedSlowness::before_gradient(std::size_t parameter, double waited) {
+  const double share = kForward + (1 - kForward) * course_.reach(parameter);
+  work_until(portion_began_ + share * portion_seconds_, waited);
+}
+
+void InjectedSlowness::after_gradient(std::size_t) { course_.go_on(); }
+
+// Gradients that did not come have left some of its time.
+void InjectedSlowness::after_batch(std::size_t, double waited) {
+  work_until(batch_seconds_, waited);
+}
+
+// Sleeps until the batch has had so many seconds, not counting those that it waited. A worker that
+// is halted does not work meanwhile, so its sleep must not go on either: it is in short naps then,
+// of which one at most counts for each time that it is halted.
+void InjectedSlowness::work_until(double seconds, double waited) {
+  const auto until = [&] { return began_ + in_ticks(seconds + waited); };
+  if (!pauses_) return std::this_thread::sleep_until(until());
+  const auto nap = in_ticks(0.001), longest_nap = in_ticks(0.003);
+  for (auto now = Clock::now(); now < until();) {
+    std::this_thread::sleep_until(std::min(until(), now + nap));
+    const auto woke = Clock::now();
+    began_ += std::max(woke - now - longest_nap, Clock::duration(0));
+    now = woke;
+  }
 }
 
 }  // namespace asup::bench

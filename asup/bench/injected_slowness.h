@@ -1,6 +1,8 @@
 // Makes workers slow on purpose, by real sleeps, for experiments on one machine whose cores would
 // otherwise be the limit (`asup bench stragglers`): with a time for each sample, well above what
-// computing takes, workers are as fast as they are told to be.
+// computing takes, workers are as fast as they are told to be. As on a device that is so fast, a
+// third of a batch's time is forward, and the rest passes as backward comes to one gradient after
+// the other (backward_course.h), so that gradients leave, and parameters come, beside it.
 //
 //   ASUP_INJECTED_SLOWNESS="sample_ms=2 slow=3:4:0.3:0.6 pause=1:50:20"
 //
@@ -10,7 +12,7 @@
 //                    from share A to share B of the run
 //   pause=R:N:K      rank R stands still, once in N samples' batches at random, for K batches' time
 //
-// Used from the thread that trains.
+// Used from the thread that trains, and from the one that runs its backward.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "asup/base/clock.h"
+#include "asup/bench/backward_course.h"
 #include "asup/bench/injected_pauses.h"
 #include "asup/net/membership/join_options.h"
 #include "asup/train/step_hooks.h"
@@ -36,11 +39,15 @@ class InjectedSlowness : public train::StepHooks {
   // None: nothing is slowed down.
   InjectedSlowness() = default;
 
-  // Before a batch: sleeps as long as the batch should take, but for the time that computing took
-  // for the batch before. The sleep comes first, since gradients leave while they are computed. The
-  // first batch, with all that is done for the first time, tells nothing of the second.
+  // A batch has a time at which its forward should have ended, and each of its gradients be there:
+  // each call sleeps until then, but for what this worker waited for others, so that what computing
+  // itself takes and what a sleep is too long come out of the sleeps that follow.
   // `progress`: the share of the run that is done.
+  bool watch_gradients(const std::vector<std::int64_t>& elements) override;
   void before_batch(std::size_t samples, double progress) override;
+  void before_backward(std::size_t samples, double waited) override;
+  void before_gradient(std::size_t parameter, double waited) override;
+  void after_gradient(std::size_t parameter) override;
   void after_batch(std::size_t samples, double waited) override;
 
   // Of a batch, without pauses.
@@ -54,7 +61,8 @@ class InjectedSlowness : public train::StepHooks {
     double halted_seconds = 0, running_seconds = 0, from = 0, to = 1;
   };
   void parse(const std::string& word, int rank);
-  void sleep(double seconds) const;
+  void halt_by_turns(double progress);
+  void work_until(double seconds, double waited);
 
   double sample_seconds_ = 0;
   std::vector<Slow> slow_;
@@ -62,9 +70,13 @@ class InjectedSlowness : public train::StepHooks {
   std::optional<Halts> halts_;
   std::unique_ptr<InjectedPauses> pauses_;  // while it is halted by turns
   std::mt19937_64 random_;
-  Clock::time_point computes_since_;
-  double compute_seconds_ = 0;  // of a sample
-  bool is_first_ = true;
+
+  BackwardCourse course_;
+  Clock::time_point began_;     // the batch; later by what it was halted since
+  double batch_seconds_ = 0;    // that it should take
+  double sample_in_batch_ = 0;  // seconds of them
+  double portion_began_ = 0;    // the portion that is in backward, in seconds of the batch
+  double portion_seconds_ = 0;  // that it should take
 };
 
 }  // namespace asup::bench

@@ -9,6 +9,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/bench/compare/tuned_rates.h"
 #include "asup/bench/spread.h"
 #include "asup/bench/table.h"
 
@@ -64,8 +65,21 @@ std::vector<Scene> set_up_scenes(const StragglersBench& bench, std::optional<Vir
 struct Row {
   Scene scene;
   Way way;
+  std::string optimizer;
+  double lr;
   std::vector<Figures> results;
 };
+
+// What each way trains with, in every scene: tuned while all workers are equal.
+std::vector<double> rates_of(const Training& training, const std::vector<Way>& ways,
+                             ProgramRunner& runner) {
+  TunedRates tuned(training.rates);
+  std::vector<double> rates;
+  for (const Way& way : ways)
+    rates.push_back(training.tunes ? tuned.of(training, {.name = way.name, .way = way}, runner).lr
+                                   : rate_of(training, way));
+  return rates;
+}
 
 std::optional<Spread> time_of(const Row& row) {
   std::vector<double> seconds;
@@ -112,6 +126,7 @@ std::optional<Spread> beside_bsp(const Row& row, const std::vector<Row>& rows) {
 void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
   const Table table({{"scene", -9, 7},
                      {"way", -10, 9},
+                     {"optimizer, lr", -14, 13, 1},
                      {fmt::format("s to {:.0f} %", bench.training.target * 100), 16, 14},
                      {"speed", 7, 5, 2},
                      {"accuracy %", 14, 14, 1},
@@ -131,7 +146,7 @@ void print_table(const StragglersBench& bench, const std::vector<Row>& rows) {
     fmt::print(
         "{}",
         table.row(
-            {row.scene.name, row.way.name,
+            {row.scene.name, row.way.name, fmt::format("{} {:g}", row.optimizer, row.lr),
              time            ? fmt::format("{:.1f} +- {:.1f}", time->mean, time->deviation)
              : diverged(row) ? fmt::format("{} diverged", diverged(row))
                              : "not reached",
@@ -155,6 +170,9 @@ void write_json(const StragglersBench& bench, const std::vector<Row>& rows) {
     list.push_back(
         {{"scene", row.scene.name},
          {"way", row.way.name},
+         {"optimizer", row.optimizer},
+         {"lr", row.lr},
+         {"tuned", bench.training.tunes},
          {"workers", bench.training.workers},
          {"seeds", row.results.size()},
          {"diverged", diverged(row)},
@@ -181,17 +199,28 @@ int run_stragglers_bench(StragglersBench bench) {
   const Training& training = bench.training;
   training.check();
   require(bench.seeds >= 1, "--seeds {}: one is the least", bench.seeds);
-  if (bench.quick) bench.seeds = 1;
+  if (bench.quick) {
+    bench.seeds = 1;
+    bench.training.tunes = false;
+  }
   const std::vector<Way> ways = ways_of(bench);
   ProgramRunner runner;
   std::optional<VirtualHosts> hosts;
+  const std::vector<Scene> scenes = set_up_scenes(bench, hosts);
+  const std::vector<double> rates = rates_of(training, ways, runner);
   std::vector<Row> rows;
-  for (const Scene& scene : set_up_scenes(bench, hosts))
-    for (const Way& way : ways) rows.push_back({scene, way, {}});
+  for (const Scene& scene : scenes)
+    for (std::size_t i = 0; i < ways.size(); ++i)
+      rows.push_back({scene, ways[i], optimizer_of(training, ways[i]), rates[i], {}});
   print_text(fmt::format(
-      "{} on {}, {} workers, global batch {}, {} steps, {} seeds. A sample takes {:g} ms by a real "
-      "sleep, so that the cores of this machine are not the limit; tests do not count.",
+      "{} on {}, {} workers, global batch {}, {} steps, {} seeds. {} A sample takes {:g} ms by "
+      "real "
+      "sleeps in forward and backward, so that the cores of this machine are not the limit; tests "
+      "do not count.",
       training.model, training.data, training.workers, training.batch, training.steps, bench.seeds,
+      training.tunes ? "Each way has the learning rate that was best on samples set aside from "
+                       "training, while all workers were equal."
+                     : "Learning rates are not tuned.",
       training.sample_ms));
   // Ways by turns, so that a slow moment of the machine hits all.
   for (int seed = 1; seed <= bench.seeds; ++seed)
@@ -199,6 +228,7 @@ int run_stragglers_bench(StragglersBench bench) {
       TrainingRun run{.name = fmt::format("{}-{}-{}", row.scene.name, row.way.name, seed),
                       .way = row.way,
                       .seed = seed,
+                      .lr = row.lr,
                       .slowness = row.scene.slowness};
       if (row.scene.bits_per_second > 0) run.hosts = &*hosts;
       row.results.push_back(train(training, run, runner));

@@ -12,7 +12,7 @@ namespace asup::bench {
 struct StragglersBench {
   std::vector<std::string> scenes;  // none: all that can be made here
   std::vector<std::string> ways;    // none: usual_for_stragglers()
-  Training training{.folder = "runs/stragglers"};
+  Training training{.tunes = true, .folder = "runs/stragglers"};
   int seeds = 3;
   std::string json;  // file for the rows; empty: none
   bool quick = false;

@@ -11,6 +11,7 @@
 #include "asup/base/files.h"
 #include "asup/bench/compare/accuracy_page.h"
 #include "asup/bench/compare/accuracy_rows.h"
+#include "asup/bench/compare/tuned_rates.h"
 #include "asup/bench/table.h"
 
 namespace asup::bench {
@@ -24,7 +25,10 @@ std::vector<WayRuns> ways_of(const TimeToAccuracyBench& bench) {
   std::vector<WayRuns> all;
   for (const Way& way : ways) {
     require(names.insert(way.name).second, "the way {} is named twice", way.name);
-    all.push_back({way, {}, way.name == "allreduce" && bench.allreduce_steps > 0});
+    all.push_back({.way = way,
+                   .computed = way.name == "allreduce" && bench.allreduce_steps > 0,
+                   .optimizer = optimizer_of(bench.training, way),
+                   .lr = rate_of(bench.training, way)});
   }
   return all;
 }
@@ -36,14 +40,17 @@ AccuracyScene scene_of(const TimeToAccuracyBench& bench) {
 std::string title_of(const TimeToAccuracyBench& bench) {
   const Training& training = bench.training;
   return fmt::format(
-      "{} on {}, {} workers{}, links of {}, global batch {}, {} steps, {}, learning rate {:g} "
-      "({}){}, {} tests, {} seed{}. A sample takes {:g} ms by a real sleep, so that the cores of "
-      "this machine are not the limit; tests do not count.",
+      "{} on {}, {} workers{}, links of {}, global batch {}, {} steps, learning rates {} ({}){}, "
+      "{} "
+      "tests, {} seed{}. A sample takes {:g} ms by real sleeps in forward and backward, so that "
+      "the "
+      "cores of this machine are not the limit; tests do not count.",
       training.model, training.data, training.workers,
       bench.slow > 1 ? fmt::format(", the last one {:g} times slower", bench.slow) : "",
-      rate_word(parse_rate(bench.rate)), training.batch, training.steps, training.optimizer,
-      training.lr, training.schedule, training.flags.empty() ? "" : ", " + training.flags,
-      training.tests, bench.seeds, bench.seeds > 1 ? "s" : "", training.sample_ms);
+      rate_word(parse_rate(bench.rate)), training.batch, training.steps,
+      training.tunes ? "that were best on samples set aside from training" : "that are not tuned",
+      training.schedule, training.flags.empty() ? "" : ", " + training.flags, training.tests,
+      bench.seeds, bench.seeds > 1 ? "s" : "", training.sample_ms);
 }
 
 // What a run needs: hosts with slow links, and where all-reduce is computed, hosts without a limit.
@@ -58,9 +65,10 @@ struct Stage {
   }
 };
 
-TrainingRun run_of(const TimeToAccuracyBench& bench, const Way& way, int seed,
+TrainingRun run_of(const TimeToAccuracyBench& bench, const WayRuns& way, int seed,
                    const VirtualHosts& hosts) {
-  TrainingRun run{.name = fmt::format("{}-{}", way.name, seed), .way = way, .seed = seed};
+  TrainingRun run{
+      .name = fmt::format("{}-{}", way.way.name, seed), .way = way.way, .seed = seed, .lr = way.lr};
   if (bench.slow > 1)
     run.slowness = fmt::format("slow={}:{}", bench.training.workers - 1, bench.slow);
   run.hosts = &hosts;
@@ -69,7 +77,7 @@ TrainingRun run_of(const TimeToAccuracyBench& bench, const Way& way, int seed,
 
 // A few steps on slow links for the time of a step, and a whole run on fast ones, without sleeps,
 // for the rest. Both add up by the same algorithm, so that they have the same bits.
-Figures compute(const TimeToAccuracyBench& bench, const Way& way, int seed, Stage& stage) {
+Figures compute(const TimeToAccuracyBench& bench, const WayRuns& way, int seed, Stage& stage) {
   TrainingRun timed = run_of(bench, way, seed, stage.hosts);
   TrainingRun whole = run_of(bench, way, seed, *stage.unlimited);
   timed.name += "-timed";
@@ -85,6 +93,15 @@ Figures compute(const TimeToAccuracyBench& bench, const Way& way, int seed, Stag
     fmt::print(stderr, "seed {}: the run on fast links had other bits than the one on slow links\n",
                seed);
   return as_if_timed(steps, time, seconds_of_a_step(folder), training.target);
+}
+
+// Where links would take all the time, all-reduce has the steps that it has without a limit.
+void tune(const TimeToAccuracyBench& bench, std::vector<WayRuns>& ways, Stage& stage) {
+  TunedRates rates(bench.training.rates);
+  for (WayRuns& way : ways) {
+    const VirtualHosts& hosts = way.computed ? *stage.unlimited : stage.hosts;
+    way.lr = rates.of(bench.training, run_of(bench, way, 1, hosts), stage.runner).lr;
+  }
 }
 
 void check_flags(const TimeToAccuracyBench& bench) {
@@ -129,23 +146,25 @@ int run_time_to_accuracy_bench(TimeToAccuracyBench bench) {
     bench.seeds = 1;
     bench.training.steps = std::min(bench.training.steps, 100);
     bench.training.tests = std::min(bench.training.tests, 4);
+    bench.training.tunes = false;
   }
   check_flags(bench);
   check_can_write("--html", bench.html);
   check_can_write("--json", bench.json);
+  check_can_write("--rates", bench.training.rates);
   std::vector<WayRuns> ways = ways_of(bench);
   for (const WayRuns& each : ways)
     check_run(bench.training, {.name = each.way.name, .way = each.way});
   Stage stage(bench);
   print_text(title_of(bench));
   std::fflush(stdout);
+  if (bench.training.tunes) tune(bench, ways, stage);
   // Ways by turns, so that a slow moment of the machine hits all.
   for (int seed = 1; seed <= bench.seeds; ++seed) {
     for (WayRuns& way : ways) {
-      way.runs.push_back(
-          way.computed
-              ? compute(bench, way.way, seed, stage)
-              : train(bench.training, run_of(bench, way.way, seed, stage.hosts), stage.runner));
+      way.runs.push_back(way.computed ? compute(bench, way, seed, stage)
+                                      : train(bench.training, run_of(bench, way, seed, stage.hosts),
+                                              stage.runner));
       fmt::print(stderr, "seed {}: {}: {:.1f} s, {:.2f} %\n", seed, way.way.name,
                  way.runs.back().seconds, way.runs.back().accuracy * 100);
     }

@@ -150,12 +150,20 @@ void add_training(CLI::App& bench, bench::Training& training) {
   add("--steps", training.steps, "Steps of a run");
   add("--tests", training.tests, "Tests of a run, evenly; each is a sync point of all workers");
   add("--batch", training.batch, "Global batch");
-  add("--sample-ms", training.sample_ms, "Milliseconds that a sample takes, by a sleep");
+  add("--sample-ms", training.sample_ms, "Milliseconds that a sample takes, by sleeps");
   add("--target", training.target, "Test accuracy to reach");
   add("--model", training.model, "Model");
   add("--data", training.data, "Data");
   add("--optimizer", training.optimizer, "Of a way that has none of its own");
-  add("--lr", training.lr, "Its learning rate");
+  bench.add_option_function<std::string>(
+      "--lr", [&training](const std::string& text) { training.set_lr(text); },
+      fmt::format(
+          "Its learning rate, for all ways; auto: for each way the best of {:g} and what is "
+          "2, 4, … times that or less, on samples set aside from training (default: {})",
+          training.lr, training.tunes ? "auto" : fmt::format("{:g}", training.lr)));
+  bench.add_option("--rates", training.rates,
+                   "With --lr auto: keep learning rates in this file, and take them from there "
+                   "where it has those of this job");
   add("--schedule", training.schedule, "Its course: constant, cosine, step or power");
   bench.add_option("--train", training.flags,
                    "More flags of asup train for all runs: '--stem imagenet --warmup 20'");
@@ -184,7 +192,7 @@ Command add_stragglers(CLI::App& bench) {
   stragglers->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
   add_training(*stragglers, options->training);
   stragglers->add_option("--json", options->json, "Write the rows to this file too");
-  stragglers->add_flag("--quick", options->quick, "One seed, for a first look");
+  stragglers->add_flag("--quick", options->quick, "One seed, and no tuning, for a first look");
   return benchmark(
       stragglers, [options] { options->training.check(); },
       [options] { return bench::run_stragglers_bench(*options); },

@@ -53,14 +53,15 @@ void Server::make_job(const Command& command) {
     const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
     job_.sources.push_back({part.weight, from.lr(part.number), from.gradient(part.number),
-                            compensates ? from.seen() : nullptr, from.figures(part.number).scale});
+                            compensates ? from.seen(part.number) : nullptr,
+                            from.figures(part.number).scale});
   }
   for (const int worker : command.released) {
     std::vector<std::uint64_t> parts;
     for (const Command::PushRef& part : command.parts)
       if (part.worker == worker) parts.push_back(part.number);
     WorkerSession& to = session(worker);
-    to.set_pushes_aside(parts);
+    to.set_pushes_aside(parts, setup_->compensation > 0);
     if (!to.is_open()) continue;
     job_.targets.push_back({to.ranges(), to.target()});
     if (setup_->compensation > 0 && !to.writes_in_place())

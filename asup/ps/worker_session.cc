@@ -51,7 +51,12 @@ float* WorkerSession::backup() {
   return backup_.data();
 }
 
-const float* WorkerSession::seen() { return window_ ? window_ : backup(); }
+const float* WorkerSession::sees() { return window_ ? window_ : backup(); }
+
+const float* WorkerSession::seen(std::uint64_t number) {
+  const ReceivedPush* push = find(number);
+  return push->seen.size() > 0 ? push->seen.data() : sees();
+}
 
 const WorkerSession::ReceivedPush* WorkerSession::find(std::uint64_t number) const {
   for (const ReceivedPush& push : pushes_)
@@ -139,7 +144,7 @@ void WorkerSession::forget_push(std::uint64_t number) {
                 [&](const ReceivedPush& push) { return push.complete && push.number == number; });
 }
 
-void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for) {
+void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for, bool with_seen) {
   for (ReceivedPush& push : pushes_) {
     if (!push.complete || push.own.size() > 0) continue;
     if (std::find(but_for.begin(), but_for.end(), push.number) != but_for.end()) continue;
@@ -150,6 +155,9 @@ void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for) {
       stretch.data = to;
     }
     push.held.clear();
+    if (!with_seen) continue;
+    push.seen = Floats(shard_.size());
+    std::memcpy(push.seen.data(), sees(), shard_.size() * sizeof(float));
   }
 }
 

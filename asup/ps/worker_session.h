@@ -46,14 +46,14 @@ class WorkerSession {
   std::span<const Stretch> gradient(std::uint64_t number) const { return find(number)->gradient; }
   void forget_push(std::uint64_t number);
   // The worker goes on and will overwrite its gradients: pushes that are still needed move, but for
-  // these.
-  void set_pushes_aside(std::span<const std::uint64_t> but_for);
+  // these. With delay compensation (`with_seen`) so does what they were computed from.
+  void set_pushes_aside(std::span<const std::uint64_t> but_for, bool with_seen);
 
   // Where the parameters of the shard's first element go; the worker's own memory or the stage.
   float* target();
   bool writes_in_place() const { return window_ != nullptr; }
-  // The parameters that it computes its gradient from.
-  const float* seen();
+  // The parameters that it computed the gradient of this push from. needs: has_push()
+  const float* seen(std::uint64_t number);
   // With delay compensation, over links: the stage holds the gradient, so these are kept too.
   float* backup();
 
@@ -69,12 +69,13 @@ class WorkerSession {
     Figures figures;
     std::vector<double> lr;                                // of each group
     std::vector<std::shared_ptr<const net::Region>> held;  // memory that it lies in
-    Floats own;                                            // where it was set aside
+    Floats own, seen;                                      // where it was set aside
   };
 
   std::string complaint_about(const Piece& piece) const;
   bool under_way() const { return !pushes_.empty() && !pushes_.back().complete; }
   const ReceivedPush* find(std::uint64_t number) const;
+  const float* sees();  // since it was released last
   Floats& stage();
 
   net::Mesh& mesh_;

@@ -28,6 +28,8 @@ TEST(AsupBench, RefusesBadInput) {
       {{"--target", "80"}, "--target 80: an accuracy is between 0 and 1"},
       {{"--steps", "10", "--tests", "11"}, "--tests 11: between 1 and the 10 steps"},
       {{"--compute-allreduce", "400"}, "--compute-allreduce 400: fewer than the 400 steps"},
+      {{"--lr", "fast"}, "--lr fast: a number above 0, or auto"},
+      {{"--rates", "rates.json"}, "--rates rates.json: learning rates are tuned with --lr auto"},
       {{"--wokers", "2"}, "did you mean '--workers'?"},
   };
   for (const auto& [flags, message] : cases) {

@@ -127,7 +127,7 @@ TEST_F(HostsBench, RemovesWhatAKilledRunHasLeft) {
 
 TEST_F(HostsBench, HasANetworkOfStragglers) {
   const auto bench = start_bench({"stragglers", "--scenes", "equal,network", "--ways",
-                                  "allreduce,bsp", "--steps", "8", "--tests", "2"});
+                                  "allreduce,bsp", "--steps", "8", "--tests", "2", "--lr", "0.05"});
   ASSERT_EQ(bench->wait(Seconds(240)), 0) << bench->err();
   ASSERT_EQ(rows().size(), 4u);
   EXPECT_EQ(rows()[3].at("scene"), "network");

@@ -49,6 +49,8 @@ double mb_of(const AccuracyScene& scene, const WayRuns& way) {
 AccuracyRow row_of(const AccuracyScene& scene, const WayRuns& way) {
   AccuracyRow row;
   row.way = way.way;
+  row.optimizer = way.optimizer;
+  row.lr = way.lr;
   row.computed = way.computed;
   row.seeds = way.runs.size();
   row.diverged = static_cast<std::size_t>(std::count_if(
@@ -122,7 +124,7 @@ std::vector<std::string> accuracy_heads(const AccuracyScene& scene) {
           "sooner", "accuracy %",
           "points", "MB sent",
           "fewer",  "idle",
-          "speed"};
+          "speed",  "optimizer, lr"};
 }
 
 std::vector<std::string> accuracy_cells(const AccuracyRow& row) {
@@ -138,7 +140,8 @@ std::vector<std::string> accuracy_cells(const AccuracyRow& row) {
           fmt::format("{:.1f}", row.mb_sent),
           times_word(row.times_fewer_bytes),
           fmt::format("{:.2f}", row.idle),
-          fmt::format("{:.2f}", row.speed)};
+          fmt::format("{:.2f}", row.speed),
+          fmt::format("{} {:g}", row.optimizer, row.lr)};
 }
 
 std::string accuracy_table(const AccuracyScene& scene, const std::vector<AccuracyRow>& rows,
@@ -162,6 +165,8 @@ nlohmann::ordered_json accuracy_json(const AccuracyScene& scene, const AccuracyR
   const auto& points = row.points;
   return {{"way", row.way.name},
           {"flags", row.way.flags},
+          {"optimizer", row.optimizer},
+          {"lr", row.lr},
           {"workers", scene.workers},
           {"slow", scene.slow},
           {"sample_ms", scene.sample_ms},

@@ -17,6 +17,8 @@ struct WayRuns {
   Way way;
   std::vector<Figures> runs{};  // by seed
   bool computed = false;  // times are a step's, measured, by the steps of a run without limits
+  std::string optimizer{};
+  double lr = 0;
 };
 
 // Where the runs took place, as far as figures need it.
@@ -32,6 +34,8 @@ struct AccuracyScene {
 
 struct AccuracyRow {
   Way way;
+  std::string optimizer;
+  double lr = 0;
   bool computed = false;
   std::size_t seeds = 0;
   std::size_t diverged = 0;                 // so many of them

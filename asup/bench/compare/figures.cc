@@ -16,14 +16,16 @@ using Json = nlohmann::ordered_json;
 
 std::string metrics_in(const std::string& folder) { return folder + "/metrics.jsonl"; }
 
-std::vector<CurvePoint> curve_in(const std::string& folder) {
+std::vector<CurvePoint> curve_in(const std::string& folder, TestedOn on) {
+  const char* const accuracy = on == TestedOn::test ? "test_accuracy" : "validation_accuracy";
   std::vector<CurvePoint> curve;
   double testing = 0;
   for (const Json& row : report::read_metrics(metrics_in(folder))) {
-    if (!row.contains("test_accuracy")) continue;
+    if (!row.contains("test_accuracy") && !row.contains("validation_accuracy")) continue;
     testing += row.at("eval_s").get<double>();
-    curve.push_back(
-        {row.at("step"), row.at("seconds").get<double>() - testing, row.at("test_accuracy")});
+    if (row.contains(accuracy))
+      curve.push_back(
+          {row.at("step"), row.at("seconds").get<double>() - testing, row.at(accuracy)});
   }
   return curve;
 }
@@ -58,10 +60,10 @@ std::optional<double> seconds_to(const std::vector<CurvePoint>& curve, double ta
   return std::nullopt;
 }
 
-Figures read_figures(const std::string& folder, double target) {
+Figures read_figures(const std::string& folder, double target, TestedOn on) {
   Figures figures;
   try {
-    figures.curve = curve_in(folder);
+    figures.curve = curve_in(folder, on);
     figures.diverged = !std::filesystem::exists(folder + "/summary.json");
     if (!figures.diverged) take_summary(Json::parse(read_file(folder + "/summary.json")), figures);
   } catch (const nlohmann::json::exception& error) {

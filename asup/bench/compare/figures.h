@@ -31,8 +31,11 @@ struct Figures {
 // grow evenly.
 std::optional<double> seconds_to(const std::vector<CurvePoint>& curve, double target);
 
-// Throws BadInput where the folder is no run's, or is of another version.
-Figures read_figures(const std::string& folder, double target);
+enum class TestedOn { test, validation };
+
+// By the tests on these samples; validation: those that `--validation` sets aside. Throws BadInput
+// where the folder is no run's, or is of another version.
+Figures read_figures(const std::string& folder, double target, TestedOn on = TestedOn::test);
 
 // The median of the steps' times. needs: a run with `--log-every 1`
 double seconds_of_a_step(const std::string& folder);

@@ -7,9 +7,7 @@
 #include "asup/distribute/ways.h"
 
 namespace asup::bench {
-namespace {
 
-// The word behind the flag, or "".
 std::string value_of(const std::vector<std::string>& words, const std::string& flag) {
   std::string value;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -18,8 +16,6 @@ std::string value_of(const std::vector<std::string>& words, const std::string& f
   }
   return value;
 }
-
-}  // namespace
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
@@ -76,7 +72,7 @@ std::vector<std::string> usual_for_stragglers() {
   const std::string first = fmt::format("--sync {}", asup::ways().front()->name);
   std::vector<std::string> names;
   for (const Way& way : known_ways())
-    if (way.has_servers() || way.flags == first) names.push_back(way.name);
+    if (way.has_servers() || way.flags.starts_with(first)) names.push_back(way.name);
   return names;
 }
 

@@ -14,6 +14,8 @@ namespace asup::bench {
 
 // Words with spaces between.
 std::vector<std::string> words_of(const std::string& text);
+// The word behind the flag where it is given last, "" where it is not.
+std::string value_of(const std::vector<std::string>& words, const std::string& flag);
 
 struct Way {
   std::string name;
@@ -29,7 +31,8 @@ struct Way {
 std::vector<Way> known_ways();
 std::vector<std::string> names_of_known_ways();
 std::vector<std::string> usual_for_slow_links();
-// Those through servers, beside the way that a run has unless told otherwise.
+// Those through servers, beside the way that a run has unless told otherwise: as it is, and with
+// parts of batches that fit workers' speeds.
 std::vector<std::string> usual_for_stragglers();
 
 // Reads "NAME=FLAGS". The name becomes part of a folder's. Throws BadInput.

@@ -10,6 +10,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/numbers.h"
 #include "asup/base/suggest.h"
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"
@@ -58,6 +59,7 @@ Words train_flags(const Training& training, const TrainingRun& run) {
               run.folder(training)};
   append(flags, words_of(training.flags));
   append(flags, run.way.words());
+  if (run.lr) append(flags, {"--lr", fmt::format("{}", *run.lr)});
   append(flags, run.flags);
   return flags;
 }
@@ -104,6 +106,24 @@ std::string last_words_of(const std::string& text) {
 
 }  // namespace
 
+std::string optimizer_of(const Training& training, const Way& way) {
+  const std::string own = value_of(words_of(training.flags + " " + way.flags), "--optimizer");
+  return own.empty() ? training.optimizer : own;
+}
+
+double rate_of(const Training& training, const Way& way) {
+  const std::string own = value_of(words_of(training.flags + " " + way.flags), "--lr");
+  return own.empty() ? training.lr : number_in<double>(own).value_or(training.lr);
+}
+
+void Training::set_lr(const std::string& text) {
+  tunes = text == "auto";
+  if (tunes) return;
+  const auto number = number_in<double>(text);
+  require(number && *number > 0, "--lr {}: a number above 0, or auto", text);
+  lr = *number;
+}
+
 void Training::check() const {
   require(workers >= 2 && workers <= 64, "--workers {}: between 2 and 64", workers);
   require(steps >= 1 && batch >= workers,
@@ -116,6 +136,8 @@ void Training::check() const {
   require(target > 0 && target < 1, "--target {}: an accuracy is between 0 and 1, like 0.8",
           target);
   require(lr > 0, "--lr {}: must be above 0", lr);
+  require(rates.empty() || tunes, "--rates {}: learning rates are tuned with --lr auto alone",
+          rates);
 }
 
 void check_run(const Training& training, const TrainingRun& run) {

@@ -2,6 +2,7 @@
 // worker on each of several. Used from the thread that made the runner.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,20 +23,29 @@ struct Training {
   int tests = 8;  // evenly over the run: at each, all workers meet
   std::string optimizer = "sgd";
   double lr = 0.05;
+  bool tunes = false;  // the best learning rate for each way, beginning with this one
   std::string schedule = "constant";  // of the learning rate
   std::string flags{};                // more of `asup train`, with spaces between
-  double sample_ms = 1.5;  // what a sample takes on a worker that is not slow, by a real sleep
+  double sample_ms = 1.5;  // what a sample takes on a worker that is not slow, by real sleeps
   double target = 0.8;     // test accuracy
   std::string folder{};    // of the runs
+  std::string rates{};     // file of learning rates that were tuned; "": none
 
+  // Reads "auto", or a learning rate for all ways. Throws BadInput.
+  void set_lr(const std::string& text);
   // Throws BadInput.
   void check() const;
 };
+
+// What a way trains with, unless it is tuned: its own, where its flags or those of all say so.
+std::string optimizer_of(const Training& training, const Way& way);
+double rate_of(const Training& training, const Way& way);
 
 struct TrainingRun {
   std::string name;  // of its folder
   Way way;
   int seed = 1;
+  std::optional<double> lr{};  // over all that flags say
   // ASUP_INJECTED_SLOWNESS (bench/injected_slowness.h), but for the time of a sample.
   std::string slowness{};
   bool takes_its_time = true;        // by sleeps

@@ -24,7 +24,22 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
       channels_last_(device_.is_cuda() && config.tf32),
-      label_smoothing_(config.label_smoothing) {}
+      label_smoothing_(config.label_smoothing) {
+  let_gradients_be_watched();
+}
+
+void TrainStep::let_gradients_be_watched() {
+  std::vector<sync::NamedTensor> trainable = sync::parameters_of(model_);
+  std::erase_if(trainable, [](const auto& each) { return !each.tensor.requires_grad(); });
+  std::vector<std::int64_t> elements;
+  for (const auto& [name, tensor] : trainable) elements.push_back(tensor.numel());
+  if (!hooks_.watch_gradients(elements)) return;
+  gradient_hooks_.emplace(
+      trainable, [this](std::size_t i) { hooks_.before_gradient(i, waited()); },
+      [this](std::size_t i) { hooks_.after_gradient(i); });
+}
+
+double TrainStep::waited() const { return replica_.stats().wait_seconds - waited_before_; }
 
 StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const data::Batch& batch = work.batch;
@@ -32,7 +47,7 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   optimizer_.zero_grad();
   const auto own = static_cast<std::size_t>(batch.input.size(0));
   hooks_.before_batch(own, progress);
-  const double waited = replica_.stats().wait_seconds;
+  waited_before_ = replica_.stats().wait_seconds;
   // Where portions have two samples as a rule, none has one alone, which has no statistics.
   const auto most = portion_size_ > 1 ? std::max<std::size_t>(own / 2, 1) : own;
   const auto usual = std::min(ceil_of(own, portion_size_), portions_);
@@ -49,7 +64,7 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   }
   double loss = 0;
   for (const sync::FetchedNumber& each : losses) loss += each.value();
-  hooks_.after_batch(own, replica_.stats().wait_seconds - waited);
+  hooks_.after_batch(own, waited());
   return {work.step, static_cast<std::int64_t>(own), loss};
 }
 
@@ -67,6 +82,7 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
                                  label_smoothing_);
   }
   sync::FetchedNumber fetched(loss.detach());
+  hooks_.before_backward(static_cast<std::size_t>(batch.input.size(0)), waited());
   models::ConvolutionScope scope(path_, models::Pass::backward);
   (loss * weight).backward();
   return fetched;

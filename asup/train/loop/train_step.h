@@ -1,9 +1,12 @@
 // Executes what a worker computes in a step: forward and backward. Used from one thread.
 #pragma once
 
+#include <optional>
+
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
 #include "asup/models/model.h"
+#include "asup/sync/gradients/gradient_hooks.h"
 #include "asup/sync/model/device.h"
 #include "asup/sync/replica.h"
 #include "asup/train/config.h"
@@ -23,6 +26,8 @@ class TrainStep {
   StepOutcome run(const StepWork& work, double progress);
 
  private:
+  void let_gradients_be_watched();
+  double waited() const;
   sync::FetchedNumber portion(const data::Batch& batch, double weight);
 
   models::Model& model_;
@@ -37,6 +42,8 @@ class TrainStep {
   // Tensor cores take channels last, and networks keep the order of what they are given.
   const bool channels_last_;
   const double label_smoothing_;
+  double waited_before_ = 0;                           // this batch
+  std::optional<sync::GradientHooks> gradient_hooks_;  // last: they use all above
 };
 
 }  // namespace asup::train

@@ -36,8 +36,15 @@ const AccuracyScene kScene{.workers = 4, .slow = 3, .sample_ms = 2, .target = 0.
 
 std::vector<WayRuns> made_up() {
   return {{{"allreduce", "--sync allreduce"},
-           {figures(20, 36, 0.85, 400e6), figures(30, 36, 0.86, 400e6)}},
-          {{"diloco", "--sync diloco"}, {figures(4, 3.6, 0.84, 4e6), figures(6, 3.6, 0.87, 4e6)}},
+           {figures(20, 36, 0.85, 400e6), figures(30, 36, 0.86, 400e6)},
+           false,
+           "sgd",
+           0.05},
+          {{"diloco", "--sync diloco"},
+           {figures(4, 3.6, 0.84, 4e6), figures(6, 3.6, 0.87, 4e6)},
+           false,
+           "adamw",
+           0.001},
           {{"<late>", "--sync \"x\""}, {figures(4, 4, 0.8, 8e6), figures(0, 4, 0.7, 8e6)}}};
 }
 
@@ -60,10 +67,10 @@ TEST(AccuracyRows, AreATableForPeople) {
   ways[0].computed = true;
   const auto rows = accuracy_rows(kScene, ways);
   EXPECT_THAT(accuracy_cells(rows[0]), ElementsAre("allreduce *", "25.0 ± 7.07", "", "85.50 ± 0.71",
-                                                   "", "100.0", "", "0.50", "0.10"));
+                                                   "", "100.0", "", "0.50", "0.10", "sgd 0.05"));
   EXPECT_THAT(accuracy_cells(rows[1]),
               ElementsAre("diloco", "5.0 ± 1.41", "5.0 ×", "85.50 ± 2.12", "+0.00 ± 12.71", "1.0",
-                          "100 ×", "0.50", "1.00"));
+                          "100 ×", "0.50", "1.00", "adamw 0.001"));
   EXPECT_EQ(accuracy_cells(rows[2])[1], "not reached");
   EXPECT_THAT(accuracy_table(kScene, rows, 1000),
               AllOf(HasSubstr("s to 80 %"), HasSubstr("*: computed")));
@@ -76,7 +83,7 @@ TEST(AccuracyRows, OfOneSeedPromiseNoSpread) {
   ways[2].runs[0].diverged = true;
   const auto rows = accuracy_rows(kScene, ways);
   EXPECT_THAT(accuracy_cells(rows[1]), ElementsAre("diloco", "4.0", "5.0 ×", "84.00", "-1.00",
-                                                   "1.0", "100 ×", "0.50", "1.00"));
+                                                   "1.0", "100 ×", "0.50", "1.00", "adamw 0.001"));
   EXPECT_EQ(accuracy_cells(rows[2])[1], "1 diverged");
   EXPECT_THAT(accuracy_table(kScene, rows, 1000), Not(HasSubstr("computed")));
 }
@@ -114,6 +121,8 @@ TEST(AccuracyRows, AreFlatJson) {
   const auto rows = accuracy_rows(kScene, made_up());
   const auto json = accuracy_json(kScene, rows[1]);
   EXPECT_EQ(json.at("way"), "diloco");
+  EXPECT_EQ(json.at("optimizer"), "adamw");
+  EXPECT_DOUBLE_EQ(json.at("lr"), 0.001);
   EXPECT_DOUBLE_EQ(json.at("seconds_to_target"), 5);
   EXPECT_DOUBLE_EQ(json.at("bytes_sent_by_a_worker"), 1e6);
   EXPECT_DOUBLE_EQ(json.at("accuracy"), 0.855);

@@ -46,6 +46,25 @@ TEST(Figures, LeaveTestsOutOfTheTime) {
   EXPECT_FALSE(read_figures(folder.path(), 0.95).seconds_to_target);
 }
 
+TEST(Figures, MayBeOfSamplesThatWereSetAside) {
+  const TemporaryFolder folder;
+  folder.write("metrics.jsonl",
+               R"({"step":2,"validation_accuracy":0.4,"eval_s":1.0,"seconds":4.5}
+{"step":4,"validation_accuracy":0.8,"eval_s":2.0,"seconds":7.0}
+{"step":4,"test_accuracy":0.9,"eval_s":1.0,"seconds":8.5}
+)");
+  folder.write("summary.json", kSummary);
+  const Figures figures = read_figures(folder.path(), 0.6, TestedOn::validation);
+  ASSERT_EQ(figures.curve.size(), 2u);
+  EXPECT_DOUBLE_EQ(figures.accuracy, 0.8);
+  EXPECT_DOUBLE_EQ(figures.seconds, 4.0);
+  EXPECT_THAT(figures.seconds_to_target, Optional(3.75));
+  const Figures tested = read_figures(folder.path(), 0.6);
+  ASSERT_EQ(tested.curve.size(), 1u);
+  EXPECT_DOUBLE_EQ(tested.accuracy, 0.9);
+  EXPECT_DOUBLE_EQ(tested.seconds, 4.5);
+}
+
 TEST(Figures, KnowARunWithoutAnEnd) {
   const TemporaryFolder folder;
   folder.write("metrics.jsonl", kMetrics);

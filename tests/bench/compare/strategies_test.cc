@@ -23,9 +23,9 @@ TEST(Ways, KnowTheirServers) {
   EXPECT_FALSE((Way{"mine", "--sync local"}).has_servers("--lr 1"));
 }
 
-TEST(Ways, OfStragglersAreThoseThroughServersBesideAllReduce) {
+TEST(Ways, OfStragglersAreThoseThroughServersBesideAllReduceWithAndWithoutBalance) {
   EXPECT_THAT(usual_for_stragglers(),
-              ElementsAre("allreduce", "bsp", "ssp", "asp", "asup", "frozen"));
+              ElementsAre("allreduce", "balance", "bsp", "ssp", "asp", "asup", "frozen"));
 }
 
 TEST(Ways, AreReadFromTheirFlags) {

@@ -39,6 +39,38 @@ TEST(Training, LetsTheWaySpeakLast) {
                     ::testing::EndsWith("--stem small --sync local ")));
 }
 
+TEST(Training, KnowsWhatAWayTrainsWith) {
+  Training training{.optimizer = "sgd", .lr = 0.02};
+  const Way plain{"plain", "--sync local"}, own{"own", "--optimizer=adamw --lr 0.001"};
+  EXPECT_EQ(optimizer_of(training, plain), "sgd");
+  EXPECT_EQ(optimizer_of(training, own), "adamw");
+  EXPECT_DOUBLE_EQ(rate_of(training, plain), 0.02);
+  EXPECT_DOUBLE_EQ(rate_of(training, own), 0.001);
+  training.flags = "--optimizer rmsprop --lr 0.3";
+  EXPECT_EQ(optimizer_of(training, plain), "rmsprop");
+  EXPECT_DOUBLE_EQ(rate_of(training, plain), 0.3);
+  EXPECT_EQ(optimizer_of(training, own), "adamw");
+}
+
+TEST(Training, ATunedLearningRateCountsMoreThanTheWays) {
+  const TrainingRun run{.name = "x", .way = {"x", "--sync diloco --lr 0.001"}, .lr = 0.004};
+  EXPECT_THAT(text_of(command_of({.folder = "/runs"}, run, "asup")),
+              ::testing::EndsWith("--sync diloco --lr 0.001 --lr 0.004 "));
+}
+
+TEST(Training, ReadsALearningRate) {
+  Training training;
+  training.set_lr("auto");
+  EXPECT_TRUE(training.tunes);
+  training.set_lr("0.25");
+  EXPECT_FALSE(training.tunes);
+  EXPECT_DOUBLE_EQ(training.lr, 0.25);
+  for (const char* wrong : {"", "0", "-1", "x", "0.1,0.2", "nan"})
+    EXPECT_THAT(message_of<BadInput>([&] { training.set_lr(wrong); }),
+                HasSubstr("a number above 0, or auto"))
+        << wrong;
+}
+
 TEST(Training, RefusesWhatCannotBe) {
   const auto complaint = [](const Training& training) {
     return message_of<BadInput>([&] { training.check(); });
@@ -48,6 +80,7 @@ TEST(Training, RefusesWhatCannotBe) {
   EXPECT_THAT(complaint({.batch = 3}), HasSubstr("--batch 3: one step, and a sample a worker"));
   EXPECT_THAT(complaint({.steps = 5, .tests = 6}), HasSubstr("--tests 6: between 1 and the 5"));
   EXPECT_THAT(complaint({.lr = 0}), HasSubstr("--lr 0: must be above 0"));
+  EXPECT_THAT(complaint({.rates = "here"}), HasSubstr("--rates here: learning rates are tuned"));
   EXPECT_THAT(complaint({.sample_ms = 0}), HasSubstr("--sample-ms 0"));
   EXPECT_THAT(complaint({.target = 80}), HasSubstr("--target 80: an accuracy is between 0 and 1"));
 }
