@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""Time to a target of the adaptive pace and of every fixed way, in scenes of many kinds.
+
+A scene is a job (model, data, optimizer), some workers, and what happens to them: speeds of their own,
+pauses, halts, a network whose rate is halved, a worker that leaves and comes back. Compute is simulated by
+sleeps in forward and backward (asup/bench/injected_slowness.h), so that one machine can be many; the
+network's scenes need root. Scenes marked `unseen` are for judging alone: nothing was ever tuned on them.
+
+Each way has a learning rate of its own for each job, the best of a few on samples that --validation sets
+aside, with equal workers; it is kept in --rates and found with --tune. Ways take turns within a seed, and
+are compared seed by seed. A run that does not come to the target counts as twice its length.
+
+    bench/scenes.py --list
+    bench/scenes.py --tune --rates rates.json
+    bench/scenes.py --rates rates.json [--scenes NAME,...] [--ways NAME,...] [--seeds 5] [--jobs 1] [--json FILE]
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import hosts
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PATIENCE = 240  # seconds of a run
+ADAPTIVE = "asup"
+WAYS = {"allreduce": "--sync allreduce", "balance": "--sync allreduce --balance",
+        "bsp": "--sync server --pace bsp", "ssp": "--sync server --pace ssp --staleness 4",
+        "asp": "--sync server --pace asp", "local": "--sync local --every 8", ADAPTIVE: "--sync asup"}
+FACTORS = 0.5, 1, 2  # of a job's learning rate, to be tuned
+
+
+@dataclasses.dataclass
+class Job:
+    flags: str
+    lr: float
+    target: float  # of the test accuracy, or of the test loss of text, which falls
+    steps: int
+    sample_ms: float
+
+    @property
+    def falls(self):
+        return "text:" in self.flags
+
+
+GPT = "--model gpt --data text:TEXT --depth 2 --width 64 --heads 2 --context 64 --optimizer adamw --batch 32"
+LSTM = "--model lstm --data text:TEXT --depth 1 --width 128 --context 64 --optimizer adam --batch 32"
+JOBS = {
+    "mlp": Job("--model mlp --data fashion-mnist --momentum 0 --batch 128", 0.2, 0.82, 240, 2),
+    "mlp-adam": Job("--model mlp --data fashion-mnist --optimizer adam --batch 128", 0.001, 0.83, 240, 2),
+    "cnn": Job("--model cnn --data fashion-mnist --momentum 0.9 --batch 128", 0.03, 0.80, 200, 2),
+    "cnn-adam": Job("--model cnn --data fashion-mnist --optimizer adam --batch 128", 0.001, 0.80, 200, 2),
+    "lstm": Job(LSTM, 0.003, 2.6, 160, 10),
+    "gpt": Job(GPT, 0.003, 2.7, 160, 10),
+}
+
+
+@dataclasses.dataclass
+class Scene:
+    name: str
+    job: str
+    workers: int
+    slowness: str = ""  # of ASUP_INJECTED_SLOWNESS
+    unseen: bool = False
+    mbit: int = 0               # of each host's link, above 0: workers have hosts of their own
+    halves_at: float = 0        # share of the run after which links have half of that
+    leaves: tuple = ()          # worker, and the shares of the run at which it is lost and one comes
+
+
+def speeds(*factors):
+    return " ".join(f"slow={rank}:{factor}" for rank, factor in enumerate(factors) if factor != 1)
+
+
+SCENES = [
+    Scene("equal", "cnn", 4),
+    Scene("one-slow", "cnn", 4, speeds(1, 1, 1, 4)),
+    Scene("pauses", "cnn", 4, "pause=3:40:20"),
+    Scene("slow-for-a-while", "mlp", 4, "slow=3:4:0.33:0.67"),
+    Scene("1248", "mlp", 8, speeds(1, 1, 2, 2, 4, 4, 8, 8)),
+    Scene("network", "cnn", 4, mbit=1000),
+    Scene("equal-mlp-16", "mlp", 16, "", True),
+    Scene("1248-adam", "cnn-adam", 4, speeds(1, 2, 4, 8), True),
+    Scene("lstm-two", "lstm", 2, speeds(1, 3), True),
+    Scene("gpt-slows-down", "gpt", 4, "slow=2:3:0.5:1", True),
+    Scene("halted-8", "cnn", 8, "halt=7:300:100:0.25:0.75", True),
+    Scene("three-pause-of-16", "mlp", 16, "pause=1:30:15 pause=6:30:15 pause=11:30:15", True),
+    Scene("comes-and-goes", "mlp-adam", 6, speeds(1, 1, 1, 1, 1, 2), True, leaves=(4, 0.3, 0.6)),
+    Scene("network-halves", "mlp", 4, "", True, mbit=400, halves_at=0.4),
+]
+
+
+def of_run(folder):
+    """Rows of metrics.jsonl, as far as they are written."""
+    try:
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines:
+        with contextlib.suppress(json.JSONDecodeError):
+            rows.append(json.loads(line))
+    return rows
+
+
+def curve(rows, measure):
+    """(seconds of training, mark) of each test, tests not counted."""
+    points, testing = [], 0
+    for row in rows:
+        testing += row.get("eval_s", 0)
+        if measure in row:
+            points.append((row["seconds"] - testing, row[measure]))
+    return points
+
+
+def time_to(points, target, falls):
+    """Between two tests marks are taken to change evenly; nothing where the target is not reached."""
+    before = None
+    for seconds, mark in points:
+        if mark <= target if falls else mark >= target:
+            if before is None:
+                return seconds
+            share = (target - before[1]) / (mark - before[1])
+            return before[0] + share * (seconds - before[0])
+        before = seconds, mark
+    return None
+
+
+def worker_pids(folder, rank):
+    """Processes of the run in this folder that have this rank."""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if not entry.name.isdigit() or str(folder).encode() not in (entry / "cmdline").read_bytes():
+                continue
+            variables = (entry / "environ").read_bytes().split(b"\0")
+            if f"ASUP_RANK={rank}".encode() in variables and b"ASUP_ROLE=worker" in variables:
+                yield int(entry.name)
+
+
+class Run:
+    def __init__(self, options, scene, way, seed, lr, extra=(), text=None):
+        text = text or options.text
+        self.options, self.scene, self.job = options, scene, JOBS[scene.job]
+        self.program = str((options.build / "asup").resolve())
+        self.folder = options.folder / f"{scene.name}-{way}-{seed}-{lr:g}"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        every = max(1, self.job.steps // 12)
+        self.flags = [*shlex.split(self.job.flags.replace("TEXT", str(text))), *shlex.split(WAYS[way]), f"--lr={lr}", f"--seed={seed}",
+                      f"--steps={self.job.steps}", f"--eval-every={every}", "--threads=1", "--log-every=10",
+                      "--progress=none", "--no-tensorboard", f"--out={self.folder}", *extra]
+        if scene.leaves:
+            self.flags += ["--on-loss=continue", f"--checkpoint-every={every}"]
+        else:
+            self.flags += ["--checkpoint-every=never"]
+        self.variable = f"ASUP_INJECTED_SLOWNESS=sample_ms={self.job.sample_ms} {scene.slowness}".rstrip()
+        self.has_servers = "--sync server" in WAYS[way] or way == ADAPTIVE
+        self.joined = None
+
+    def command(self, network):
+        if network is None:
+            return ["env", self.variable, self.program, "train", f"--workers={self.scene.workers}", *self.flags]
+        addresses = ",".join(network.address(host) for host in range(self.scene.workers))
+        servers = [f"--servers={self.scene.workers}"] if self.has_servers else []
+        inner = [self.program, "run", "--ssh", str(network.agent), "--hosts", addresses, "--interface",
+                 f"{hosts.NETWORK}.0/24", *servers, "--env", self.variable, "--", self.program, "train", *self.flags]
+        return [str(network.agent), network.address(0), shlex.join(inner)]
+
+    def progress(self):
+        return max((row.get("step", 0) for row in of_run(self.folder)), default=0) / self.job.steps
+
+    def watch(self, process, network):
+        """Does to the run what is to happen to it, and waits for its end."""
+        due = []
+        if self.scene.halves_at:
+            due.append((self.scene.halves_at, lambda: halve(network, self.scene.mbit)))
+        if self.scene.leaves:
+            rank, lost, comes = self.scene.leaves
+            due += [(lost, lambda: [os.kill(pid, 9) for pid in worker_pids(self.folder, rank)]),
+                    (comes, self.join)]
+        until = time.monotonic() + PATIENCE
+        while process.poll() is None:
+            if time.monotonic() > until:
+                process.kill()
+                raise RuntimeError(f"{self.folder.name} took more than {PATIENCE} s")
+            while due and self.progress() >= due[0][0]:
+                due.pop(0)[1]()
+            time.sleep(0.1)
+
+    def join(self):
+        self.joined = subprocess.Popen(["env", self.variable, self.program, "run", "--join", str(self.folder), "-n", "1",
+                                        "--", self.program, "train"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+
+    def __call__(self, measure=None):
+        """(seconds to the target or None, seconds in all, last mark)"""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(f"{self.folder}.log", "w+") as log, contextlib.ExitStack() as stack:
+            network = (stack.enter_context(hosts.Network(self.scene.workers, self.scene.mbit * 1e6))
+                       if self.scene.mbit else None)
+            process = subprocess.Popen(self.command(network), stdout=log, stderr=log)
+            self.watch(process, network)
+            if self.joined:
+                self.joined.wait(60)
+            said = pathlib.Path(log.name).read_text()
+            if process.returncode != 0 and "diverged" not in said:
+                raise RuntimeError(f"{self.folder.name} failed: {said.strip().splitlines()[-1:]}; see {log.name}")
+        points = curve(of_run(self.folder), measure or ("test_loss" if self.job.falls else "test_accuracy"))
+        if not points:
+            return None, PATIENCE / 2, math.nan
+        return time_to(points, self.job.target, self.job.falls), points[-1][0], points[-1][1]
+
+
+def halve(network, mbit):
+    """Both directions of every link."""
+    for host in range(network.hosts):
+        for where, device in ((network.namespace("switch"), f"port{host}"), (network.namespace(host), "eth0")):
+            subprocess.run(["tc", "-n", where, "qdisc", "change", "dev", device, "root", "tbf", "rate",
+                            str(int(mbit * 5e5)), "burst", network.burst, "limit", network.limit], check=True)
+
+
+def tune(options, rates):
+    """Each job's and way's learning rate, by the time to the target on samples set aside."""
+    wanted = {scene.job for scene in options.scenes}
+    for name in wanted:
+        job, known = JOBS[name], rates.setdefault(name, {})
+        for way in options.ways:
+            if way in known:
+                continue
+            tried = []
+            for factor in FACTORS:
+                # The end of a text is for tests: what stands before it is a text with an end of its own.
+                extra = [] if job.falls else ["--validation=0.1"]
+                run = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, job.lr * factor, extra,
+                          options.text_before_tests)
+                seconds, whole, mark = run("test_loss" if job.falls else "validation_accuracy")
+                mark = math.inf if job.falls and math.isnan(mark) else mark
+                tried.append((seconds if seconds else 2 * whole, mark if job.falls else -mark, job.lr * factor))
+                print(f"{name} by {way}, lr {job.lr * factor:g}: "
+                      f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
+            known[way] = min(tried)[2]
+            options.rates.write_text(json.dumps(rates, indent=1) + "\n")
+
+
+def measure(options, rates):
+    todo = [(scene, way, seed) for seed in range(1, options.seeds + 1) for scene in options.scenes
+            for way in random.Random(seed).sample(options.ways, len(options.ways))]
+    results = {}
+
+    def one(task):
+        scene, way, seed = task
+        lr = rates.get(scene.job, {}).get(way, JOBS[scene.job].lr)
+        seconds, whole, mark = Run(options, scene, way, seed, lr)()
+        results[scene.name, way, seed] = {"seconds": seconds, "whole": whole, "mark": mark, "lr": lr}
+        print(f"seed {seed}: {scene.name} {way}: "
+              f"{'not reached' if seconds is None else f'{seconds:.1f} s'} of {whole:.1f} s, {mark:.4f}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for _ in pool.map(one, todo):
+            pass
+    return results
+
+
+def counted(result):
+    return result["seconds"] or 2 * result["whole"]
+
+
+def mean_log(results, scene, way, seeds):
+    return statistics.fmean(math.log(counted(results[scene.name, way, seed])) for seed in seeds)
+
+
+def ratios(results, scenes, ways, seeds):
+    """Of the adaptive pace to the best fixed way of each scene, and to each fixed way over all of them."""
+    fixed = [way for way in ways if way != ADAPTIVE]
+    own = {scene.name: mean_log(results, scene, ADAPTIVE, seeds) for scene in scenes}
+    of_ways = {way: {scene.name: mean_log(results, scene, way, seeds) for scene in scenes} for way in fixed}
+    best = {name: min(fixed, key=lambda way: of_ways[way][name]) for name in own}
+    beside_best = {name: math.exp(own[name] - of_ways[best[name]][name]) for name in own}
+    beside_each = {way: math.exp(statistics.fmean(own[name] - of_ways[way][name] for name in own)) for way in fixed}
+    return best, beside_best, beside_each
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def tell(options, results):
+    seeds = list(range(1, options.seeds + 1))
+    best, beside_best, beside_each = ratios(results, options.scenes, options.ways, seeds)
+    print(f"\n{'scene':<20} {'best fixed way':<15} {'its s':>8} {'asup s':>8} {'ratio':>6}")
+    for scene in options.scenes:
+        name = scene.name
+        print(f"{name:<20} {best[name]:<15} {math.exp(mean_log(results, scene, best[name], seeds)):8.1f} "
+              f"{math.exp(mean_log(results, scene, ADAPTIVE, seeds)):8.1f} {beside_best[name]:6.2f}"
+              f"{'  unseen' if scene.unseen else ''}")
+    draw = random.Random(1)
+    resampled = sorted(geometric_mean(ratios(results, options.scenes, options.ways,
+                                             draw.choices(seeds, k=len(seeds)))[1].values()) for _ in range(1000))
+    overall = geometric_mean(beside_best.values())
+    print(f"\nbeside the best fixed way of each scene: {overall:.3f}, "
+          f"95 % interval {resampled[25]:.3f} to {resampled[974]:.3f} over seeds; worst {max(beside_best.values()):.2f}")
+    for way, ratio in sorted(beside_each.items(), key=lambda item: item[1]):
+        print(f"beside {way} in all scenes: {ratio:.3f}")
+    if options.json:
+        rows = [{"scene": scene, "way": way, "seed": seed, **result} for (scene, way, seed), result in results.items()]
+        options.json.write_text(json.dumps({"ratios": beside_best, "best": best, "overall": overall,
+                                            "interval": [resampled[25], resampled[974]], "beside": beside_each,
+                                            "runs": rows}, indent=1) + "\n")
+
+
+def make_texts(options):
+    """A text that a Debian package brings (docs/text.md), and all of it but the tenth that is for tests."""
+    options.text, options.text_before_tests = (options.folder / name for name in ("text.txt", "before_tests.txt"))
+    if not any(JOBS[scene.job].falls for scene in options.scenes):
+        return
+    if not shutil.which("bible"):
+        sys.exit("bench/scenes.py: apt-get install bible-kjv, or leave out the scenes of text")
+    whole = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], check=True, capture_output=True).stdout
+    options.folder.mkdir(parents=True, exist_ok=True)
+    options.text.write_bytes(whole)
+    options.text_before_tests.write_bytes(whole[:len(whole) * 9 // 10])
+
+
+def chosen(text, known, flag):
+    names = text.split(",") if text else list(known)
+    for name in names:
+        if name not in known:
+            sys.exit(f"bench/scenes.py: {flag} {name}: there is {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print the scenes, and nothing else")
+    parser.add_argument("--tune", action="store_true", help="find learning rates that --rates does not have")
+    parser.add_argument("--rates", type=pathlib.Path, help="file of learning rates by job and way")
+    parser.add_argument("--scenes", default="", help="some of them (default: all)")
+    parser.add_argument("--ways", default="", help="some of them (default: all)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each way in each scene (default: 5)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once; each has workers that mostly sleep (default: 1)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--folder", type=pathlib.Path, help="of the runs (default: a temporary one)")
+    parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file too")
+    options = parser.parse_args()
+    if options.list:
+        for scene in SCENES:
+            print(f"{scene.name:<20} {scene.job:<9} {scene.workers:>2} workers  "
+                  f"{'unseen  ' if scene.unseen else ''}{scene.slowness}")
+        return
+    if options.seeds < 1 or options.jobs < 1:
+        sys.exit("bench/scenes.py: --seeds and --jobs: 1 is the least")
+    if not os.access(options.build / "asup", os.X_OK):
+        sys.exit(f"bench/scenes.py: {options.build / 'asup'} is not there: run `make build`, or name a folder with --build")
+    options.scenes = chosen(options.scenes, {scene.name: scene for scene in SCENES}, "--scenes")
+    options.ways = chosen(options.ways, {way: way for way in WAYS}, "--ways")
+    if any(scene.mbit for scene in options.scenes) and (os.geteuid() != 0 or not shutil.which("tc")):
+        sys.exit("bench/scenes.py: scenes with a network need root, and iproute2; or name others with --scenes")
+    if options.tune and not options.rates:
+        sys.exit("bench/scenes.py: --tune needs --rates FILE, to keep what it finds")
+    rates = {}
+    if options.rates and options.rates.exists():
+        try:
+            rates = json.loads(options.rates.read_text())
+        except json.JSONDecodeError as error:
+            sys.exit(f"bench/scenes.py: --rates {options.rates}: holds no learning rates ({error})")
+    elif options.rates and not options.tune:
+        sys.exit(f"bench/scenes.py: {options.rates} is not there: --tune makes it")
+    with contextlib.ExitStack() as stack:
+        options.folder = options.folder or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        options.folder = options.folder.resolve()
+        make_texts(options)
+        if options.tune:
+            return tune(options, rates)
+        if ADAPTIVE not in options.ways or len(options.ways) < 2:
+            sys.exit(f"bench/scenes.py: --ways: {ADAPTIVE}, and at least one fixed way to compare it with")
+        tell(options, measure(options, rates))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RuntimeError as error:
+        sys.exit(f"bench/scenes.py: {error}")
