@@ -9,6 +9,7 @@
 namespace asup::train {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Le;
