@@ -4,8 +4,8 @@
 The peers take turns of a fraction of a second at each size, several rounds, so that what else the
 machine does meets them alike; a figure is the median of the rounds' medians. The limit
 (bench/limit.cc) is the memory traffic and nothing else: `share` is the limit's time over asup's.
-Open MPI counts with the faster of vader and UCX. `steal` is what the hypervisor gave to others
-during a peer's turns.
+Open MPI counts with the faster of vader and UCX, each with the fastest of its algorithms at each
+size. `steal` is what the hypervisor gave to others during a peer's turns.
 
     bench/collective.py [--ranks 2,4,8] [--sizes 1K,...,100M] [--build build/release]
                         [--against BUILD] [--json FILE] [--quick]
@@ -50,13 +50,12 @@ OPEN_MPI = {
 
 
 def open_mpi(program, ranks, sizes, kind, deadline):
-    command = ["mpirun", "-n", str(ranks), *OPEN_MPI[kind]]
+    words = ["-n", str(ranks), *OPEN_MPI[kind]]
     if os.geteuid() == 0:
-        command.append("--allow-run-as-root")
+        words.append("--allow-run-as-root")
     if ranks > len(os.sched_getaffinity(0)):
-        command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-    command += [program, str(SECONDS), *map(str, sizes)]
-    return lambda: turns.rows_of_lines(turns.run_together([command], deadline))
+        words += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+    return turns.OpenMpi(words, program, sizes, SECONDS, deadline)
 
 
 class Figures:

@@ -193,14 +193,13 @@ def asup(network, build, count, sizes, algorithm, deadline):
 
 def open_mpi(network, program, count, sizes, deadline):
     hosts = ",".join(f"{network.address(rank)}:1" for rank in range(count))
-    command = ["mpirun", "--allow-run-as-root", "-n", str(count), "--host", hosts, "--bind-to", "none",
-               "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(network.agent), "--mca", "pml", "ob1",
-               "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
+    words = ["--allow-run-as-root", "-n", str(count), "--host", hosts, "--bind-to", "none",
+             "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(network.agent), "--mca", "pml", "ob1",
+             "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
     if count > len(os.sched_getaffinity(0)):
-        command += ["--mca", "mpi_yield_when_idle", "1"]
-    command += [program, str(SECONDS), *map(str, sizes)]
-    whole = [str(network.agent), network.address(0), shlex.join(command)]
-    return lambda: turns.rows_of_lines(turns.run_together([whole], deadline))
+        words += ["--mca", "mpi_yield_when_idle", "1"]
+    return turns.OpenMpi(words, program, sizes, SECONDS, deadline,
+                         lambda command: [str(network.agent), network.address(0), shlex.join(command)])
 
 
 def gloo(network, program, count, sizes, deadline):

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Step time of data-parallel training: asup, independent processes, and PyTorch's DDP on gloo.
 
-All run at once as two processes each and take turns of a few steps, so that what else the machine
-does meets them alike; while one takes its turn, the others sleep. `lost` is the median step's excess
-over the independent processes' (whose steps exchange nothing). ddp_gloo also has `lost_to_python`,
-its excess over independent Python processes.
+All run at once, with as many processes each, and take turns of a few steps, so that what else the
+machine does meets them alike; while one takes its turn, the others sleep. DDP has the fastest of its
+settings, which each have a try before. `lost` is the median step's excess over that of independent
+processes, whose steps exchange nothing, at their best: `kept` are those whose malloc keeps the memory
+that it is given back, so that gradients, which are freed and made anew in every step, do not come from
+the kernel page by page each time. `faults` are pages that a process got from it, and `cpu ms` what it used
+of a processor, for each step: on a busy machine that tells more than the clock.
+ddp_gloo also has `lost_to_python`, its excess over independent Python processes at their best.
 
-    bench/step.py [--build build/release] [--against BUILD] [--json FILE] [--quick]
+    bench/step.py [--ranks 2,4] [--build build/release] [--against BUILD] [--json FILE] [--quick]
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,8 +25,11 @@ import statistics
 import subprocess
 import sys
 
-RANKS = 2
 HERE = pathlib.Path(__file__).resolve().parent
+MODELS = {"resnet18": 0.5, "mlp": 0.9}  # GB that a process takes, at most
+# glibc's malloc takes all memory from its heap, and never gives any of it back.
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
+DDP = {"ddp": {}, "ddp_static": {}, "ddp kept": KEPT, "ddp_static kept": KEPT}
 
 
 def free_port():
@@ -30,18 +38,34 @@ def free_port():
         return s.getsockname()[1]
 
 
-class Peer:
-    """The two processes of one way of training."""
+@dataclasses.dataclass
+class Usage:
+    faults: float = 0  # minor ones
+    cpu_s: float = 0
 
-    def __init__(self, name, commands, environments):
+    def __add__(self, other):
+        return Usage(self.faults + other.faults, self.cpu_s + other.cpu_s)
+
+    def __sub__(self, other):
+        return self + other * -1
+
+    def __mul__(self, factor):
+        return Usage(self.faults * factor, self.cpu_s * factor)
+
+
+class Peer:
+    """The processes of one way of training."""
+
+    def __init__(self, name, command, environments):
         self.name = name
         self.times = []
+        self.used = Usage()
         self.processes = [
-            subprocess.Popen(c, env=e, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-            for c, e in zip(commands, environments)
+            subprocess.Popen(command, env=e, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            for e in environments
         ]
         for process in self.processes:
-            self.answer(process, 120)
+            self.answer(process, 300)
 
     def answer(self, process, seconds):
         ready, _, _ = select.select([process.stdout], [], [], seconds)
@@ -51,11 +75,25 @@ class Peer:
         return line
 
     def take_turn(self, steps, count):
+        before = self._usage()
         for process in self.processes:
             process.stdin.write(f"{steps}\n")
         answers = [[float(t) for t in self.answer(p, 600).split()] for p in self.processes]
-        if count:  # a step is as long as its slower rank's
+        if count:  # a step is as long as its slowest rank's
             self.times += [max(step) for step in zip(*answers)]
+            self.used += self._usage() - before
+
+    def _usage(self):
+        """Of all processes so far."""
+        total = Usage()
+        for process in self.processes:
+            with open(f"/proc/{process.pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            total += Usage(int(fields[7]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+        return total
+
+    def usage_of_a_step(self):
+        return self.used * (1 / len(self.times) / len(self.processes))
 
     def close(self):
         for process in self.processes:
@@ -64,78 +102,163 @@ class Peer:
             process.wait(30)
 
 
-def start_peers(build, against, model, path):
-    python = os.environ.get("ASUP_PYTHON") or str(HERE.parent / ".venv/bin/python")
-    plain = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+class Stage:
+    """What peers of one measurement have in common."""
 
-    def launched(port):
+    def __init__(self, build, ranks, model, path):
+        self.build, self.ranks, self.model, self.path = build, ranks, model, path
+        self.python = os.environ.get("ASUP_PYTHON") or str(HERE.parent / ".venv/bin/python")
+        self.plain = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+    def launched(self, more):
+        port = str(free_port())
         return [
-            dict(plain, RANK=str(r), WORLD_SIZE=str(RANKS), LOCAL_RANK=str(r), LOCAL_WORLD_SIZE=str(RANKS),
-                 MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-            for r in range(RANKS)
+            dict(self.plain, RANK=str(r), WORLD_SIZE=str(self.ranks), LOCAL_RANK=str(r),
+                 LOCAL_WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                 GLOO_SOCKET_IFNAME="lo", **more)
+            for r in range(self.ranks)
         ]
 
-    def python_peer(name):
-        return [[python, str(HERE / "step_ddp.py"), name, model, path]] * RANKS
+    def asup(self, name, build=None, more={}):
+        return Peer(name, self._command([str((build or self.build) / "bench/bench_step")], "asup"), self.launched(more))
 
-    def asup_peer(build, name):
-        return [[str(build / "bench/bench_step"), name, model, path]] * RANKS
+    def independent(self, name, program, more={}):
+        return Peer(name, self._command(program, "independent"), [dict(self.plain, **more)] * self.ranks)
 
-    peers = [
-        Peer("asup", asup_peer(build, "asup"), launched(free_port())),
-        Peer("independent", asup_peer(build, "independent"), [plain] * RANKS),
-        Peer("ddp_gloo", python_peer("ddp_gloo"), launched(free_port())),
-        Peer("independent_python", python_peer("independent"), [plain] * RANKS),
-    ]
+    def ddp(self):
+        """With the fastest of its settings."""
+        best = None
+        for kind, more in DDP.items():
+            peer = Peer("ddp_gloo", self._command(self.python_program, kind.split()[0]), self.launched(more))
+            peer.take_turn(3, count=False)
+            peer.take_turn(5, count=True)
+            peer.kind, peer.trial = kind, statistics.median(peer.times)
+            slower = peer
+            if best is None or peer.trial < best.trial:
+                best, slower = peer, best
+            if slower:
+                slower.close()
+        best.times, best.used = [], Usage()
+        return best
+
+    @property
+    def python_program(self):
+        return [self.python, str(HERE / "step_ddp.py")]
+
+    @property
+    def own_program(self):
+        return [str(self.build / "bench/bench_step")]
+
+    def _command(self, program, peer):
+        return [*program, peer, self.model, self.path]
+
+
+PEERS = {
+    "asup": lambda stage: stage.asup("asup"),
+    "asup_kept": lambda stage: stage.asup("asup_kept", more=KEPT),
+    "independent": lambda stage: stage.independent("independent", stage.own_program),
+    "independent_kept": lambda stage: stage.independent("independent_kept", stage.own_program, KEPT),
+    "ddp_gloo": lambda stage: stage.ddp(),
+    "python": lambda stage: stage.independent("python", stage.python_program),
+    "python_kept": lambda stage: stage.independent("python_kept", stage.python_program, KEPT),
+}
+
+
+def measure(stage, names, against, turns, steps):
+    peers = [PEERS[name](stage) for name in names]
     if against:
-        peers.insert(1, Peer("asup_against", asup_peer(against, "asup"), launched(free_port())))
-    return peers
-
-
-def measure(build, against, model, path, turns, steps):
-    peers = start_peers(build, against, model, path)
+        peers.insert(1, stage.asup("asup_against", against))
     for peer in peers:
         peer.take_turn(3, count=False)
-    for _ in range(turns):
-        for peer in peers:
+    for i in range(turns):
+        for k in range(len(peers)):  # each turn begins with another one
+            peer = peers[(i + k) % len(peers)]
             peer.take_turn(1, count=False)  # wakes its caches
             peer.take_turn(steps, count=True)
     for peer in peers:
         peer.close()
-    return {peer.name: peer.times for peer in peers}
+    return {peer.name: peer for peer in peers}
+
+
+def rows_of(stage, peers):
+    medians = {name: statistics.median(peer.times) for name, peer in peers.items()}
+
+    def lost(name, *to):
+        """Beside the faster of those that exchange nothing; None where neither was measured."""
+        least = min((medians[other] for other in to if other in medians), default=None)
+        return medians[name] / least - 1 if least else None
+
+    for name, peer in peers.items():
+        usage = peer.usage_of_a_step()
+        row = {"model": stage.model, "peer": name, "ranks": stage.ranks, "conv_path": stage.path,
+               "p50_us": medians[name], "min_us": min(peer.times), "lost": lost(name, "independent", "independent_kept"),
+               "cpu_us": usage.cpu_s * 1e6, "faults": usage.faults}
+        if name == "ddp_gloo":
+            row["settings"] = peer.kind
+            row["lost_to_python"] = lost(name, "python", "python_kept")
+        yield row
+
+
+def check_memory(ranks, models, peers):
+    with open("/proc/meminfo") as file:
+        free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) / 1e6
+    for model in models:
+        needed = MODELS[model] * ranks * peers
+        if needed > free:
+            sys.exit(f"{peers} peers of {ranks} processes with {model} want some {needed:.0f} GB of memory, and {free:.0f} "
+                     "are free: take fewer --ranks or another of --models")
+
+
+def numbers(text):
+    """'2,4,8' for argparse."""
+    try:
+        ranks = [int(word) for word in text.split(",")]
+        if min(ranks) < 2 or max(ranks) > 8:
+            raise ValueError
+        return ranks
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}': write numbers from 2 to 8, as 2,4,8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=numbers, default="2", help="numbers of ranks, 2 to 8 (default: 2)")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release")
     parser.add_argument("--against", type=pathlib.Path, metavar="BUILD",
                         help="another build of asup, say an older one's, as one more peer")
-    parser.add_argument("--models", default="resnet18,mlp")
+    parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="(default: %(default)s)")
     parser.add_argument("--conv-path", choices=["onednn", "native"],
                         default="native" if platform.machine() == "aarch64" else "onednn",
                         help="convolution path of all peers (default: the faster of this processor)")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--turns", type=int, help="how often each peer has its turn (default: 12; --quick: 4)")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file too")
+    parser.add_argument("--quick", action="store_true", help="fewer turns, for a first look")
     arguments = parser.parse_args()
+    models, peers = arguments.models.split(","), arguments.peers.split(",")
+    for flag, given, known in (("--models", models, MODELS), ("--peers", peers, PEERS)):
+        if not set(given) <= set(known):
+            parser.error(f"{flag} {','.join(given)}: there is {', '.join(known)}")
     for build in filter(None, (arguments.build, arguments.against)):
         if not (build / "bench/bench_step").exists():
             sys.exit(f"{build}/bench/bench_step is not there: build it first (cmake --build {build} --target bench_step)")
+    for ranks in arguments.ranks:
+        check_memory(ranks, models, len(peers) + bool(arguments.against) + ("ddp_gloo" in peers))
 
     rows = []
-    print(f"{'model':10} {'peer':20} {'p50 ms':>9} {'min ms':>9} {'lost':>8}")
-    for model in arguments.models.split(","):
-        times = measure(arguments.build, arguments.against, model, arguments.conv_path, 4 if arguments.quick else 12, 5)
-        medians = {peer: statistics.median(t) for peer, t in times.items()}
-        for peer, t in times.items():
-            row = {"model": model, "peer": peer, "ranks": RANKS, "conv_path": arguments.conv_path,
-                   "p50_us": medians[peer], "min_us": min(t),
-                   "lost": medians[peer] / medians["independent"] - 1}
-            if peer == "ddp_gloo":
-                row["lost_to_python"] = medians[peer] / medians["independent_python"] - 1
-            rows.append(row)
-            print(f"{model:10} {peer:20} {medians[peer] / 1e3:9.1f} {min(t) / 1e3:9.1f} {row['lost']:8.1%}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    turns = arguments.turns or (4 if arguments.quick else 12)
+    print(f"{'model':9} {'ranks':>5} {'peer':17} {'p50 ms':>9} {'min ms':>9} {'lost':>8} {'cpu ms':>8} {'faults':>8}")
+    for model in models:
+        for ranks in arguments.ranks:
+            stage = Stage(arguments.build, ranks, model, arguments.conv_path)
+            for row in rows_of(stage, measure(stage, peers, arguments.against, turns, 5)):
+                rows.append(row)
+                lost = "-" if row["lost"] is None else f"{row['lost']:.1%}"
+                print(f"{model:9} {ranks:5} {row['peer']:17} {row['p50_us'] / 1e3:9.1f} {row['min_us'] / 1e3:9.1f} {lost:>8} "
+                      f"{row['cpu_us'] / 1e3:8.1f} {row['faults']:8.0f}" + (f"  {row['settings']}" if "settings" in row else ""),
+                      flush=True)
+            if arguments.json:  # what there is so far: a long run may be broken off
+                arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

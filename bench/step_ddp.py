@@ -1,7 +1,11 @@
-"""One process of bench/step.py: what bench_step does, by PyTorch's DistributedDataParallel on gloo."""
+"""One process of bench/step.py: what bench_step does, by PyTorch's DistributedDataParallel on gloo.
+
+    step_ddp.py ddp|ddp_static|independent resnet18|mlp onednn|native
+"""
 
 import sys
 import time
+import warnings
 
 import torch
 import torch.distributed
@@ -52,9 +56,12 @@ def main():
         model, x, y = resnet18(), torch.randn(8, 3, 64, 64), torch.randint(1000, (8,))
     else:
         model, x, y = mlp(), torch.randn(32, 4096, 1, 1), torch.randint(4096, (32,))
-    if peer == "ddp_gloo":
+    if peer != "independent":
         torch.distributed.init_process_group("gloo")
-        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        warnings.simplefilter("ignore", FutureWarning)  # newer torch has another name for broadcast_buffers
+        # As asup does by default: statistics of BatchNorm stay on their rank, gradients are in their buckets.
+        model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True,
+                                                    static_graph=peer == "ddp_static")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     print("ready", flush=True)
     for line in sys.stdin:

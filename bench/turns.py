@@ -222,6 +222,51 @@ class Gloo:
             return rows_of_lines(run_together(commands, deadline))[0]
 
 
+class OpenMpi:
+    """A turn of Open MPI: at its first, each algorithm has a try at each size; later ones take the fastest.
+    `words` are mpirun's, with how many ranks there are; `place` puts the command where it is to run."""
+
+    # None: Open MPI's own choice.
+    ALGORITHMS = (None, "basic_linear", "nonoverlapping", "recursive_doubling", "ring", "segmented_ring", "rabenseifner")
+    DEADLINE_OF_TRY = 60
+    SEGMENT = 1 << 20  # bytes, of segmented_ring, which has none by itself
+
+    def __init__(self, words, program, sizes, seconds, deadline, place=lambda command: command):
+        self.words, self.program, self.sizes = words, program, sizes
+        self.seconds, self.deadline, self.place = seconds, deadline, place
+        self.best = {}  # by size
+
+    def __call__(self):
+        if not self.best:
+            self._search()
+        rows = []
+        for algorithm in sorted(set(self.best.values()), key=str):
+            sizes = [size for size in self.sizes if self.best[size] == algorithm]
+            rows += self._run(algorithm, sizes, self.seconds, self.deadline)
+        return rows
+
+    def _search(self):
+        times = {size: {} for size in self.sizes}
+        for algorithm in self.ALGORITHMS:
+            try:
+                for row in self._run(algorithm, self.sizes, self.seconds / 4, self.DEADLINE_OF_TRY):
+                    times[row["bytes"]][algorithm] = row["p50_us"]
+            except TurnFailed as failure:
+                if algorithm is None:  # it does not run at all
+                    raise failure
+        self.best = {size: min(tried, key=tried.get) for size, tried in times.items()}
+
+    def _run(self, algorithm, sizes, seconds, deadline):
+        chosen = []
+        if algorithm:
+            chosen = ["--mca", "coll_tuned_use_dynamic_rules", "1",
+                      "--mca", "coll_tuned_allreduce_algorithm", algorithm]
+        if algorithm == "segmented_ring":
+            chosen += ["--mca", "coll_tuned_allreduce_algorithm_segmentsize", str(self.SEGMENT)]
+        command = ["mpirun", *self.words, *chosen, self.program, str(seconds), *map(str, sizes)]
+        return rows_of_lines(run_together([self.place(command)], deadline))
+
+
 def print_goals(goals):
     """Goals are (name, least value, [(value, ranks, bytes)])."""
     print("\ngoals")
