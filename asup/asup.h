@@ -6,6 +6,7 @@
 #include "asup/data/sampler.h"
 #include "asup/distribute/checkpoint.h"
 #include "asup/distribute/distribute.h"
+#include "asup/distribute/embeddings.h"
 #include "asup/distribute/metrics.h"
 #include "asup/distribute/strategy.h"
 #include "asup/net/job.h"

@@ -26,7 +26,7 @@ HOUSE = CORE + TORCH + [UMBRELLA, "cli"]
 ROOMS = {
     "net": ["membership", "transport", "."],
     "collective": ["plan", "algorithms", "verify", "cost", "drawing", ".", "execute", "tuning", "mesh"],
-    "ps": ["pace", "."],
+    "ps": ["pace", "table", "."],
     "sync": ["model", ".", "gradients", "averaging", "server"],
     "train": [".", "state", "loop"],
 }

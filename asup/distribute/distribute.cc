@@ -9,6 +9,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/mesh/subgroup_communicator.h"
 #include "asup/collective/tuning/start.h"
+#include "asup/distribute/beside_tables.h"
 #include "asup/distribute/variables.h"
 #include "asup/distribute/ways.h"
 #include "asup/net/membership/roles.h"
@@ -26,10 +27,10 @@ std::vector<std::string_view> names_of_survivors() {
   return names;
 }
 
-void check_for_program(const Job& job, const Strategy& strategy) {
+void check_for_program(const Job& job, const Strategy& strategy, bool servers_keep_tables) {
   strategy.check();
   const Capabilities capabilities = strategy.capabilities();
-  check_roles(job, strategy, capabilities.needs_servers);
+  check_roles(job, strategy, capabilities.needs_servers || servers_keep_tables);
   require(capabilities.round.count() == 0,
           "round-seconds = {:g} is for asup train: in a program of your own, call the replica's "
           "synchronize() when the time is over",
@@ -202,16 +203,11 @@ bool DistributedReplica::is_behind() const {
          static_cast<std::int64_t>(stats().steps) < furthest_step_;
 }
 
-std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
-                                               torch::optim::Optimizer& optimizer) {
-  refuse_unknown_variables(own_variables());
-  return distribute(job, model, optimizer, Strategy::from(net::process_environment()));
-}
+namespace {
 
-std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
-                                               torch::optim::Optimizer& optimizer,
-                                               const Strategy& strategy) {
-  check_for_program(job, strategy);
+std::unique_ptr<DistributedReplica> make_distributed(Job& job, torch::nn::Module& model,
+                                                     torch::optim::Optimizer& optimizer,
+                                                     const Strategy& strategy) {
   DistributedReplica::Parts parts{.strategy = strategy,
                                   .control = make_communicator(job, strategy)};
   const bool needs_rates = !strategy.capabilities().needs_servers;
@@ -225,6 +221,28 @@ std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& mode
        .optimizer = optimizer,
        .timeout = strategy.timeout > Seconds(0) ? strategy.timeout : job.options().call_timeout});
   return std::make_unique<DistributedReplica>(job, std::move(parts));
+}
+
+}  // namespace
+
+std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
+                                               torch::optim::Optimizer& optimizer) {
+  refuse_unknown_variables(own_variables());
+  return distribute(job, model, optimizer, Strategy::from(net::process_environment()));
+}
+
+std::unique_ptr<DistributedReplica> distribute(Job& job, torch::nn::Module& model,
+                                               torch::optim::Optimizer& optimizer,
+                                               const Strategy& strategy) {
+  check_for_program(job, strategy, /*servers_keep_tables=*/false);
+  return make_distributed(job, model, optimizer, strategy);
+}
+
+std::unique_ptr<DistributedReplica> distribute_beside_tables(Job& job, torch::nn::Module& model,
+                                                             torch::optim::Optimizer& optimizer,
+                                                             const Strategy& strategy) {
+  check_for_program(job, strategy, /*servers_keep_tables=*/true);
+  return make_distributed(job, model, optimizer, strategy);
 }
 
 void check_roles(const Job& job, const Strategy& strategy, bool uses_servers) {

@@ -62,6 +62,7 @@ const std::vector<KindRow>& kinds() {
       {Kind::momentum, "momentum", {kMomentum, kDampening, kWeightDecay}},
       {Kind::nesterov, "nesterov", {kMomentum, kWeightDecay}},
       {Kind::rmsprop, "rmsprop", {kAlpha, kEps, kMomentum, kCentered, kWeightDecay}},
+      {Kind::adagrad, "adagrad", {kEps, kWeightDecay}},
       {Kind::adam, "adam", {kBeta1, kBeta2, kEps, kAmsgrad, kWeightDecay}},
       {Kind::adamw, "adamw", {kBeta1, kBeta2, kEps, kAmsgrad, kWeightDecay}},
       {Kind::lars, "lars", {kTrust, kMomentum, kWeightDecay}},
@@ -134,6 +135,7 @@ std::size_t state_slots(const Rule& rule) {
     case Kind::momentum:
     case Kind::nesterov:
     case Kind::lars:
+    case Kind::adagrad:
       return 1;
     case Kind::rmsprop:
       return 1 + std::size_t{rule.centered} + std::size_t{rule.momentum > 0};
@@ -162,6 +164,7 @@ bool gathers_gradients(const Rule& rule) {
     case Kind::lars:
       return needs_whole_tensors(rule);
     case Kind::rmsprop:
+    case Kind::adagrad:
     case Kind::adam:
     case Kind::adamw:
     case Kind::asup:

@@ -17,6 +17,7 @@ struct Rule {
     momentum,
     nesterov,
     rmsprop,
+    adagrad,
     adam,
     adamw,
     lars,

@@ -1,5 +1,7 @@
 #include "asup/ps/serve.h"
 
+#include "asup/ps/table/server.h"
+
 namespace asup::ps {
 namespace {
 
@@ -12,12 +14,13 @@ bool workers_are_here(Job& job) {
 
 }  // namespace
 
-// A program may train several models, one after the other. When all workers have left, they may
-// have done so to begin the next generation.
+// A program may train several models, one after the other, and has its embedding tables beside
+// them. When all workers have left, they may have done so to begin the next generation.
 void serve(Job& job, const ServerOptions& options) {
-  do
+  do {
+    const table::Server tables(table::group_of(job));
     while (workers_are_here(job)) Server(net::workers_and_servers(job), options).run();
-  while (job.renew());
+  } while (job.renew());
 }
 
 }  // namespace asup::ps

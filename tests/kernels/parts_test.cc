@@ -132,6 +132,7 @@ TEST(Parts, OfTheSameGradientComeToAStepOfEveryRule) {
            Rule{.kind = Kind::rmsprop, .momentum = 0.9},
            Rule{.kind = Kind::rmsprop, .momentum = 0.5, .eps = 1e-3, .centered = true},
            Rule{.kind = Kind::rmsprop, .eps = 1e-3, .centered = true},
+           Rule{.kind = Kind::adagrad},
            Rule{.kind = Kind::adam},
            Rule{.kind = Kind::adam, .beta2 = 0.9, .amsgrad = true},
            Rule{.kind = Kind::adamw},
@@ -151,6 +152,7 @@ TEST(Parts, LeaveSecondMomentsAsTheirMeanDoes) {
   };
   for (const auto& [rule, moments] : {
            Case{{.kind = Kind::rmsprop, .momentum = 0.9, .centered = true}, {0, 1}},
+           Case{{.kind = Kind::adagrad}, {0}},
            Case{{.kind = Kind::adam}, {1}},
            Case{{.kind = Kind::adamw, .beta2 = 0.9, .amsgrad = true}, {1, 2}},
            Case{{.kind = Kind::asup, .momentum = 0.9}, {1}},

@@ -36,6 +36,12 @@ inline void rmsprop_update(const Rule& rule, const UpdateStep& step, Parameter& 
   p.w -= step.lr * p.velocity;
 }
 
+inline void adagrad_update(const Rule& rule, const UpdateStep& step, Parameter& p, double g) {
+  g += rule.weight_decay * p.w;
+  p.square += g * g;
+  p.w -= step.lr * g / (std::sqrt(p.square) + rule.eps);
+}
+
 inline void adam_update(const Rule& rule, const UpdateStep& step, Parameter& p, double g) {
   const double t = static_cast<double>(step.updates);
   if (rule.kind == Rule::Kind::adamw)
@@ -74,6 +80,8 @@ inline void update(const Rule& rule, const UpdateStep& step, Parameter& p, doubl
       return sgd_update(rule, step, p, g);
     case Rule::Kind::rmsprop:
       return rmsprop_update(rule, step, p, g);
+    case Rule::Kind::adagrad:
+      return adagrad_update(rule, step, p, g);
     case Rule::Kind::adam:
     case Rule::Kind::adamw:
       return adam_update(rule, step, p, g);

@@ -26,6 +26,7 @@ TEST(Rule, TextKeepsEveryBit) {
       {.kind = Kind::momentum, .momentum = third, .dampening = -third, .weight_decay = 1e-300},
       {.kind = Kind::nesterov, .momentum = 0.1 + 0.2},
       {.kind = Kind::rmsprop, .momentum = third, .alpha = third, .eps = third, .centered = true},
+      {.kind = Kind::adagrad, .weight_decay = third, .eps = third},
       {.kind = Kind::adam, .eps = third, .beta1 = third, .beta2 = third, .amsgrad = true},
       {.kind = Kind::adamw, .weight_decay = third},
       {.kind = Kind::lars, .momentum = third, .trust = third},
@@ -42,6 +43,7 @@ TEST(Rule, KnowsItsState) {
   EXPECT_EQ(state_slots({.kind = Kind::rmsprop, .momentum = 0.9}), 2u);
   EXPECT_EQ(state_slots({.kind = Kind::rmsprop, .centered = true}), 2u);
   EXPECT_EQ(state_slots({.kind = Kind::rmsprop, .momentum = 0.9, .centered = true}), 3u);
+  EXPECT_EQ(state_slots({.kind = Kind::adagrad}), 1u);
   EXPECT_EQ(state_slots({.kind = Kind::adam}), 2u);
   EXPECT_EQ(state_slots({.kind = Kind::adamw, .amsgrad = true}), 3u);
   EXPECT_EQ(state_slots({.kind = Kind::lars}), 1u);
@@ -49,8 +51,8 @@ TEST(Rule, KnowsItsState) {
 }
 
 TEST(Rule, OnlyLarsNeedsWholeTensors) {
-  for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::nesterov, Kind::rmsprop, Kind::adam,
-                          Kind::adamw, Kind::asup})
+  for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::nesterov, Kind::rmsprop, Kind::adagrad,
+                          Kind::adam, Kind::adamw, Kind::asup})
     EXPECT_FALSE(needs_whole_tensors({.kind = kind})) << name_of(kind);
   EXPECT_TRUE(needs_whole_tensors({.kind = Kind::lars}));
 }
@@ -66,7 +68,7 @@ std::string refusal(std::string_view text) {
 TEST(ParseRule, RefusesNonsense) {
   EXPECT_EQ(refusal("adaam eps=1"),
             "update rule: there is no 'adaam'; did you mean 'adam'?; there are sgd, momentum, "
-            "nesterov, rmsprop, adam, adamw, lars, asup, merge");
+            "nesterov, rmsprop, adagrad, adam, adamw, lars, asup, merge");
   EXPECT_EQ(refusal("sgd"), "update rule sgd: '' stands where weight_decay=… was expected");
   EXPECT_EQ(refusal("sgd weight_decay"),
             "update rule sgd: 'weight_decay' stands where weight_decay=… was expected");

@@ -34,6 +34,8 @@ const Rule kRules[] = {
     {.kind = Kind::rmsprop, .momentum = 0.9, .weight_decay = 0.01},
     {.kind = Kind::rmsprop, .alpha = 0.9, .eps = 1e-3, .centered = true},
     {.kind = Kind::rmsprop, .momentum = 0.5, .weight_decay = 0.01, .centered = true},
+    {.kind = Kind::adagrad},
+    {.kind = Kind::adagrad, .weight_decay = 0.01, .eps = 1e-3},
     {.kind = Kind::adam},
     {.kind = Kind::adam, .weight_decay = 0.01, .eps = 1e-4, .beta1 = 0.8, .beta2 = 0.95},
     {.kind = Kind::adam, .beta2 = 0.9, .amsgrad = true},

@@ -4,6 +4,7 @@
 
 #include "asup/kernels/copy.h"
 #include "asup/kernels/isa/gradient_loops.h"
+#include "asup/kernels/update/adagrad.h"
 #include "asup/kernels/update/adam.h"
 #include "asup/kernels/update/adamw.h"
 #include "asup/kernels/update/asup.h"
@@ -55,6 +56,8 @@ inline void with_formula_of_part(const Rule& rule, const UpdateStep& step, Visit
                                  : visit(RmsPropPart<true, false>(rule, step));
       return rule.momentum > 0 ? visit(RmsPropPart<false, true>(rule, step))
                                : visit(RmsPropPart<false, false>(rule, step));
+    case Rule::Kind::adagrad:
+      return visit(AdagradPart(rule, step));
     case Rule::Kind::adam:
       return rule.amsgrad ? visit(AdamPart<true, false>(rule, step))
                           : visit(AdamPart<false, false>(rule, step));
@@ -88,6 +91,8 @@ inline void with_formula(const Rule& rule, const UpdateStep& step, Visit visit) 
                                  : visit(RmsProp<true, false>(rule, step));
       return rule.momentum > 0 ? visit(RmsProp<false, true>(rule, step))
                                : visit(RmsProp<false, false>(rule, step));
+    case Rule::Kind::adagrad:
+      return visit(Adagrad(rule, step));
     case Rule::Kind::adam:
       return rule.amsgrad ? visit(Adam<true>(rule, step)) : visit(Adam<false>(rule, step));
     case Rule::Kind::adamw:
