@@ -158,7 +158,8 @@ def remove(names):
 def is_running(pid):
     """Whether this is the pid of a run: not of nobody, of a zombie or of another program."""
     try:
-        return b"hosts.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"hosts.py" in words or b"scenes.py" in words
     except OSError:
         return False
 

@@ -267,8 +267,11 @@ def measure(options, rates):
               f"{'not reached' if seconds is None else f'{seconds:.1f} s'} of {whole:.1f} s, {mark:.4f}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for _ in pool.map(one, todo):
+        for _ in pool.map(one, [task for task in todo if not task[0].mbit]):
             pass
+    for task in todo:  # one network at a time, and by the thread that gets signals
+        if task[0].mbit:
+            one(task)
     return results
 
 
