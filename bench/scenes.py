@@ -63,8 +63,8 @@ JOBS = {
     "mlp-adam": Job("--model mlp --data fashion-mnist --optimizer adam --batch 128", 0.001, 0.83, 240, 2),
     "cnn": Job("--model cnn --data fashion-mnist --momentum 0.9 --batch 128", 0.03, 0.80, 200, 2),
     "cnn-adam": Job("--model cnn --data fashion-mnist --optimizer adam --batch 128", 0.001, 0.80, 200, 2),
-    "lstm": Job(LSTM, 0.003, 2.6, 160, 10),
-    "gpt": Job(GPT, 0.003, 2.7, 160, 10),
+    "lstm": Job(LSTM, 0.003, 2.6, 120, 5),
+    "gpt": Job(GPT, 0.003, 2.7, 120, 5),
 }
 
 
