@@ -23,4 +23,9 @@ std::optional<double> NoiseScale::noise_scale() const {
   return std::max(variance_, 0.0) / squared_gradient_;
 }
 
+std::uint64_t steps_between_looks(std::uint64_t bytes) {
+  constexpr std::uint64_t kBytes = 2u << 20;
+  return std::max<std::uint64_t>(1, bytes / kBytes);
+}
+
 }  // namespace asup

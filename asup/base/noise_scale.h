@@ -22,7 +22,7 @@ namespace asup {
 class NoiseScale {
  public:
   // Averages over about this many of the last estimates; over all while there are fewer.
-  explicit NoiseScale(double window = 100) : window_(window) {}
+  explicit NoiseScale(double window = 50) : window_(window) {}
 
   // The squared norms of the mean gradients of two batches. Of several small batches, or of one
   // with parts of unequal weight, a size is the harmonic mean: that by which noise is divided.
@@ -43,5 +43,9 @@ class NoiseScale {
   std::uint64_t estimates_ = 0;
   double variance_ = 0, squared_gradient_ = 0;
 };
+
+// Gradients of so many bytes are looked at in one step of so many, which makes some 2 MiB a step:
+// little beside computing them.
+std::uint64_t steps_between_looks(std::uint64_t bytes);
 
 }  // namespace asup

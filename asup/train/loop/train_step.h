@@ -1,6 +1,7 @@
 // Executes what a worker computes in a step: forward and backward. Used from one thread.
 #pragma once
 
+#include "asup/base/noise_scale.h"
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
 #include "asup/models/model.h"
@@ -14,15 +15,19 @@ namespace asup::train {
 
 class TrainStep {
  public:
-  // What it refers to must outlive it; the settings are copied.
+  // What it refers to must outlive it; the settings are copied. `noise` learns from the portions of
+  // this worker's batches, where there are several; null where grad() is not its own after
+  // backward.
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks);
+            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks,
+            NoiseScale* noise);
 
   // Gradients of the work's samples, of which there may be none; they have been exchanged, or are
   // on their way, when this returns. `progress` is the share of the run that is done.
   StepOutcome run(const StepWork& work, double progress);
 
  private:
+  double squared_gradient() const;
   sync::FetchedNumber portion(const data::Batch& batch, double weight);
 
   models::Model& model_;
@@ -35,6 +40,9 @@ class TrainStep {
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;
   const double label_smoothing_;
+  NoiseScale* const noise_;
+  const std::uint64_t looks_every_;  // steps
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace asup::train

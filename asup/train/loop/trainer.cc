@@ -25,6 +25,12 @@ std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
   return std::optional<RunRecovery>(std::in_place, run, job);
 }
 
+// Where workers average gradients, what one computes is not its own when backward has ended.
+NoiseScale* noise_of_portions(RunState& run) {
+  const bool averages = run.config().strategy.capabilities().exchanges == Exchange::gradients;
+  return averages && run.config().workers > 1 ? nullptr : &run.context().portion_noise;
+}
+
 }  // namespace
 
 Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_asked)
@@ -34,7 +40,7 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
       recovery_(make_recovery(run, job)),
       source_(make_source(run, job, recovery_)),
       executor_(*run.context().model, *run.context().optimizer, replica_, run.context().path,
-                run.config(), run.hooks()),
+                run.config(), run.hooks(), noise_of_portions(run)),
       log_(run, source_->traits()),
       sync_points_(run, *source_, log_) {}
 
