@@ -44,7 +44,7 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
   metrics_.took(outcome.step, waited, now);
   waited_ += waited;
-  if (traits_.lockstep || !std::isfinite(outcome.loss)) return;
+  if (traits_.lockstep || !std::isfinite(outcome.loss) || outcome.samples == 0) return;
   // Until the sums are there, this worker's own loss and wait are shown.
   const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
   if (outcome.step + 1 <= shown_ || next == sync_points_.end() || outcome.step + 1 >= *next) return;

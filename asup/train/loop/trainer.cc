@@ -6,7 +6,7 @@
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/train/loop/even_batches.h"
 #include "asup/train/loop/leased_work.h"
-#include "asup/train/loop/own_shard.h"
+#include "asup/train/loop/own_pace.h"
 
 namespace asup::train {
 namespace {
@@ -16,7 +16,7 @@ std::unique_ptr<WorkSource> make_source(RunState& run, Job& job,
   const auto left = [&recovery] { return recovery->left(); };
   if (run.context().server) return std::make_unique<LeasedWork>(run, left);
   if (!run.config().strategy.capabilities().lockstep)
-    return std::make_unique<OwnShard>(run, job, left);
+    return std::make_unique<OwnPace>(run, job, left);
   return std::make_unique<EvenBatches>(run);
 }
 
