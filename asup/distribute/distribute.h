@@ -46,6 +46,9 @@ class DistributedReplica final : public Replica {
   void describe_batch(std::uint64_t samples, double loss) override {
     made_.replica->describe_batch(samples, loss);
   }
+  void describe_weighed_batch(std::uint64_t samples) override {
+    made_.replica->describe_weighed_batch(samples);
+  }
   void synchronize() override;
   bool has_moved() const override { return made_.replica->has_moved(); }
   bool models_differ() override { return made_.replica->models_differ(); }

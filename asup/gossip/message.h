@@ -3,7 +3,8 @@
 //
 //   asker -> partner   ask, chunk, done           either           cancel
 //   partner -> asker   accept, busy, chunk, got   all              news
-//   to the first       here                       from the first   word
+//   to the first       here, want_samples,        from the first   word, deal_samples
+//                      samples_done
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,10 @@ enum class Kind : std::uint32_t {
   cancel,
   news,
   here,
-  word
+  word,
+  want_samples,
+  deal_samples,
+  samples_done
 };
 
 // Which exchange a message is about: an asker counts its own.
@@ -95,6 +99,24 @@ struct QuorumMessage {
   std::uint64_t since = 0;       // since when these, and nobody else, have met undisturbed, and
   std::uint64_t allowed_us = 0;  // how long its merge may take; 0: as long as it takes
   std::uint64_t given_up = 0;
+};
+
+// Wants up to `count` samples before the place `limit` (dealt_samples.h).
+struct WantSamples {
+  static constexpr Kind kKind = Kind::want_samples;
+  std::uint64_t number = 0;  // of the asker's questions
+  std::uint64_t count = 0;
+  std::uint64_t limit = 0;
+};
+// Gets those; none where begin is end.
+struct DealSamples {
+  static constexpr Kind kKind = Kind::deal_samples;
+  std::uint64_t number = 0;  // of the question
+  std::uint64_t begin = 0, end = 0;
+};
+// Has done what it got last.
+struct SamplesDone {
+  static constexpr Kind kKind = Kind::samples_done;
 };
 
 }  // namespace asup::gossip

@@ -34,6 +34,7 @@ CommandHead head_of_command(const Command& command) {
   head.parts = static_cast<std::uint32_t>(command.parts.size());
   head.dropped = static_cast<std::uint32_t>(command.dropped.size());
   head.released = static_cast<std::uint32_t>(command.released.size());
+  head.compares = command.compares ? 1 : 0;
   return head;
 }
 
@@ -54,6 +55,7 @@ std::optional<Command> read_command(const CommandHead& head, net::ConstBytes pay
   command.version = head.version;
   command.gain = head.gain;
   command.share = head.share;
+  command.compares = head.compares != 0;
   take(payload, command.parts, head.parts);
   take(payload, command.dropped, head.dropped);
   take(payload, command.released, head.released);

@@ -26,6 +26,7 @@ struct Command {
   std::vector<PushRef> parts;          // averaged by weight into one update; none: no update
   std::vector<PushRef> dropped;        // never to be applied
   std::vector<std::int32_t> released;  // workers that get the parameters
+  bool compares = false;               // the parts, for the noise scale
 
   bool operator==(const Command&) const = default;
 };

@@ -6,7 +6,7 @@
 //                      ask_state                                                state_updates,
 //                      state
 //   worker -> head     arrive, ask_sync_point, report         head -> worker    release, report
-//   server -> head     staged
+//   server -> head     staged, squares
 //   head -> servers    command
 #pragma once
 
@@ -41,7 +41,8 @@ enum class Kind : std::uint32_t {
   state_updates,
   state,
   ask_state_updates,
-  ask_state
+  ask_state,
+  squares
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -131,7 +132,15 @@ struct CommandHead {
   std::uint32_t parts = 0;
   std::uint32_t dropped = 0;
   std::uint32_t released = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t compares = 0;  // 1: servers answer with Squares
+};
+
+// What a server found of its shard while it carried out a command that compares pushes
+// (noise_watch.h).
+struct Squares {
+  static constexpr Kind kKind = Kind::squares;
+  std::uint64_t version = 0;
+  double pushes = 0, mean = 0;
 };
 
 // A range of the parameters: written where the worker said, or in the payload.
@@ -150,11 +159,12 @@ struct Release {
     end
   };
   Next next = Next::lease;
-  std::uint32_t reserved = 0;
+  std::uint32_t knows_noise = 0;  // 1: noise_scale is a number
   std::uint64_t version = 0;
   std::uint64_t lease = 0;  // its number
   std::uint64_t step = 0;
   std::uint64_t begin = 0, end = 0;  // samples of the step's global batch
+  double noise_scale = 0;            // in samples (base/noise_scale.h)
 };
 
 // Asks the head to tell of the pace, and is its answer (payload: JSON).

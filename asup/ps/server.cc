@@ -127,6 +127,8 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
   }
   if (const auto staged = read<Staged>(head); staged && is_head())
     return coordinator_->staged(staged->worker, staged->push);
+  if (const auto squares = read<Squares>(head); squares && is_head())
+    return coordinator_->found(squares->version, {squares->pushes, squares->mean});
   if (const auto command_head = read<CommandHead>(head); command_head && member == group_.head())
     if (const auto command = read_command(*command_head, payload)) return on_command(*command);
   log().warn("server {}: {} sends what no server sends", server_, name_of_member(group_, member));

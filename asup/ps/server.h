@@ -65,9 +65,11 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   // Commands, one at a time.
   void start_next_command();
   void make_job(const Command& command);
+  void start_comparison();
   void start_measures();
   void start_update();
   void finish_command();
+  void tell_squares();
   void hand_out(int worker);
 
   // A worker asks for the state of the rule, with AskState or AskStateUpdates.

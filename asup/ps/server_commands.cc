@@ -26,12 +26,13 @@ void Server::start_next_command() {
     make_job(commands_.front());
     working_ = true;
     if (shard_->range().size() <= kSmall) {
+      for (std::size_t part = 0; part < job_.squares.size(); ++part) shard_->compare(job_, part);
       for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
       for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
       finish_command();
       continue;
     }
-    start_measures();
+    start_comparison();
     group_.mesh.let_movers_go_on();  // progress() helps, also where no link has moved
   }
 }
@@ -42,6 +43,7 @@ void Server::make_job(const Command& command) {
   job_ = {};
   job_.gain = command.gain;
   job_.share = command.share;
+  job_.compares = command.compares;
   job_.compensation = setup_->compensation;
   for (const Command::PushRef& part : command.parts) {
     if (!session(part.worker).has_push(part.number)) {
@@ -68,6 +70,13 @@ void Server::make_job(const Command& command) {
       job_.targets.push_back({to.ranges(), to.backup()});
   }
   if (!job_.sources.empty()) shard_->begin(job_);
+}
+
+void Server::start_comparison() {
+  if (job_.squares.empty()) return start_measures();
+  pool_.start(
+      job_.squares.size(), [this](std::size_t part) { shard_->compare(job_, part); },
+      [this] { group_.mesh.loop().post([this] { start_measures(); }); });
 }
 
 void Server::start_measures() {
@@ -97,10 +106,20 @@ void Server::finish_command() {
   commands_.pop_front();
   working_ = false;
   version_ = command.version;
+  if (command.compares) tell_squares();
   for (const Command::PushRef& push : command.parts) session(push.worker).forget_push(push.number);
   for (const int worker : command.released)
     if (session(worker).is_open()) hand_out(worker);
   answer_questions();
+}
+
+void Server::tell_squares() {
+  NoiseSquares sum;
+  for (const NoiseSquares& part : job_.squares) sum += part;
+  if (is_head())
+    coordinator_->found(version_, sum);
+  else
+    send(group_.head(), head_of(Squares{version_, sum.pushes, sum.mean}));
 }
 
 // Lets the worker have what was written for it. Backward makes the last layers' gradients first

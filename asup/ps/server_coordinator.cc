@@ -1,5 +1,6 @@
 #include "asup/ps/server_coordinator.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "asup/base/log.h"
@@ -67,13 +68,18 @@ json to_json(const pace::Choice& choice) {
           {"reason", choice.reason}};
 }
 
+bool is_merge(const kernels::Rule& rule) { return rule.kind == kernels::Rule::Kind::merge; }
+
 }  // namespace
 
 ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup& setup,
                                      std::uint64_t version, Delegate& delegate)
     : servers_(servers),
       delegate_(delegate),
-      head_({.workers = workers, .pace = setup.pace, .work = setup.work, .version = version}) {}
+      head_({.workers = workers, .pace = setup.pace, .work = setup.work, .version = version}),
+      leases_samples_(setup.work.has_value()),
+      pushes_gradients_(std::ranges::none_of(setup.rules, is_merge)),
+      noise_(setup.layout.elements * sizeof(float), servers) {}
 
 void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
   const bool from_sync_point = std::exchange(at_sync_point_[worker], false);
@@ -113,6 +119,8 @@ void ServerCoordinator::staged(int worker, std::uint64_t push) {
   if (++arriving.servers < servers_ || !arriving.committed) return;
   const pace::Push complete = arriving.push;
   arriving_.erase(worker);
+  const std::uint64_t samples = leases_samples_ ? complete.samples : complete.described.value_or(0);
+  if (pushes_gradients_ && complete.non_finite == 0) noise_.pushed(complete, samples);
   carry_out(head_.pushed(complete, now()));
 }
 
@@ -124,6 +132,7 @@ void ServerCoordinator::left(int worker) {
     arriving_.erase(found);
     delegate_.give_command(command);
   }
+  noise_.left(worker);
   carry_out(head_.left(worker, now()));
 }
 
@@ -152,10 +161,12 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
       command.gain = update->gain;
       command.share = update->share;
       command.version = update->version;
+      command.compares = noise_.updates(*update);
       for (const auto& part : update->parts)
         command.parts.push_back({part.worker, 0, part.number + 1, part.weight});
     } else if (const auto* drop = std::get_if<pace::Drop>(&decision)) {
       command.dropped.push_back({drop->worker, 0, drop->number + 1, 0});
+      noise_.dropped(drop->worker, drop->number);
     } else {
       const auto& release = std::get<pace::Clearance>(decision);
       command.version = release.version;
@@ -163,6 +174,10 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
       at_sync_point_[release.worker] = release.to == pace::Clearance::To::sync_point;
       Release message = message_of(release);
       message.lease = ++leases_[release.worker];
+      if (const auto noise = noise_.estimator().noise_scale()) {
+        message.knows_noise = 1;
+        message.noise_scale = *noise;
+      }
       delegate_.tell(release.worker, message);
     }
     some = true;
@@ -175,17 +190,18 @@ std::string ServerCoordinator::report() const {
   json workers = json::array(), choices = json::array();
   for (const auto& worker : report.workers) workers.push_back(to_json(worker));
   for (const auto& choice : report.choices) choices.push_back(to_json(choice));
-  return json{{"updates", report.updates},
-              {"samples", report.samples},
-              {"samples_dropped", report.samples_dropped},
-              {"non_finite_pushes", report.non_finite_pushes},
-              {"mean_staleness", report.mean_staleness},
-              {"worst_staleness", report.worst_staleness},
-              {"mean_staleness_steps", report.mean_staleness_steps},
-              {"worst_staleness_steps", report.worst_staleness_steps},
-              {"workers", workers},
-              {"choices", choices}}
-      .dump();
+  json out{{"updates", report.updates},
+           {"samples", report.samples},
+           {"samples_dropped", report.samples_dropped},
+           {"non_finite_pushes", report.non_finite_pushes},
+           {"mean_staleness", report.mean_staleness},
+           {"worst_staleness", report.worst_staleness},
+           {"mean_staleness_steps", report.mean_staleness_steps},
+           {"worst_staleness_steps", report.worst_staleness_steps},
+           {"workers", workers},
+           {"choices", choices}};
+  if (const auto noise = noise_.estimator().noise_scale()) out["noise_scale"] = *noise;
+  return out.dump();
 }
 
 }  // namespace asup::ps

@@ -11,6 +11,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/ps/command.h"
+#include "asup/ps/noise_watch.h"
 #include "asup/ps/pace/scheduler.h"
 #include "asup/ps/server_setup.h"
 
@@ -36,6 +37,8 @@ class ServerCoordinator {
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
+  // One more server has compared the pushes of the update to this version.
+  void found(std::uint64_t version, const NoiseSquares& squares) { noise_.found(version, squares); }
   void ask_sync_point();
 
   // When to call tick() if nothing happens before.
@@ -58,6 +61,8 @@ class ServerCoordinator {
   Delegate& delegate_;
   const Clock::time_point began_ = Clock::now();
   pace::Scheduler head_;
+  const bool leases_samples_, pushes_gradients_;
+  NoiseWatch noise_;
   std::optional<bool> describes_;     // whether workers say how many samples a push is of
   std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have
   std::map<int, bool> at_sync_point_;

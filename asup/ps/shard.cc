@@ -204,6 +204,7 @@ void Shard::begin(Job& job) {
     if (trained) advance(segment, job.groups[segment.group].share);
   }
   job.trust.assign(tensors_.size(), 1.0);
+  if (job.compares) job.squares.assign(parts(), {});
 }
 
 namespace {
@@ -275,9 +276,37 @@ void Shard::measure(Job& job, std::size_t part) const {
   job.trust[part] = kernels::lars_ratio(rules_[walk.segment->group], sums);
 }
 
+Range Shard::range_of(std::size_t part) const {
+  return {range_.begin + part * kPart, std::min(range_.end, range_.begin + (part + 1) * kPart)};
+}
+
+// Of gradients as they were computed: neither clipped nor compensated.
+void Shard::compare(Job& job, std::size_t part) const {
+  const Range whole = range_of(part);
+  const auto count = static_cast<double>(job.sources.size());
+  Walk walk(*this, job, whole);
+  std::vector<kernels::GradientSource> parts;
+  for (std::uint64_t at = whole.begin; at < whole.end;) {
+    const std::uint64_t end = walk.look(at, whole.end);
+    parts.clear();
+    double sum = 0;
+    for (std::size_t i = 0; i < job.sources.size(); ++i) {
+      const Stretch* stretch = walk.gradients[i];
+      if (!stretch) break;
+      const float* data = stretch->data + (at - stretch->range.begin);
+      parts.push_back({data, static_cast<float>(job.sources[i].weight)});
+      sum += kernels::sum_of_squares(data, end - at);
+    }
+    if (parts.size() == job.sources.size())
+      job.squares[part] +=
+          {sum / count,
+           kernels::sums_of_squares(parameters() + (at - range_.begin), parts, end - at).gradient};
+    at = end;
+  }
+}
+
 void Shard::run(const Job& job, std::size_t part) {
-  const Range whole{range_.begin + part * kPart,
-                    std::min(range_.end, range_.begin + (part + 1) * kPart)};
+  const Range whole = range_of(part);
   Walk walk(*this, job, whole);
   Cursor<Range> tensors(tensors_, whole.begin);
   std::vector<kernels::GradientSource> parts;

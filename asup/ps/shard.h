@@ -10,6 +10,7 @@
 
 #include "asup/kernels/rule.h"
 #include "asup/kernels/update.h"
+#include "asup/ps/noise_watch.h"
 #include "asup/ps/server_setup.h"
 
 namespace asup::ps {
@@ -103,6 +104,8 @@ class Shard {
     };
     std::vector<Group> groups;
     std::vector<double> trust;  // of each tensor of the shard, under LARS: measure() fills it
+    bool compares = false;      // its sources, for the noise scale
+    std::vector<NoiseSquares> squares;  // then, of each part: compare() fills it
   };
 
   // Before the parts of a job with sources.
@@ -110,6 +113,8 @@ class Shard {
   // Under LARS, before run(): norms of whole tensors. Each part once, on any thread.
   std::size_t measures(const Job& job) const;
   void measure(Job& job, std::size_t part) const;
+  // Of a job that compares its sources, before run(): their squares. Each part once, on any thread.
+  void compare(Job& job, std::size_t part) const;
   // The job itself. Each part once, on any thread.
   std::size_t parts() const;
   void run(const Job& job, std::size_t part);
@@ -122,6 +127,7 @@ class Shard {
 
   kernels::UpdateStep step_of(const Job& job, const Segment& segment) const;
   bool gathers(const Job& job, const Segment& segment) const;
+  Range range_of(std::size_t part) const;
 
   const Range range_;
   const std::vector<kernels::Rule> rules_;  // by group

@@ -25,6 +25,8 @@ void add_steps(Summary& summary, const Json& row) {
   summary.comm_s += row.at("comm_s").get<double>();
   if (row.contains("consensus_distance") && row["consensus_distance"].is_number())
     summary.consensus_distance = row["consensus_distance"].get<double>();
+  if (row.contains("noise_scale") && row["noise_scale"].is_number())
+    summary.noise_scale = row["noise_scale"].get<double>();
   const bool switched = row.contains("sync") && row["sync"] == summary.facts.then;
   if (switched && !summary.switched_after) summary.switched_after = summary.step;
 }

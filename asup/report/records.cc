@@ -20,6 +20,7 @@ void StepRecord::add(const StepRecord& later) {
   seconds = later.seconds;
   merges += later.merges;
   if (later.consensus_distance) consensus_distance = later.consensus_distance;
+  if (later.noise_scale) noise_scale = later.noise_scale;
   sync = later.sync;
   parts = later.parts;
   waits = later.waits;
@@ -40,6 +41,7 @@ json to_json(const StepRecord& record) {
     out["merges"] = record.merges;
     out["consensus_distance"] = *record.consensus_distance;
   }
+  if (record.noise_scale) out["noise_scale"] = *record.noise_scale;
   if (!record.sync.empty()) out["sync"] = record.sync;
   if (!record.parts.empty()) out["parts"] = record.parts;
   if (!record.waits.empty()) out["waits_s"] = record.waits;
@@ -135,6 +137,7 @@ json to_json(const Summary& summary) {
   if (summary.best) out["best_test"] = to_json(*summary.best);
   if (summary.ended_early) out["ended_early"] = true;
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
+  if (summary.noise_scale) out["noise_scale"] = *summary.noise_scale;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.lost.empty()) out["lost"] = summary.lost;
@@ -232,6 +235,7 @@ Summary summary_from(const json& in) {
   in.at("checkpoint").get_to(summary.checkpoint);
   if (in.contains("consensus_distance"))
     summary.consensus_distance = number_in(in.at("consensus_distance"));
+  if (in.contains("noise_scale")) summary.noise_scale = number_in(in.at("noise_scale"));
   if (in.contains("switched_after"))
     summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);

@@ -62,8 +62,9 @@ struct StepRecord {
   // the last time (ReplicaStats).
   std::int64_t merges = 0;
   std::optional<double> consensus_distance{};
-  std::string sync{};                 // the way of these steps, where the run changes it
-  std::vector<std::int64_t> parts{};  // of a whole batch, by worker, where it is balanced
+  std::optional<double> noise_scale{};  // of gradients, in samples, where it is known
+  std::string sync{};                   // the way of these steps, where the run changes it
+  std::vector<std::int64_t> parts{};    // of a whole batch, by worker, where it is balanced
   // By worker, at sync points: seconds that it stood still since the last one; NaN: it is lost.
   std::vector<double> waits{};
 
@@ -110,6 +111,7 @@ struct Summary {
   double comm_s = 0;
   std::int64_t samples = 0;
   std::optional<double> consensus_distance{};    // the last one
+  std::optional<double> noise_scale{};           // the last one
   std::optional<std::int64_t> switched_after{};  // the step after which it did
   std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
   std::vector<std::int64_t> lost{};              // workers that the others went on without

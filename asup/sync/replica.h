@@ -31,6 +31,10 @@ struct ReplicaStats {
   // |x_i - mean|^2, by |mean|.
   std::uint64_t merges = 0;
   std::optional<double> consensus_distance{};
+  // In samples: beyond batches so large, more samples hardly make a step better
+  // (base/noise_scale.h). Where gradients are exchanged and ranks describe their batches, and on
+  // servers that average several pushes, as it was last told here.
+  std::optional<double> noise_scale{};
 };
 
 // What a checkpoint keeps of a replica beside the model and the optimizer's state.
@@ -68,6 +72,10 @@ class Replica {
   // gradients are averaged while backward runs, and unequal batches that are described later are
   // refused. A loss that is not known by then may be told by a second call after backward().
   virtual void describe_batch(std::uint64_t samples, double loss) = 0;
+  // Instead of it, where gradients are averaged over ranks and are weighed by their samples
+  // already: of n ranks with N samples together, each divides the sum of its losses by N / n. They
+  // are averaged as they are; the samples are what the noise scale is told in.
+  virtual void describe_weighed_batch(std::uint64_t samples) { (void)samples; }
 
   // Makes the parameters equal on all ranks, where they differ between steps, for the end of
   // training or another strategy. Training may go on from there. Collective.

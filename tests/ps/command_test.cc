@@ -12,6 +12,7 @@ Command sample_order() {
   command.parts = {{0, 0, 3, 0.25}, {2, 0, 4, 0.75}};
   command.dropped = {{1, 0, 9, 0}};
   command.released = {0, 2};
+  command.compares = true;
   return command;
 }
 

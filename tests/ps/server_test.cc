@@ -104,6 +104,39 @@ TEST_P(EveryCast, PrivateGradientsTravelAsBytes) {
   });
 }
 
+// Rank r pushes r + 1 in every element, of 4 samples: the mean of the squares, and the square of
+// the mean, are those of batches of 4 and of 4 n.
+TEST_P(EveryCast, TheHeadTellsTheNoiseScale) {
+  const ps::ServerSetup setup = setup_of({1000, 70'000});
+  run_threads(GetParam(), [&](int rank, net::MemberGroup group) {
+    Client client(group, setup, {}, kTimeout);
+    client.begin(rank == 0);
+    client.arrive();
+    Release release = client.wait();
+    EXPECT_EQ(release.knows_noise, 0u);
+    const std::vector<float> gradient(setup.layout.elements, static_cast<float>(rank + 1));
+    for (int step = 0; step < 3; ++step) {
+      client.push({0, setup.layout.elements}, gradient.data());
+      Figures figures = figures_of(release);
+      figures.samples = 4;
+      figures.described = 1;
+      figures.scale = 0.25;  // clipped: what is told is of gradients as they were computed
+      client.commit(figures, std::vector<double>{1});
+      release = client.wait();
+    }
+    const double n = group.workers;
+    if (group.workers == 1) {
+      EXPECT_EQ(release.knows_noise, 0u) << "every update is of one push";
+      return;
+    }
+    const double small = (n + 1) * (2 * n + 1) / 6, large = (n + 1) * (n + 1) / 4;
+    const double variance = (small - large) / (1 / 4.0 - 1 / (4 * n));
+    const double squared_gradient = (n * large - small) / (n - 1);
+    ASSERT_EQ(release.knows_noise, 1u);
+    EXPECT_NEAR(release.noise_scale, variance / squared_gradient, 1e-6);
+  });
+}
+
 std::string name_of(const ::testing::TestParamInfo<Cast>& info) {
   return fmt::format("{}_{}_workers_{}_servers", asup::testing::name_of(info.param.links),
                      info.param.workers, info.param.servers);

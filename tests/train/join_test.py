@@ -84,7 +84,7 @@ class Join(Case):
                 self.assertEqual(summary["workers"], 3)
                 steps = [row["step"] for row in run.rows if "loss" in row]
                 self.assertEqual(steps, sorted(set(steps)))
-                # All samples of all steps, once each; at their own pace workers do a few more.
+                # All samples of all steps, once each; at their own pace workers end in the midst of a step.
                 if name not in ("rounds", "adpsgd"):
                     self.assertEqual(steps[-1], summary["step"])
                     self.assertEqual(summary["samples"], 24 * summary["step"])

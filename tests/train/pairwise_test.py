@@ -1,5 +1,7 @@
 """Training at one's own pace: averages of pairs, rounds of a given time, and what is lost."""
 
+import collections
+import glob
 import os
 import signal
 import unittest
@@ -17,6 +19,10 @@ PACES = {
     "rounds-keep": ["--sync=local", "--round-seconds=0.2", "--merge-state=keep"],
 }
 
+# The same of 400 samples that are written down as they are read.
+WATCHED = [flag for flag in SMALL if not flag.startswith(("--data", "--synthetic"))]
+WATCHED.append("--data=" + os.environ["WATCHED_DATA"])
+
 
 class OwnPace(Case):
     def samples_by_worker(self, run):
@@ -31,8 +37,7 @@ class OwnPace(Case):
                 summary = run.summary
                 self.assertTrue(summary["finished"])
                 self.assertEqual(summary["step"], 102)
-                # What was under way when the last sync point was called is done too.
-                self.assertGreaterEqual(summary["samples"], 2400)
+                self.assertEqual(summary["samples"], 2400)
                 self.assertEqual(sum(row["samples"] for row in run.rows if "loss" in row),
                                  summary["samples"])
                 self.assertEqual(sum(self.samples_by_worker(run)), summary["samples"])
@@ -55,6 +60,58 @@ class OwnPace(Case):
                 fast, slow = self.samples_by_worker(run)
                 self.assertGreater(fast, slow)
                 self.assertGreater(slow, 0)
+
+    def watched(self):
+        """How often each epoch's samples were trained on, by (epoch, sample)."""
+        times = collections.Counter()
+        for path in glob.glob(self.path("watched.*")):
+            with open(path) as file:
+                for line in file:
+                    epoch, *samples = map(int, line.split())
+                    if samples != list(range(len(samples))):  # a look at the data set
+                        times.update((epoch, sample) for sample in samples)
+            os.remove(path)
+        return times
+
+    # By sleeps: one worker takes four times as long for a sample.
+    def test_an_epoch_is_one_pass_over_the_data(self):
+        for name, *flags in (
+                ["ring", *PACES["ring"], "--workers=3"],
+                ["rounds", *PACES["rounds"], "--workers=2", "--eval-every=5"]):
+            with self.subTest(pace=name):
+                run = Run(self.path(name))
+                self.call("train", *WATCHED, "--epochs=3", *flags, f"--out={run.folder}",
+                          WATCHED=self.path("watched"),
+                          ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:4")
+                times = self.watched()
+                self.assertEqual(set(times.values()), {1})
+                for epoch in range(3):
+                    self.assertEqual(sum(1 for of, _ in times if of == epoch), 400)
+                counts = self.samples_by_worker(run)
+                self.assertLess(counts[1], 0.7 * counts[0])
+
+    # It is killed in the middle of a step, and others take that step's samples: these may have been
+    # read twice, and no others.
+    def test_what_a_lost_worker_left_is_done_by_the_others(self):
+        self.environment["WATCHED"] = self.path("watched")
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=5 slow=1:2"
+        for lost in 1, 0:
+            with self.subTest(lost=lost):
+                run = Run(self.path(f"lost-{lost}"))
+                process = self.start("train", *WATCHED, *PACES["ring"], "--workers=3", "--steps=51",
+                                     f"--out={run.folder}")
+                self.wait_for_step(run, 17, process)
+                os.kill(self.members()[f"rank {lost}"], signal.SIGKILL)
+                _, err = process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertTrue(run.summary["finished"])
+                times = self.watched()
+                for epoch in range(3):
+                    self.assertEqual(sum(1 for of, _ in times if of == epoch), 400)
+                twice = [key for key, count in times.items() if count > 1]
+                self.assertLessEqual(len(twice), 9 if lost == 1 else 400)
+                self.assertLessEqual(max(times.values()), 2)
+                self.assertEqual({epoch for epoch, _ in twice} - {1, 2}, set())
 
     # Here the other one does all the work of the run while it takes its first step.
     def test_a_worker_is_not_called_too_slow_by_its_first_step(self):
@@ -111,7 +168,7 @@ class OwnPace(Case):
                 self.assertEqual(run.summary["step"], 68)
                 after = self.samples_by_worker(run)
                 self.assertTrue(all(a >= b for a, b in zip(after, before)), (before, after))
-                self.assertGreaterEqual(sum(after), 1600)
+                self.assertEqual(sum(after), 1600)
                 self.assertEqual(sum(after), run.summary["samples"])
 
     # A checkpoint has each worker's model, but where all have merged: at the end of a round or of

@@ -61,7 +61,7 @@ function resultsTable(runs) {
 class ComparisonPage {
   constructor() {
     this.x = "step";
-    this.charts = Object.fromEntries(["loss", "test_loss", "perplexity", "accuracy", "speed", "tokens", "comm", "distance", "rate"].map(
+    this.charts = Object.fromEntries(["loss", "test_loss", "perplexity", "accuracy", "speed", "tokens", "comm", "distance", "noise", "rate"].map(
       (key) => [key, key === "test_loss" ? new Chart("Test loss", {...kCharts.loss[1], wide: false, cap: true, smooth: false})
                      : key === "loss" ? new Chart("Training loss", {...kCharts.loss[1], wide: false, cap: true})
                      : new Chart(...kCharts[key])]));
@@ -103,6 +103,7 @@ class ComparisonPage {
       tokens: (r) => r.summary.tokens_per_sample ? curve(r.steps, "samples_per_s", this.x, r.summary.tokens_per_sample) : [],
       comm: (r) => r.summary.workers > 1 ? curve(r.steps, "comm_share", this.x, 100) : [],
       distance: (r) => curve(r.steps, "consensus_distance", this.x),
+      noise: (r) => curve(r.steps, "noise_scale", this.x),
       rate: (r) => differs ? curve(r.steps, "lr", this.x) : [],
     };
     for (const [key, chart] of Object.entries(this.charts)) {

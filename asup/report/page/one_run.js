@@ -11,6 +11,7 @@ const kCharts = {
   comm: ["Time in communication, mean of the workers",
          {name: "share of the step, %", zero: true, say: (y) => `${y.toFixed(1)} %`}],
   distance: ["How far models are apart", {name: "distance / size of the weights", zero: true}],
+  noise: ["Gradient noise scale", {name: "samples", zero: true, say: (y) => `${grouped(y)} samples`}],
   parts: ["A batch, by worker", {name: "samples", zero: true, say: grouped}],
   rate: ["Learning rate", {name: "learning rate", zero: true}],
 };
@@ -33,6 +34,7 @@ function seriesOf(run, x) {
     speed: sum.tokens_per_sample ? [] : one(curve(steps, "samples_per_s", x)),
     comm: many ? one(curve(steps, "comm_share", x, 100)) : [],
     distance: one(curve(steps, "consensus_distance", x)),
+    noise: one(curve(steps, "noise_scale", x)),
     parts: !dealt.length ? [] : dealt[0].parts.map((_, i) => ({
       name: `rank ${i}`, color: `var(--c${i % 8})`,
       points: dealt.map((r) => ({x: x === "step" ? r.step : r.seconds, y: r.parts[i]}))})),
@@ -189,7 +191,9 @@ class RunPage {
           sum.ended_early && sum.best_test && ["Ended early", `no test was better for ${plural(sum.best_test.tests_since, "test")}`],
           sum.best_test && ["Best test between", `after step ${grouped(sum.best_test.step)}`],
           ["Steps of an epoch", grouped(sum.steps_per_epoch)],
-          ["Batch" + all, grouped(sum.batch)], ["Optimizer", sum.optimizer],
+          ["Batch" + all, grouped(sum.batch)],
+          known(sum.noise_scale) && ["Gradient noise scale", `${grouped(sum.noise_scale)} samples`],
+          ["Optimizer", sum.optimizer],
           sum.first_step > 0 && ["Resumed after step", grouped(sum.first_step)],
           ["Run folder", run.folder], ["Last checkpoint", sum.checkpoint]])),
         element("div", {class: "card"}, facts([

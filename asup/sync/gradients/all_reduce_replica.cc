@@ -58,6 +58,9 @@ class AllReduceReplica final : public Replica {
   double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double) override { exchange_.describe(samples); }
+  void describe_weighed_batch(std::uint64_t samples) override {
+    exchange_.describe_weighed(samples);
+  }
   void synchronize() override;
   bool has_moved() const override { return moved_; }
   bool models_differ() override { return moved_; }  // ranks step alike
@@ -202,9 +205,11 @@ std::string AllReduceReplica::observed() const {
 }
 
 ReplicaStats AllReduceReplica::stats() const {
-  return {steps_, exchange_.wait_seconds() + buffer_seconds_,
-          exchange_.exchange_seconds() + buffer_seconds_,
-          communicator_.bytes_moved() - bytes_before_};
+  return {.steps = steps_,
+          .wait_seconds = exchange_.wait_seconds() + buffer_seconds_,
+          .exchange_seconds = exchange_.exchange_seconds() + buffer_seconds_,
+          .bytes_moved = communicator_.bytes_moved() - bytes_before_,
+          .noise_scale = exchange_.noise_scale()};
 }
 
 }  // namespace

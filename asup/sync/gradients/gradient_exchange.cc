@@ -15,9 +15,19 @@ enum Note : std::size_t {
   kUnused,  // 1 where a gradient did not come
   kStep,    // the step's lowest bit: ranks whose rounds slipped against each other differ in it;
             // kDescribed more on those that describe their batches
+  kTold,    // from here on: GradientNoise::Notes
+  kSamples,
+  kInverseSamples,
+  kSquares,
   kNotes
 };
 constexpr double kDescribed = 4;
+
+std::uint64_t bytes_of(const std::vector<NamedTensor>& parameters) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : parameters) bytes += tensor.nbytes();
+  return bytes;
+}
 
 void scale(const Buffer& buffer, double factor) {
   torch::NoGradGuard no_grad;
@@ -56,6 +66,7 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
                                    std::span<const std::size_t> order,
                                    const layout::BucketSizes& sizes)
     : communicator_(communicator),
+      noise_(bytes_of(parameters), communicator.size()),
       collector_(communicator, std::move(parameters), order, sizes, kNotes, *this) {}
 
 // Peers may still read our buckets.
@@ -75,15 +86,18 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
     works_.clear();
     weighed_.clear();
     returned_ = 0;
+    noise_.begin(step_);
     // What was described since is of this step again where it has a second backward.
     if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
     has_left_ = true;
   }
   const bool is_last = bucket + 1 == collector_.buckets().size();
+  const Buffer gradients{buffer.data, buffer.count - (is_last ? std::size_t{kNotes} : 0),
+                         buffer.dtype};
+  if (noise_.looks()) noise_.leaves(gradients);
   if (is_last) write_notes();
   if (samples_) {
-    weighed_.push_back(
-        {buffer.data, buffer.count - (is_last ? std::size_t{kNotes} : 0), buffer.dtype});
+    weighed_.push_back(gradients);
     scale(weighed_.back(), static_cast<double>(*samples_));
   }
   if (!under_way_) under_way_since_ = Clock::now();
@@ -94,8 +108,17 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
 void GradientExchange::write_notes() {
   const auto& used = collector_.used();
   const bool unused = std::find(used.begin(), used.end(), 0) != used.end();
-  collector_.buckets().write_note(kUnused, unused ? 1 : 0);
-  collector_.buckets().write_note(kStep, step_note());
+  Buckets& buckets = collector_.buckets();
+  buckets.write_note(kUnused, unused ? 1 : 0);
+  buckets.write_note(kStep, step_note());
+  GradientNoise::Notes notes;
+  if (noise_.looks())
+    notes = samples_ ? noise_.notes(*samples_, false)
+                     : noise_.notes(weighed_samples_.value_or(0), true);
+  buckets.write_note(kTold, notes.told);
+  buckets.write_note(kSamples, notes.samples);
+  buckets.write_note(kInverseSamples, notes.inverse_samples);
+  buckets.write_note(kSquares, notes.squares);
 }
 
 double GradientExchange::step_note() const {
@@ -107,6 +130,17 @@ void GradientExchange::finish_round() {
   read_notes();
   if (describes()) weigh();
   bring_back();
+  if (noise_.looks()) watch_noise();
+}
+
+// GPUs get the averages meanwhile.
+void GradientExchange::watch_noise() {
+  const Buckets& buckets = collector_.buckets();
+  noise_.compare({.told = buckets.note(kTold),
+                  .samples = buckets.note(kSamples),
+                  .inverse_samples = buckets.note(kInverseSamples),
+                  .squares = buckets.note(kSquares)},
+                 !samples_);
 }
 
 // needs: all ranks describe
@@ -192,7 +226,10 @@ void GradientExchange::share_unused() {
 void GradientExchange::next_step() {
   collector_.next_round();
   ++step_;
+  noise_.end_step(one_round_);
+  one_round_ = true;
   samples_.reset();
+  weighed_samples_.reset();
   has_left_ = false;
 }
 

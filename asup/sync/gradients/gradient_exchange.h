@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "asup/sync/gradients/gradient_collector.h"
+#include "asup/sync/gradients/gradient_noise.h"
 
 namespace asup::sync {
 
@@ -31,6 +32,9 @@ class GradientExchange : private BucketCarrier {
   // The samples of this step's gradients. Where some of them have left undescribed, it is too late
   // to weigh them, and the next step throws BadInput unless ranks had equally many.
   void describe(std::uint64_t samples);
+  // The same of gradients that are weighed already: they are averaged as they are, and the noise
+  // scale is told.
+  void describe_weighed(std::uint64_t samples) { weighed_samples_ = samples; }
 
   // Collective. Ends what no backward has: gradients that were only added up, or put there by hand,
   // or are none on this rank. When it returns, a gradient that is defined on any rank is defined on
@@ -44,6 +48,9 @@ class GradientExchange : private BucketCarrier {
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
   void rebuild(std::span<const std::size_t> order) { collector_.rebuild(order); }
 
+  // Of ranks that describe their batches (base/noise_scale.h); the same on all.
+  std::optional<double> noise_scale() const { return noise_.noise_scale(); }
+
   double wait_seconds() const { return wait_seconds_; }
   double exchange_seconds() const { return exchange_seconds_; }
   const Buckets& buckets() const { return collector_.buckets(); }
@@ -52,7 +59,7 @@ class GradientExchange : private BucketCarrier {
   bool ends_with_backward() const override { return true; }
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
-  void second_backward() override {}  // finishing the round is all
+  void second_backward() override { one_round_ = false; }  // finishing the round is all else
   void watch() override;
   void about_to_wait() override;
 
@@ -61,6 +68,7 @@ class GradientExchange : private BucketCarrier {
   void write_notes();
   void read_notes();
   void weigh();
+  void watch_noise();
   void bring_back();
   void share_unused();
   void wait_for_works();
@@ -73,10 +81,13 @@ class GradientExchange : private BucketCarrier {
   std::size_t returned_ = 0;     // of them, those that are back where the model is
   std::vector<Buffer> weighed_;  // what left times our samples
   std::optional<std::uint64_t> samples_, late_samples_;  // of this step, of the one before
+  std::optional<std::uint64_t> weighed_samples_;         // of this step
+  bool one_round_ = true;                                // so far in this step
   bool has_left_ = false;                                // of this step, the first bucket
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;
+  GradientNoise noise_;
 
   GradientCollector collector_;  // last: its hooks use all above
 };

@@ -415,7 +415,11 @@ void ServerReplicaOfClient::gather_optimizer_state() {
 }
 
 ReplicaStats ServerReplicaOfClient::stats() const {
-  return {steps_, client_->wait_seconds(), exchange_seconds_, client_->bytes_moved()};
+  return {.steps = steps_,
+          .wait_seconds = client_->wait_seconds(),
+          .exchange_seconds = exchange_seconds_,
+          .bytes_moved = client_->bytes_moved(),
+          .noise_scale = release_.knows_noise ? std::optional(release_.noise_scale) : std::nullopt};
 }
 
 }  // namespace

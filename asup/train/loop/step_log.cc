@@ -44,7 +44,7 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
   metrics_.took(outcome.step, waited, now);
   waited_ += waited;
-  if (traits_.lockstep || !std::isfinite(outcome.loss)) return;
+  if (traits_.lockstep || !std::isfinite(outcome.loss) || outcome.samples == 0) return;
   // Until the sums are there, this worker's own loss and wait are shown.
   const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
   if (outcome.step + 1 <= shown_ || next == sync_points_.end() || outcome.step + 1 >= *next) return;
@@ -55,6 +55,7 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
 // What belongs to the steps that are summed now, and may have changed when the sums are there.
 void StepLog::prepare_sums() {
   stats_ = run_.context().replica->stats();
+  noise_scale_ = run_.noise_scale();
   told_parts_ = parts_;
 }
 
@@ -117,6 +118,7 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
       record.merges =
           static_cast<std::int64_t>(stats_.merges - std::exchange(merges_, stats_.merges));
       record.consensus_distance = stats_.consensus_distance;
+      record.noise_scale = noise_scale_;
       record.waits = std::exchange(waits_, {});
     }
     put(row_, record);

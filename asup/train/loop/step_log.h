@@ -54,6 +54,7 @@ class StepLog {
   const std::vector<std::int64_t> sync_points_;
   Metrics metrics_;
   ReplicaStats stats_;                    // of the steps that were summed last
+  std::optional<double> noise_scale_;     // of the steps that were summed last
   std::uint64_t merges_ = 0;              // of the replica's, in rows so far
   std::vector<std::int64_t> parts_;       // of a batch, in the last step
   std::vector<std::int64_t> told_parts_;  // of the steps that were summed last

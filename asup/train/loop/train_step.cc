@@ -2,6 +2,7 @@
 
 #include "asup/data/sharding.h"
 #include "asup/models/task.h"
+#include "asup/sync/gradients/clip.h"
 
 namespace asup::train {
 
@@ -10,10 +11,17 @@ namespace {
 constexpr std::size_t kLargest = 2;
 
 std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
+
+std::uint64_t bytes_of(const models::Model& model) {
+  std::uint64_t bytes = 0;
+  for (const torch::Tensor& parameter : model.parameters()) bytes += parameter.nbytes();
+  return bytes;
+}
 }  // namespace
 
 TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-                     models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks)
+                     models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks,
+                     NoiseScale* noise)
     : model_(model),
       optimizer_(optimizer),
       replica_(replica),
@@ -24,7 +32,9 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
       channels_last_(device_.is_cuda() && config.tf32),
-      label_smoothing_(config.label_smoothing) {
+      label_smoothing_(config.label_smoothing),
+      noise_(noise),
+      looks_every_(steps_between_looks(bytes_of(model))) {
   let_gradients_be_watched();
 }
 
@@ -52,6 +62,9 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const auto most = portion_size_ > 1 ? std::max<std::size_t>(own / 2, 1) : own;
   const auto usual = std::min(ceil_of(own, portion_size_), portions_);
   const auto portions = std::min(std::max(usual, ceil_of(own, kLargest * portion_size_)), most);
+  replica_.describe_weighed_batch(own);
+  const bool looks = noise_ && portions > 1 && steps_++ % looks_every_ == 0;
+  double small_samples = 0, small = 0;
   std::vector<sync::FetchedNumber> losses;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);
@@ -61,11 +74,27 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
     if (i + 1 < portions) local.emplace(replica_);
     losses.push_back(portion(
         {batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)}, work.weight));
+    if (looks && i == 0) {
+      small_samples = static_cast<double>(count);
+      small = squared_gradient() / (small_samples * small_samples);
+    }
+  }
+  if (looks) {
+    const auto all = static_cast<double>(own);
+    const double unit = work.weight * work.weight;  // gradients are of sums of losses times this
+    noise_->add(small_samples, small / unit, all, squared_gradient() / (all * all) / unit);
   }
   double loss = 0;
   for (const sync::FetchedNumber& each : losses) loss += each.value();
   hooks_.after_batch(own, waited());
   return {work.step, static_cast<std::int64_t>(own), loss};
+}
+
+double TrainStep::squared_gradient() const {
+  std::vector<sync::NamedTensor> parameters;
+  for (const torch::Tensor& parameter : model_.parameters()) parameters.push_back({"", parameter});
+  const double norm = sync::gradient_norm(parameters);
+  return norm * norm;
 }
 
 // The loss is fetched behind forward, and read when backward is under way: a GPU is not waited for.

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "asup/base/noise_scale.h"
 #include "asup/data/dataset.h"
 #include "asup/models/convolution_path.h"
 #include "asup/models/model.h"
@@ -17,9 +18,12 @@ namespace asup::train {
 
 class TrainStep {
  public:
-  // What it refers to must outlive it; the settings are copied.
+  // What it refers to must outlive it; the settings are copied. `noise` learns from the portions of
+  // this worker's batches, where there are several; null where grad() is not its own after
+  // backward.
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks);
+            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks,
+            NoiseScale* noise);
 
   // Gradients of the work's samples, of which there may be none; they have been exchanged, or are
   // on their way, when this returns. `progress` is the share of the run that is done.
@@ -28,6 +32,7 @@ class TrainStep {
  private:
   void let_gradients_be_watched();
   double waited() const;
+  double squared_gradient() const;
   sync::FetchedNumber portion(const data::Batch& batch, double weight);
 
   models::Model& model_;
@@ -42,6 +47,9 @@ class TrainStep {
   // Tensor cores take channels last, and networks keep the order of what they are given.
   const bool channels_last_;
   const double label_smoothing_;
+  NoiseScale* const noise_;
+  const std::uint64_t looks_every_;  // steps
+  std::uint64_t steps_ = 0;
   double waited_before_ = 0;                           // this batch
   std::optional<sync::GradientHooks> gradient_hooks_;  // last: they use all above
 };

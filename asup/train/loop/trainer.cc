@@ -6,7 +6,7 @@
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/train/loop/even_batches.h"
 #include "asup/train/loop/leased_work.h"
-#include "asup/train/loop/own_shard.h"
+#include "asup/train/loop/own_pace.h"
 
 namespace asup::train {
 namespace {
@@ -16,13 +16,19 @@ std::unique_ptr<WorkSource> make_source(RunState& run, Job& job,
   const auto left = [&recovery] { return recovery->left(); };
   if (run.context().server) return std::make_unique<LeasedWork>(run, left);
   if (!run.config().strategy.capabilities().lockstep)
-    return std::make_unique<OwnShard>(run, job, left);
+    return std::make_unique<OwnPace>(run, job, left);
   return std::make_unique<EvenBatches>(run);
 }
 
 std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
   if (!run.config().strategy.capabilities().survives_loss) return std::nullopt;
   return std::optional<RunRecovery>(std::in_place, run, job);
+}
+
+// Where workers average gradients, what one computes is not its own when backward has ended.
+NoiseScale* noise_of_portions(RunState& run) {
+  const bool averages = run.config().strategy.capabilities().exchanges == Exchange::gradients;
+  return averages && run.config().workers > 1 ? nullptr : &run.context().portion_noise;
 }
 
 }  // namespace
@@ -34,7 +40,7 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
       recovery_(make_recovery(run, job)),
       source_(make_source(run, job, recovery_)),
       executor_(*run.context().model, *run.context().optimizer, replica_, run.context().path,
-                run.config(), run.hooks()),
+                run.config(), run.hooks(), noise_of_portions(run)),
       log_(run, source_->traits()),
       sync_points_(run, *source_, log_) {}
 

@@ -1,6 +1,6 @@
 // Where a worker's steps come from, and when workers come together: the ways of training differ in
 // this alone. Even parts of global batches (even_batches.h), leases of servers (leased_work.h), or
-// a shard of one's own (own_shard.h). Used from the thread that trains.
+// the next samples at one's own pace (own_pace.h). Used from the thread that trains.
 #pragma once
 
 #include <cstdint>

@@ -427,6 +427,7 @@ report::Summary RunState::summarise() {
   summary.peak_device_memory_bytes_max = sum_over_ranks(on_device, ReduceOp::max);
   summary.checkpoint = checkpoint_;
   summary.consensus_distance = context_.replica->stats().consensus_distance;
+  summary.noise_scale = noise_scale();
   summary.switched_after = context_.switched_after;
   summary.lost = lost_;
   summary.broken_samples =
@@ -435,6 +436,12 @@ report::Summary RunState::summarise() {
   summary.parts = context_.choices.parts;
   if (context_.server && first_rank_) summary.server = keep_server_report();
   return summary;
+}
+
+// Over all workers, where that is known; else of this one's own batches.
+std::optional<double> RunState::noise_scale() const {
+  const auto of_all = context_.replica->stats().noise_scale;
+  return of_all ? of_all : context_.portion_noise.noise_scale();
 }
 
 std::uint64_t RunState::sum_over_ranks(std::uint64_t value, ReduceOp op) {

@@ -78,6 +78,7 @@ class RunState {
   // A row of metrics.
   void log(report::StepRecord record);
   double last_loss() const { return last_loss_; }  // in the last row
+  std::optional<double> noise_scale() const;       // of gradients (base/noise_scale.h), if known
 
   // Collective, as is what follows. All that was trained has been logged.
   void test();

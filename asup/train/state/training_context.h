@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "asup/base/noise_scale.h"
 #include "asup/checkpoint/trained.h"
 #include "asup/collective/communicator.h"
 #include "asup/data/dataset.h"
@@ -38,6 +39,7 @@ struct TrainingContext {
   std::optional<WeightAverage> average;       // of the model, where it is wanted
   ServerReplica* server = nullptr;            // the same, where there are servers
   sync::LocalUpdateReplica* local = nullptr;  // the same, where models are exchanged
+  NoiseScale portion_noise;  // of the portions of this worker's batches (`--accumulate`)
   models::ConvolutionPath path = models::ConvolutionPath::onednn;
   TunedChoices choices;
   RunLength length;

@@ -1,0 +1,305 @@
+#include "asup/train/loop/own_pace.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "asup/base/log.h"
+#include "asup/sync/averaging/local_update_replica.h"
+
+namespace asup::train {
+namespace {
+
+// How long late workers are waited for. Where the loss decides when the strategy switches, or tests
+// when the run ends and what it keeps, as long as it takes: all must have seen the same ones.
+Seconds patience_for(RunState& run) {
+  const TrainConfig& config = run.config();
+  const bool loss_decides =
+      run.context().phase == Phase::first && has_phases(config) && config.at == "stall";
+  const bool tests_decide = config.patience || config.keep_best;
+  return loss_decides || tests_decide ? Seconds(0) : config.strategy.capabilities().merge_deadline;
+}
+
+}  // namespace
+
+OwnPace::OwnPace(RunState& run, Job& job, std::function<std::vector<int>()> left)
+    : run_(run),
+      context_(run.context()),
+      left_(std::move(left)),
+      rank_(static_cast<std::size_t>(job.rank())),
+      samples_(context_.length, *context_.batches),
+      sync_points_(sync_points(run.config(), context_.length)),
+      progress_(net::workers_of(job)),
+      dealer_(net::workers_of(job)),
+      rounds_(run, job, patience_for(run)),
+      clock_(run.config().strategy.capabilities().round) {
+  share_batch();
+  const auto workers = static_cast<std::size_t>(job.size());
+  counts_ = run.samples_by_worker();
+  if (counts_.size() == workers) return;
+  // A run that was in step before, or had other workers: all have done alike.
+  const std::int64_t done = counts_.empty() ? samples_.of(run.step()) : total();
+  counts_.clear();
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    counts_.push_back(static_cast<std::int64_t>(
+        data::part_of(static_cast<std::size_t>(done), worker, workers).size()));
+}
+
+OwnPace::~OwnPace() {
+  if (auto* replica = context_.local) replica->ask_before_taking({});
+}
+
+// Those who are left do, evenly.
+void OwnPace::share_batch() {
+  const std::vector<int> left = left_();
+  const auto place = std::find(left.begin(), left.end(), static_cast<int>(rank_)) - left.begin();
+  const auto batch =
+      std::min(static_cast<std::size_t>(run_.config().batch), context_.train->size());
+  batch_ = data::part_of(batch, static_cast<std::size_t>(place), left.size()).size();
+}
+
+std::int64_t OwnPace::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
+void OwnPace::begin() {
+  agree_on_counts();  // nobody knows less than what was done before
+  begin_dealing(static_cast<std::uint64_t>(total()), {});
+  run_.control().barrier().or_throw();
+  if (auto* replica = context_.local)
+    replica->ask_before_taking([this] { rounds_.agree(QuorumRounds::Milestone::merged); });
+  clock_.begin_round();
+}
+
+// The first of the workers that are left deals the samples out.
+void OwnPace::begin_dealing(std::uint64_t begin, std::vector<gossip::SampleRun> finished) {
+  counts_before_ = counts_;
+  done_before_ = begin;
+  dealer_.begin(left_().front(), gossip::DealtSamples(begin, std::move(finished)));
+}
+
+// The one that dealt is lost, and nobody has anything now. What it did since all last met is not
+// known, and is done again.
+void OwnPace::take_over_dealing() {
+  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(done_before_), std::ssize(done_)};
+  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  std::vector<std::int64_t> own;
+  for (const gossip::SampleRun& run : done_)
+    own.insert(own.end(),
+               {static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end)});
+  own.resize(static_cast<std::size_t>(2 * most[1]));
+  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(run_.control().size()));
+  if (!own.empty())
+    run_.control().all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
+  std::vector<gossip::SampleRun> finished;
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    finished.push_back(
+        {static_cast<std::uint64_t>(all[i]), static_cast<std::uint64_t>(all[i + 1])});
+  begin_dealing(static_cast<std::uint64_t>(most[0]), std::move(finished));
+}
+
+bool OwnPace::ask_for_samples() {
+  if (!dealt_)
+    dealt_ =
+        dealer_.ask(clock_.fit(batch_), static_cast<std::uint64_t>(samples_.of(next_sync_point())),
+                    Seconds(run_.config().timeout));
+  return dealt_.has_value();
+}
+
+// Samples of a run follow each other from step to step, all in one epoch, whose end is a sync
+// point.
+std::vector<std::int64_t> OwnPace::indices_of(const gossip::SampleRun& samples) const {
+  std::vector<std::int64_t> indices;
+  auto at = static_cast<std::int64_t>(samples.begin);
+  const auto end = static_cast<std::int64_t>(samples.end);
+  while (at < end) {
+    const std::int64_t step = samples_.step_at(at), first = samples_.of(step);
+    const std::int64_t stop = std::min(end, samples_.of(step + 1));
+    const auto more = context_.batches->indices(
+        static_cast<std::uint64_t>(step / context_.length.steps_per_epoch),
+        static_cast<std::size_t>(step % context_.length.steps_per_epoch),
+        {static_cast<std::size_t>(at - first), static_cast<std::size_t>(stop - first)});
+    indices.insert(indices.end(), more.begin(), more.end());
+    at = stop;
+  }
+  return indices;
+}
+
+// A step, or what of one fits into the round, or is left before the sync point, which moves the
+// model so much less. It is empty where others have taken all since the last sync point.
+StepWork OwnPace::next() {
+  step_began_ = Clock::now();
+  merged_ = false;
+  ask_for_samples();
+  const gossip::SampleRun samples = dealt_.value_or(gossip::SampleRun{});
+  const auto count = static_cast<double>(samples.size());
+  share_ = count / static_cast<double>(batch_);
+  StepWork work;
+  work.step = step_of(samples);
+  work.batch = context_.train->get(
+      indices_of(samples), static_cast<std::uint64_t>(work.step / context_.length.steps_per_epoch));
+  work.weight = 1 / std::max(count, 1.0);
+  work.lr = share_ * learning_rate(run_.config(), context_.length, work.step);
+  return work;
+}
+
+void OwnPace::computed(const StepOutcome& outcome) { counts_[rank_] += outcome.samples; }
+
+void OwnPace::stepped(double) {
+  clock_.stepped(seconds_since(step_began_), share_);
+  if (dealt_) {
+    dealer_.finish();
+    done_.push_back(*dealt_);
+    dealt_.reset();
+  }
+  has_stepped_ = true;
+}
+
+std::int64_t OwnPace::next_sync_point() const {
+  return *std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
+}
+
+// What a late or lost worker left of the steps before counts for the next one.
+std::int64_t OwnPace::step_of(const gossip::SampleRun& samples) const {
+  return std::clamp(samples_.step_at(static_cast<std::int64_t>(samples.begin)), run_.step(),
+                    next_sync_point() - 1);
+}
+
+bool OwnPace::sync_point_due(const StopRequest& stop) {
+  if (!has_stepped_ || run_.step() >= run_.last_step()) return false;
+  const auto heard = progress_.tell(static_cast<std::uint64_t>(counts_[rank_]));
+  const bool called = heard.round >= next_round_;
+  const bool ends = clock_.measured() && (called || clock_.over());  // after a few steps of all
+  if (!ends && !stop.asked && !stop.agreed && ask_for_samples()) return false;
+  if (!called) progress_.call_round(next_round_);
+  return true;
+}
+
+// At the end of the run all are waited for.
+bool OwnPace::come(const StopRequest& stop) {
+  came_ = Clock::now();
+  has_stepped_ = false;
+  if (std::exchange(together_, false)) return true;
+  const auto all_dealt =
+      static_cast<std::int64_t>(dealer_.dealt()) >= samples_.of(run_.last_step());
+  const bool is_last = stop.asked || stop.agreed || all_dealt;
+  const auto without_it = rounds_.come(next_round_, left_(), is_last);
+  gathering_ += seconds_since(came_);
+  came_ = Clock::now();
+  if (!without_it) return true;
+  next_round_ = *without_it + 1;
+  missed_ = true;
+  whole_ = false;
+  clock_.begin_round();
+  return false;
+}
+
+WorkSource::SyncPoint OwnPace::reach(bool stops) {
+  step_before_ = run_.step();
+  whole_ = static_cast<std::size_t>(run_.control().size()) == left_().size();
+  // Where a round was given up after its merge, there is none to be made again, unless others
+  // have come.
+  const bool wants_merge = !merged_ && (clock_.over() || missed_ || must_merge_);
+  std::array<std::int64_t, 3> most{static_cast<std::int64_t>(next_round_), wants_merge ? 1 : 0,
+                                   static_cast<std::int64_t>(dealer_.dealt())};
+  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
+  next_round_ = static_cast<std::uint64_t>(most[0]);
+  ends_round_ = ends_round_ || most[1] > 0;
+  missed_ = false;
+  reached_ = static_cast<std::uint64_t>(most[2]);  // those who are here have nothing any more
+  agree_on_counts();
+  keep_counts();
+  const std::int64_t step = step_reached(stops);
+  if (whole_ && (stops || step == run_.last_step())) rounds_.wait_as_long_as_it_takes();
+  return {step, most[1] > 0, whole_};
+}
+
+// The largest of what each says: of counts, each worker knows its own best, and the one that deals
+// those of the lost.
+void OwnPace::agree_on_counts() {
+  std::vector<std::int64_t> figures = counts_;
+  const gossip::ProgressVector heard = progress_.counts();
+  const std::vector<std::uint64_t> finished = dealer_.finished_by_worker();
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    figures[i] =
+        std::max({figures[i], static_cast<std::int64_t>(heard.samples(static_cast<int>(i))),
+                  (counts_before_.empty() ? 0 : counts_before_[i]) +
+                      static_cast<std::int64_t>(finished[i])});
+  figures.push_back(clock_.shortest_step().count());
+  run_.control().all_reduce(buffer_of(std::span(figures)), ReduceOp::max).or_throw();
+  clock_.require_longer_than(std::chrono::nanoseconds(figures.back()));
+  figures.pop_back();
+  counts_ = figures;
+  gossip::ProgressVector counts(static_cast<int>(counts_.size()));
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    counts.set_samples(static_cast<int>(i), static_cast<std::uint64_t>(counts_[i]));
+  progress_.learn(counts);
+}
+
+// For a checkpoint: together they are the place to go on from, also where a late worker has yet to
+// do some, or others have done again what a lost one did.
+void OwnPace::keep_counts() {
+  std::vector<std::int64_t> counts = counts_;
+  std::int64_t missing = static_cast<std::int64_t>(reached_) - total();
+  for (std::int64_t& count : counts) {
+    const std::int64_t more = std::max(missing, -count);
+    count += more;
+    missing -= more;
+  }
+  run_.set_samples_by_worker(std::move(counts));
+}
+
+// Steps that are done: up to the last sync point before which all samples are; where the run stops,
+// all. It ends with all workers, not without one that is late.
+std::int64_t OwnPace::step_reached(bool stops) const {
+  std::int64_t step = run_.step();
+  const auto reached = static_cast<std::int64_t>(reached_);
+  for (const std::int64_t sync_point : sync_points_)
+    if (reached >= samples_.of(sync_point) && (whole_ || sync_point < run_.last_step()))
+      step = std::max(step, sync_point);
+  if (!stops || !whole_) return step;
+  const auto next = std::upper_bound(sync_points_.begin(), sync_points_.end(), step);
+  if (next == sync_points_.end()) return step;
+  return std::clamp(samples_.steps_for(reached), step, *next - 1);
+}
+
+void OwnPace::past_merge() {
+  merged_ = true;
+  rounds_.is_merged();
+}
+
+void OwnPace::end_sync_point() {
+  rounds_.agree(QuorumRounds::Milestone::ended);
+  ++next_round_;
+  // Said when it is done: one whose link is slow may come to a merge and hold it up again.
+  if (!std::exchange(ended_whole_, whole_) && whole_ && run_.is_first_rank())
+    log().info("all workers merge again");
+  must_merge_ = false;
+  done_before_ = reached_;
+  std::erase_if(done_, [&](const gossip::SampleRun& run) { return run.end <= done_before_; });
+  share_batch();
+  std::exchange(ends_round_, false) ? clock_.begin_round() : clock_.leave_out(came_);
+}
+
+// One that is not done in time is given up by all who are in it, and they meet again. What all have
+// agreed on stays: the merge, and the sums.
+bool OwnPace::gives_up(const JobFailed& error) {
+  if (!rounds_.give_up(error)) return false;
+  if (!merged_) gathering_ += seconds_since(came_);
+  ++next_round_;
+  run_.set_step(step_before_);
+  return true;
+}
+
+void OwnPace::regroup() {
+  together_ = true;
+  must_merge_ = true;
+  merged_ = false;
+  const std::vector<int> left = left_();
+  if (left.front() != dealer_.dealer()) return take_over_dealing();
+  for (int worker = 0; worker < static_cast<int>(counts_.size()); ++worker)
+    if (std::find(left.begin(), left.end(), worker) == left.end()) dealer_.lose(worker);
+}
+
+}  // namespace asup::train

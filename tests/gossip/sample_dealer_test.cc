@@ -1,0 +1,90 @@
+#include "asup/gossip/sample_dealer.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <mutex>
+#include <thread>
+
+#include "tests/gossip/group.h"
+#include "tests/support/ranks.h"
+
+namespace asup::gossip::testing {
+namespace {
+
+using net::LinkKind;
+
+constexpr Seconds kTimeout{30};
+
+class DealerOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
+
+// However many each takes, every sample has one worker.
+TEST_P(DealerOnEveryLink, EverySampleIsDealtOnce) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kSamples = 3000;
+  std::vector<int> times(kSamples);
+  std::mutex mutex;
+  std::barrier all(kRanks);
+  asup::testing::run_ranks(kRanks, GetParam(), [&](Job& job) {
+    SampleDealer dealer(net::workers_of(job));
+    dealer.begin(1, DealtSamples());
+    all.arrive_and_wait();
+    for (std::uint64_t limit = 1000; limit <= kSamples; limit += 1000) {
+      while (const auto run =
+                 dealer.ask(static_cast<std::uint64_t>(7 + job.rank()), limit, kTimeout)) {
+        {
+          const std::lock_guard lock(mutex);
+          for (std::uint64_t i = run->begin; i < run->end; ++i) ++times[i];
+        }
+        dealer.finish();
+      }
+      all.arrive_and_wait();
+      EXPECT_EQ(dealer.dealt(), job.rank() == 1 ? limit : 0);
+      all.arrive_and_wait();
+    }
+  });
+  EXPECT_EQ(times, std::vector<int>(kSamples, 1));
+}
+
+TEST_P(DealerOnEveryLink, WhatAWorkerLeftUnfinishedComesBack) {
+  std::barrier all(3);
+  asup::testing::run_ranks(3, GetParam(), [&](Job& job) {
+    std::optional<SampleDealer> dealer(std::in_place, net::workers_of(job));
+    dealer->begin(0, DealtSamples());
+    all.arrive_and_wait();
+    if (job.rank() == 2) {
+      EXPECT_EQ(dealer->ask(10, 30, kTimeout), (SampleRun{0, 10}));
+      dealer->finish();
+      EXPECT_EQ(dealer->ask(10, 30, kTimeout), (SampleRun{10, 20}));
+      return all.arrive_and_drop();  // and is gone
+    }
+    if (job.rank() == 0) {
+      wait_until([&] { return dealer->finished_by_worker()[2] == 10; }, "its first run");
+      wait_until([&] { return dealer->dealt() == 10; }, "its second one");
+      EXPECT_EQ(dealer->ask(15, 30, kTimeout), (SampleRun{10, 20}));
+    }
+    all.arrive_and_wait();
+    if (job.rank() == 1) {
+      EXPECT_EQ(dealer->ask(15, 30, kTimeout), (SampleRun{20, 30}));
+    }
+    all.arrive_and_wait();
+  });
+}
+
+TEST_P(DealerOnEveryLink, NobodyDealsWhereTheDealerIsGone) {
+  asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
+    SampleDealer dealer(net::workers_of(job));
+    dealer.begin(0, DealtSamples());
+    if (job.rank() == 0) return;
+    while (dealer.ask(1, 1'000'000'000, kTimeout)) std::this_thread::yield();
+    dealer.begin(1, DealtSamples(5));
+    EXPECT_EQ(dealer.ask(10, 30, kTimeout), (SampleRun{5, 15}));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, DealerOnEveryLink,
+                         ::testing::Values(LinkKind::inproc, LinkKind::shm, LinkKind::tcp),
+                         [](const auto& info) { return asup::testing::name_of(info.param); });
+
+}  // namespace
+}  // namespace asup::gossip::testing
