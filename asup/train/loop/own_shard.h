@@ -29,7 +29,7 @@ class OwnShard : public WorkSource {
   OwnShard(const OwnShard&) = delete;
   OwnShard& operator=(const OwnShard&) = delete;
 
-  Traits traits() const override { return {.rows_may_be_empty = true}; }
+  Traits traits() const override;
   void begin() override;
   StepWork next() override;
   void computed(const StepOutcome& outcome) override;
