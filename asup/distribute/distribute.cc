@@ -14,6 +14,7 @@
 #include "asup/distribute/ways.h"
 #include "asup/net/membership/roles.h"
 #include "asup/sync/averaging/local_update_replica.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/model/trained_model.h"
 
 namespace asup {
@@ -94,7 +95,7 @@ StepResult DistributedReplica::step() {
   mean_was_used_ = false;
   StepResult result = StepResult::applied;
   if (is_behind()) {
-    made_.local->step_alone();
+    result = made_.local->step_alone();
     merge();
   } else {
     try {
@@ -105,6 +106,10 @@ StepResult DistributedReplica::step() {
     }
   }
   watch_->settle();
+  check(made_.replica->stats().skipped_in_succession < sync::kMostSkippedSteps,
+        "the gradients of {} steps in succession were infinite or NaN, and the steps were skipped: "
+        "training has diverged. A lower learning rate, a warm-up or clipping may help.",
+        sync::kMostSkippedSteps);
   return result;
 }
 

@@ -16,7 +16,7 @@ json to_json(const pace::Options& pace) {
           {"backup", pace.backup},
           {"gather", pace.gather},
           {"stale_lr", pace.stale_lr},
-          {"non_finite", pace::name_of(pace.non_finite)},
+          {"non_finite", asup::name_of(pace.non_finite)},
           {"freeze", pace.freeze}};
 }
 

@@ -185,6 +185,7 @@ class LiveProgress : public Observer {
     if (!testing_.empty()) return {testing_};
     std::vector<std::string> out{fmt::format("train loss {:.4f}", epoch_.loss),
                                  clock_time(seconds_left()) + " left"};
+    if (epoch_.skipped > 0) out.push_back(counted(epoch_.skipped, "step") + " skipped");
     if (test_) out.push_back(fmt::format("{} {}", figure_name(), test_figure(*test_, 1)));
     out.push_back(fmt::format("{}/s", grouped(per_second(recent_.per_second()))));
     if (facts_.workers > 1) out.push_back(fmt::format("comm {}", percent(recent_.share(), 0)));

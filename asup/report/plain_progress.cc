@@ -52,10 +52,12 @@ class PlainProgress : public Observer {
   }
 
   void say() {
-    line("epoch {}/{}  step {}/{}  train loss {:.4f}  {:.0f} {}  communication {}  {}",
+    const std::string skipped =
+        since_.skipped > 0 ? fmt::format("  {} skipped", counted(since_.skipped, "step")) : "";
+    line("epoch {}/{}  step {}/{}  train loss {:.4f}  {:.0f} {}  communication {}  {}{}",
          since_.epoch, facts_.epochs(), since_.step, facts_.steps, since_.loss,
          speed(facts_, since_.samples_per_s()), speed_unit(facts_), percent(since_.comm_share(), 1),
-         clock_time(since_.seconds));
+         clock_time(since_.seconds), skipped);
     since_ = {};
     said_ = Clock::now();
   }

@@ -127,6 +127,9 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
                                        : fmt::format("{}: it did not come to {}",
                                                      summary.facts.sync, summary.facts.then));
   if (!summary.server.empty()) line("servers", describe_servers(summary));
+  if (summary.skipped_steps > 0)
+    line("skipped", fmt::format("{}, whose gradients were infinite or NaN",
+                                counted(summary.skipped_steps, "step")));
   if (summary.broken_samples > 0)
     line("broken", fmt::format("{} could not be read; others took their places",
                                counted(summary.broken_samples, "image")));

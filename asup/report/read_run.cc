@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 void add_steps(Summary& summary, const Json& row) {
   if (row.at("loss").is_number()) row["loss"].get_to(summary.final_loss);
+  summary.skipped_steps += row.value("skipped", std::int64_t{0});
   summary.samples += row.at("samples").get<std::int64_t>();
   summary.train_seconds += row.at("step_s").get<double>();
   summary.comm_s += row.at("comm_s").get<double>();

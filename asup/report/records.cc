@@ -1,5 +1,6 @@
 #include "asup/report/records.h"
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +11,10 @@ using json = nlohmann::ordered_json;
 void StepRecord::add(const StepRecord& later) {
   const auto mine = static_cast<double>(samples);
   const auto theirs = static_cast<double>(later.samples);
-  if (theirs > 0) loss = (loss * mine + later.loss * theirs) / (mine + theirs);
+  if (!std::isfinite(loss))
+    loss = later.loss;
+  else if (theirs > 0 && std::isfinite(later.loss))
+    loss = (loss * mine + later.loss * theirs) / (mine + theirs);
   step = later.step;
   epoch = later.epoch;
   lr = later.lr;
@@ -24,6 +28,7 @@ void StepRecord::add(const StepRecord& later) {
   sync = later.sync;
   parts = later.parts;
   waits = later.waits;
+  skipped += later.skipped;
 }
 
 json to_json(const StepRecord& record) {
@@ -45,6 +50,7 @@ json to_json(const StepRecord& record) {
   if (!record.sync.empty()) out["sync"] = record.sync;
   if (!record.parts.empty()) out["parts"] = record.parts;
   if (!record.waits.empty()) out["waits_s"] = record.waits;
+  if (record.skipped > 0) out["skipped"] = record.skipped;
   return out;
 }
 
@@ -141,6 +147,7 @@ json to_json(const Summary& summary) {
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.lost.empty()) out["lost"] = summary.lost;
+  if (summary.skipped_steps > 0) out["skipped_steps"] = summary.skipped_steps;
   if (summary.broken_samples > 0) out["broken_samples"] = summary.broken_samples;
   if (!summary.server.empty()) out["server"] = json::parse(summary.server);
   return out;
@@ -240,6 +247,7 @@ Summary summary_from(const json& in) {
     summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);
   if (in.contains("lost")) in.at("lost").get_to(summary.lost);
+  summary.skipped_steps = in.value("skipped_steps", std::int64_t{0});
   summary.broken_samples = in.value("broken_samples", std::int64_t{0});
   if (in.contains("server")) summary.server = in.at("server").dump();
   summary.test = figures_of_test(in);

@@ -52,7 +52,7 @@ struct RunFacts {
 struct StepRecord {
   std::int64_t step = 0;   // the last one, counted from 1
   std::int64_t epoch = 0;  // the one it belongs to, counted from 1
-  double loss = 0;         // mean over the samples of all ranks
+  double loss = 0;         // mean over the samples of all ranks; NaN: all steps were skipped
   double lr = 0;
   std::int64_t samples = 0;
   double step_seconds = 0;  // that the steps took
@@ -67,6 +67,7 @@ struct StepRecord {
   std::vector<std::int64_t> parts{};    // of a whole batch, by worker, where it is balanced
   // By worker, at sync points: seconds that it stood still since the last one; NaN: it is lost.
   std::vector<double> waits{};
+  std::int64_t skipped = 0;  // of the steps, or of workers' own, whose gradients were no numbers
 
   double samples_per_s() const { return step_seconds > 0 ? samples / step_seconds : 0; }
   double comm_share() const { return step_seconds > 0 ? comm_s / step_seconds : 0; }
@@ -116,6 +117,7 @@ struct Summary {
   std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
   std::vector<std::int64_t> lost{};              // workers that the others went on without
   std::int64_t broken_samples = 0;               // that could not be read in this call
+  std::int64_t skipped_steps = 0;                // since their gradients were no numbers
   std::uint64_t bytes_sent = 0;                  // by all ranks
   std::uint64_t peak_memory_bytes = 0;           // of all ranks together
   std::uint64_t peak_memory_bytes_max = 0;       // of the largest rank

@@ -23,6 +23,8 @@ class TensorBoardWriter : public Observer {
     if (record.consensus_distance)
       scalars.push_back({"train/consensus_distance", *record.consensus_distance});
     if (record.noise_scale) scalars.push_back({"train/noise_scale", *record.noise_scale});
+    if (record.skipped > 0)
+      scalars.push_back({"train/skipped_steps", static_cast<double>(record.skipped)});
     if (tokens_ > 0)
       scalars.push_back(
           {"train/tokens_per_s", static_cast<double>(tokens_) * record.samples_per_s()});

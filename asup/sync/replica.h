@@ -17,7 +17,9 @@ namespace asup {
 
 enum class StepResult {
   applied,
-  skipped  // on all ranks alike: no parameter changed
+  // Gradients were infinite or NaN, and have moved nothing: on all ranks alike where they are
+  // exchanged, else by this rank's own step.
+  skipped
 };
 
 // Since the replica was made.
@@ -35,6 +37,9 @@ struct ReplicaStats {
   // (base/noise_scale.h). Where gradients are exchanged and ranks describe their batches, and on
   // servers that average several pushes, as it was last told here.
   std::optional<double> noise_scale{};
+  // Steps whose gradients were infinite or NaN, and that were left out: all ranks' alike where
+  // gradients are exchanged, else this rank's own. The last ones, without one between that was not.
+  std::uint64_t skipped = 0, skipped_in_succession = 0;
 };
 
 // What a checkpoint keeps of a replica beside the model and the optimizer's state.

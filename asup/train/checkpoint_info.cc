@@ -32,6 +32,7 @@ Totals totals_from(const Json& json) {
   json.at("train_seconds").get_to(totals.train_seconds);
   json.at("comm_s").get_to(totals.comm_s);
   json.at("samples").get_to(totals.samples);
+  totals.skipped_steps = json.value("skipped_steps", std::int64_t{0});
   json.at("bytes_sent").get_to(totals.bytes_sent);
   return totals;
 }
@@ -53,6 +54,7 @@ Json to_json(const CheckpointInfo& info) {
               {"train_seconds", info.totals.train_seconds},
               {"comm_s", info.totals.comm_s},
               {"samples", info.totals.samples},
+              {"skipped_steps", info.totals.skipped_steps},
               {"bytes_sent", info.totals.bytes_sent}}}};
   if (!info.model.empty()) json["model"] = info.model;
   if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;

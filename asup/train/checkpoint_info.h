@@ -23,6 +23,7 @@ struct Totals {
   double train_seconds = 0;
   double comm_s = 0;
   std::int64_t samples = 0;
+  std::int64_t skipped_steps = 0;
   std::uint64_t bytes_sent = 0;
 };
 

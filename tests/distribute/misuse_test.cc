@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <limits>
 #include <sstream>
 
 #include "asup/asup.h"
@@ -105,6 +106,29 @@ TEST_P(InEveryWay, WhatIsRightIsNot) {
         replica.synchronize();
         replica.check_equal();
         replica.with_mean_model([&] { EXPECT_GE(net.loss(x).item<float>(), 0); });
+      });
+}
+
+// One that learns again in between goes on.
+TEST_P(InEveryWay, ProgramsThatDivergeAreToldSo) {
+  with_two_workers(
+      Strategy(*GetParam()), kOptimizers[0],
+      [](Job& job, Net& net, torch::optim::Optimizer& optimizer, DistributedReplica& replica) {
+        const auto step = [&](float factor) {
+          optimizer.zero_grad();
+          (factor * net.loss(data_of(job))).backward();
+          replica.step();
+        };
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        for (int i = 0; i < 9; ++i) step(nan);
+        step(1);
+        for (int i = 0; i < 9; ++i) step(nan);
+        EXPECT_EQ(replica.stats().skipped, 18u);
+        EXPECT_THAT(message_of<Error>([&] { step(nan); }),
+                    HasSubstr("the gradients of 10 steps in succession were infinite or NaN, and "
+                              "the steps were skipped: training has diverged"));
+        replica.synchronize();
+        EXPECT_TRUE(net.first->weight.isfinite().all().item<bool>());
       });
 }
 

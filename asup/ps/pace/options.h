@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "asup/base/non_finite.h"
+
 namespace asup::ps::pace {
 
 enum class Kind {
@@ -26,24 +28,6 @@ constexpr std::string_view name_of(Kind kind) {
       return "kasync";
     case Kind::adaptive:
       return "adaptive";
-  }
-  return "?";
-}
-
-// What becomes of a push that holds infinities or NaN.
-enum class NonFinite {
-  skip,   // dropped and counted
-  fatal,  // ends the job
-  apply   // as if they were numbers
-};
-constexpr std::string_view name_of(NonFinite policy) {
-  switch (policy) {
-    case NonFinite::skip:
-      return "skip";
-    case NonFinite::fatal:
-      return "fatal";
-    case NonFinite::apply:
-      return "apply";
   }
   return "?";
 }

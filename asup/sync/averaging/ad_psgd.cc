@@ -18,6 +18,7 @@ Capabilities capabilities_of(const AdPsgd& options) {
                             .lockstep = false,
                             .survives_loss = true,
                             .names_workers = options.graph.find('-') != options.graph.npos,
+                            .skips_non_finite = options.non_finite != NonFinite::apply,
                             .least_workers = 2};
   describe_rounds(options.rounds, capabilities);
   return capabilities;
@@ -26,9 +27,10 @@ Capabilities capabilities_of(const AdPsgd& options) {
 void check_workers(const AdPsgd& options, int workers) { gossip::graph_of(options.graph, workers); }
 
 MadeReplica make(const AdPsgd& options, const ReplicaContext& context) {
-  return sync::as_made(make_adpsgd_replica(context.communicator, net::workers_of(context.job),
-                                           context.model, context.optimizer,
-                                           pair_options(options, context.timeout, context.seed)));
+  return sync::as_made(
+      make_adpsgd_replica(context.communicator, net::workers_of(context.job), context.model,
+                          context.optimizer, pair_options(options, context.timeout, context.seed)),
+      options.non_finite);
 }
 
 }  // namespace
@@ -54,7 +56,8 @@ const Way& way_of(const AdPsgd&) {
                    {"graph", field<&AdPsgd::graph>(),
                     "who is a partner: both neighbours on a ring, all (random), those 1, 2, 4, … "
                     "places away "
-                    "(exponential), or edges, 0-1,1-2,2-0"}},
+                    "(exponential), or edges, 0-1,1-2,2-0"},
+                   non_finite_setting<AdPsgd>()},
       .nested = {{"", "", settings_of_timed_rounds()}},
       .sections = [](AdPsgd& options) -> std::vector<config::Section> {
         return {{settings_of_timed_rounds(), &options.rounds}};

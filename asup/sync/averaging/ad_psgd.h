@@ -3,6 +3,7 @@
 
 #include "asup/sync/averaging/adpsgd_replica.h"
 #include "asup/sync/averaging/timed_rounds.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -11,6 +12,7 @@ struct AdPsgd {
   std::int64_t every = 1;
   std::string graph = "ring";  // gossip/graph.h
   TimedRounds rounds{};        // for asup train
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const AdPsgd&);

@@ -19,8 +19,10 @@ void check_options(const DiLoCo& options) {
           options.outer_overlap, options.every);
 }
 
-Capabilities capabilities_of(const DiLoCo&) {
-  return {.exchanges = Exchange::models, .survives_loss = true};
+Capabilities capabilities_of(const DiLoCo& options) {
+  return {.exchanges = Exchange::models,
+          .survives_loss = true,
+          .skips_non_finite = options.non_finite != NonFinite::apply};
 }
 
 MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
@@ -32,7 +34,8 @@ MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
                            .overlap = options.outer_overlap,
                            .fragments = options.fragments,
                            .in_bf16 = options.exchange_dtype == ExchangeDtype::bf16,
-                           .jitter = Seconds(options.jitter_ms / 1000)}));
+                           .jitter = Seconds(options.jitter_ms / 1000)}),
+      options.non_finite);
 }
 
 }  // namespace
@@ -67,7 +70,8 @@ const Way& way_of(const DiLoCo&) {
                     field<&DiLoCo::jitter_ms>(),
                     "an exchange is put off by up to so many milliseconds, at random, so that jobs "
                     "that share links do not all send at once",
-                    {0, 1e4}}},
+                    {0, 1e4}},
+                   non_finite_setting<DiLoCo>()},
       .capabilities = capabilities_of,
       .check = check_options,
       .make = make});

@@ -3,6 +3,7 @@
 
 #include "asup/config/value.h"
 #include "asup/sync/averaging/diloco_replica.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -22,6 +23,7 @@ struct DiLoCo {
   std::int64_t fragments = 1;      // no more than `every`
   ExchangeDtype exchange_dtype = ExchangeDtype::f32;
   double jitter_ms = 0;
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const DiLoCo&);

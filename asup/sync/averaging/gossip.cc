@@ -7,15 +7,19 @@ namespace {
 
 using config::field;
 
-Capabilities capabilities_of(const Gossip&) {
-  return {.exchanges = Exchange::models, .survives_loss = true, .least_workers = 2};
+Capabilities capabilities_of(const Gossip& options) {
+  return {.exchanges = Exchange::models,
+          .survives_loss = true,
+          .skips_non_finite = options.non_finite != NonFinite::apply,
+          .least_workers = 2};
 }
 
 MadeReplica make(const Gossip& options, const ReplicaContext& context) {
   return sync::as_made(make_gossip_replica(context.communicator, context.model, context.optimizer,
                                            {.every = options.every,
                                             .graph = options.graph,
-                                            .jitter = Seconds(options.jitter_ms / 1000)}));
+                                            .jitter = Seconds(options.jitter_ms / 1000)}),
+                       options.non_finite);
 }
 
 }  // namespace
@@ -39,7 +43,8 @@ const Way& way_of(const Gossip&) {
             field<&Gossip::jitter_ms>(),
             "an exchange is put off by up to so many milliseconds, at random, so that workers do "
             "not all send at once",
-            {0, 1e4}}},
+            {0, 1e4}},
+           non_finite_setting<Gossip>()},
       .capabilities = capabilities_of,
       .make = make});
   return way;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "asup/sync/averaging/gossip_replica.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -10,6 +11,7 @@ struct Gossip {
   std::int64_t every = 1;
   std::string graph = "ring";  // or exponential
   double jitter_ms = 0;
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const Gossip&);

@@ -54,7 +54,9 @@ std::vector<config::Section> sections_of(LocalSgd& options) {
 }
 
 Capabilities capabilities_of(const LocalSgd& options) {
-  Capabilities capabilities{.exchanges = Exchange::models, .survives_loss = true};
+  Capabilities capabilities{.exchanges = Exchange::models,
+                            .survives_loss = true,
+                            .skips_non_finite = options.non_finite != NonFinite::apply};
   describe_rounds(options.rounds, capabilities);
   return capabilities;
 }
@@ -74,7 +76,8 @@ MadeReplica make(const LocalSgd& options, const ReplicaContext& context) {
   local.jitter = Seconds(options.jitter_ms / 1000);
   local.observed = context.observed;
   return sync::as_made(
-      make_local_replica(context.communicator, context.model, context.optimizer, local));
+      make_local_replica(context.communicator, context.model, context.optimizer, local),
+      options.non_finite);
 }
 
 }  // namespace
@@ -102,7 +105,8 @@ const Way& way_of(const LocalSgd&) {
       .example = "--sync local --every 16",
       .settings = {{"merge-state", field<&LocalSgd::merge_state>(),
                     "the optimizer's state is averaged with the models, kept by each worker, or "
-                    "reset"}},
+                    "reset"},
+                   non_finite_setting<LocalSgd>()},
       .nested = {{"", "", settings_of_timed_rounds()},
                  {"round-seconds", "none", settings_of_steps()}},
       .sections = sections_of,

@@ -4,6 +4,7 @@
 #include "asup/config/step_or_share.h"
 #include "asup/sync/averaging/local_replica.h"
 #include "asup/sync/averaging/timed_rounds.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -32,6 +33,7 @@ struct LocalSgd {
   MergeState merge_state = MergeState::average;
   double jitter_ms = 0;
   TimedRounds rounds{};  // for asup train
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const LocalSgd&);

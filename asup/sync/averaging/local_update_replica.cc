@@ -41,33 +41,39 @@ LocalUpdateReplica::LocalUpdateReplica(Communicator& communicator, torch::nn::Mo
       bytes_before_(communicator.bytes_moved()),
       jitter_(jitter),
       model_(module, optimizer),
+      finite_(model_, NonFinite::skip, /*warns=*/true),
       flat_(communicator, agreed(communicator, model_, settings)),
       random_(seed_of_jitter(communicator)) {
   broadcast_tensors(communicator, model_.parameters());
   broadcast_tensors(communicator, model_.buffers());
+  finite_.keep_buffers();
 }
 
 StepResult LocalUpdateReplica::step() {
-  step_alone();
+  const StepResult result = step_alone();
   after_step();
-  return StepResult::applied;
+  return result;
 }
 
-void LocalUpdateReplica::step_alone() {
+// A step that is left out has trained on no samples: a merge does not weigh this worker by them.
+StepResult LocalUpdateReplica::step_alone() {
   check(sync_,
         "there can be no step while synchronization is off: end the NoSync scope before step()");
   model_.check_unchanged();
   before_step();
-  model_.optimizer().step();
   const Batches batch = std::exchange(described_, {}).value_or(Batches{1, 0, false});
+  if (!finite_.admits(steps_++)) return StepResult::skipped;
+  model_.optimizer().step();
   batches_.samples += batch.samples;
   batches_.loss += batch.loss;
   batches_.described = batches_.described && batch.described;
-  ++steps_;
+  return StepResult::applied;
 }
 
 double LocalUpdateReplica::clip_grad_norm(double max_norm) {
-  return clip_gradients(model_.trainable(), max_norm);
+  const double norm = clip_gradients(model_.trainable(), max_norm);
+  finite_.found_norm(norm);
+  return norm;
 }
 
 void LocalUpdateReplica::describe_batch(std::uint64_t samples, double loss) {
@@ -141,13 +147,19 @@ void LocalUpdateReplica::gather_optimizer_state() {
 }
 
 ReplicaStats LocalUpdateReplica::stats() const {
-  return {
-      steps_,  wait_seconds_,      exchange_seconds_, communicator_.bytes_moved() - bytes_before_,
-      merges_, consensus_distance_};
+  return {.steps = steps_,
+          .wait_seconds = wait_seconds_,
+          .exchange_seconds = exchange_seconds_,
+          .bytes_moved = communicator_.bytes_moved() - bytes_before_,
+          .merges = merges_,
+          .consensus_distance = consensus_distance_,
+          .skipped = finite_.skipped(),
+          .skipped_in_succession = finite_.in_succession()};
 }
 
-MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica) {
+MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica, NonFinite policy) {
   MadeReplica made;
+  replica->set_non_finite(policy);
   made.local = replica.get();
   made.replica = std::move(replica);
   return made;

@@ -22,6 +22,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/flat_model.h"
 #include "asup/sync/model/trained_model.h"
@@ -46,7 +47,10 @@ class LocalUpdateReplica : public Replica {
   ReplicaStats stats() const override;
 
   // step() without an exchange, whether one is due or not.
-  void step_alone();
+  StepResult step_alone();
+  // What becomes of this worker's own steps whose gradients are infinite or NaN; they are left out
+  // where nobody says otherwise, and models are exchanged all the same.
+  void set_non_finite(NonFinite policy) { finite_.set_policy(policy); }
   // Those who are left of the workers have rebuilt the communicator. Exchanges under way are given
   // up, and where some have ended one that others have missed, those learn what it takes to go on
   // alike. needs: synchronize() before the next step(). Collective.
@@ -111,6 +115,7 @@ class LocalUpdateReplica : public Replica {
   const Seconds jitter_;
 
   TrainedModel model_;
+  FiniteSteps finite_;
   FlatModel flat_;
   std::mt19937_64 random_;
   std::function<void()> all_have_;
@@ -123,6 +128,7 @@ class LocalUpdateReplica : public Replica {
 };
 
 // As a way's factory returns it.
-MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica);
+MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica,
+                    NonFinite policy = NonFinite::skip);
 
 }  // namespace asup::sync

@@ -127,15 +127,20 @@ const Way& way_of(const SlowMo&) {
                    {"slow-momentum",
                     field<&SlowMo::slow_momentum>(),
                     "what of the slow momentum stays from one average to the next",
-                    {0, 1, false, true}}},
+                    {0, 1, false, true}},
+                   non_finite_setting<SlowMo>()},
       .capabilities =
-          [](const SlowMo&) {
-            return Capabilities{.exchanges = Exchange::models, .survives_loss = true};
+          [](const SlowMo& options) {
+            return Capabilities{.exchanges = Exchange::models,
+                                .survives_loss = true,
+                                .skips_non_finite = options.non_finite != NonFinite::apply};
           },
       .make =
           [](const SlowMo& options, const ReplicaContext& context) {
-            return sync::as_made(std::make_unique<SlowMoReplica>(
-                context.communicator, context.model, context.optimizer, options));
+            return sync::as_made(
+                std::make_unique<SlowMoReplica>(context.communicator, context.model,
+                                                context.optimizer, options),
+                options.non_finite);
           }});
   return way;
 }

@@ -15,6 +15,7 @@
 // what else differs from all-reduce.
 #pragma once
 
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -23,6 +24,7 @@ struct SlowMo {
   std::int64_t every = 12;     // k
   double slow_lr = 1;          // a
   double slow_momentum = 0.7;  // b
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const SlowMo&);

@@ -12,6 +12,7 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * (1 << 20));
   gradients.first_bucket_bytes = std::min(gradients.first_bucket_bytes, gradients.bucket_bytes);
   gradients.buffers = options.buffers;
+  gradients.non_finite = options.non_finite;
   gradients.observed = context.observed;
   MadeReplica made;
   made.replica =
@@ -36,8 +37,12 @@ const Way& way_of(const AllReduce&) {
                     "BatchNorm statistics: each worker's own, rank 0's, or the average",
                     {},
                     {},
-                    config::Scope::fixed}},
-      .capabilities = [](const AllReduce&) { return Capabilities{}; },
+                    config::Scope::fixed},
+                   non_finite_setting<AllReduce>()},
+      .capabilities =
+          [](const AllReduce& options) {
+            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply};
+          },
       .make = make});
   return way;
 }

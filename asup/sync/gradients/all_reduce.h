@@ -4,6 +4,7 @@
 
 #include "asup/config/value.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
@@ -17,6 +18,7 @@ constexpr auto names_of(BufferSync) {
 struct AllReduce {
   double bucket_mb = 25;
   BufferSync buffers = BufferSync::local;
+  NonFinite non_finite = NonFinite::skip;
 };
 
 const Way& way_of(const AllReduce&);

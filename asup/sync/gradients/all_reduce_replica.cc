@@ -8,6 +8,7 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/gradients/clip.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
@@ -69,7 +70,7 @@ class AllReduceReplica final : public Replica {
   void check_equal() override;
   std::string observed() const override;
   ReplicaState state() override { return {}; }
-  void restore(const ReplicaState&) override {}
+  void restore(const ReplicaState&) override { finite_.keep_buffers(); }
   bool keeps_own_optimizer() const override { return false; }
   ReplicaStats stats() const override;
 
@@ -84,6 +85,7 @@ class AllReduceReplica final : public Replica {
   const std::uint64_t bytes_before_;
 
   sync::TrainedModel model_;
+  sync::FiniteSteps finite_;
   std::vector<std::size_t> order_;  // of the gradients; empty until observed
   sync::GradientExchange exchange_;
   const bool rounds_differently_;  // than another rank; the same on all
@@ -112,12 +114,14 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       options_(options),
       bytes_before_(communicator.bytes_moved()),
       model_(module, optimizer),
+      finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes}),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
+  finite_.keep_buffers();
 }
 
 // The buckets' order, once it is sure that all ranks will lay them out alike.
@@ -129,6 +133,7 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
   facts.push_back({"setting first_bucket_bytes", std::to_string(options_.first_bucket_bytes)});
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting buffers", std::string(name_of(options_.buffers))});
+  facts.push_back({"setting non_finite", std::string(asup::name_of(options_.non_finite))});
   facts.push_back({"setting observed", options_.observed.empty() ? "nothing" : options_.observed});
   sync::check_agreed(communicator_, facts);
   return order_.empty() ? layout::backwards(model_.trainable().size()) : order_;
@@ -145,17 +150,22 @@ void AllReduceReplica::finish_exchange() {
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
   finish_exchange();
-  return sync::clip_gradients(model_.trainable(), max_norm);
+  const double norm = sync::clip_gradients(model_.trainable(), max_norm);
+  finite_.found_norm(norm);
+  return norm;
 }
 
-// Everything that can fail comes before the optimizer.
+// Everything that can fail comes before the optimizer. All ranks have the same gradients, and step
+// or do not step alike.
 StepResult AllReduceReplica::step() {
   finish_exchange();
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
-  model_.optimizer().step();
+  const bool admitted = finite_.admits(steps_);
+  if (admitted) model_.optimizer().step();
   exchange_.next_step();
   ++steps_;
+  if (!admitted) return StepResult::skipped;
   moved_ = rounds_differently_;
   return StepResult::applied;
 }
@@ -209,7 +219,9 @@ ReplicaStats AllReduceReplica::stats() const {
           .wait_seconds = exchange_.wait_seconds() + buffer_seconds_,
           .exchange_seconds = exchange_.exchange_seconds() + buffer_seconds_,
           .bytes_moved = communicator_.bytes_moved() - bytes_before_,
-          .noise_scale = exchange_.noise_scale()};
+          .noise_scale = exchange_.noise_scale(),
+          .skipped = finite_.skipped(),
+          .skipped_in_succession = finite_.in_succession()};
 }
 
 }  // namespace

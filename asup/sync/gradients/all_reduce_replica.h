@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "asup/base/non_finite.h"
 #include "asup/collective/communicator.h"
 #include "asup/sync/replica.h"
 
@@ -37,6 +38,7 @@ struct AllReduceOptions {
   // The largest value: all.
   std::size_t in_place_bytes = 1u << 20;
   BufferSync buffers = BufferSync::local;
+  NonFinite non_finite = NonFinite::skip;
   std::string
       observed{};  // what Replica::observed() said before; empty: observed in the first step
 };

@@ -8,6 +8,7 @@
 #include "asup/kernels/finite.h"
 #include "asup/ps/client.h"
 #include "asup/sync/gradients/clip.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
@@ -26,9 +27,7 @@ class MergeReplica final : public ServerReplica {
   StepResult step() override;
   void step_alone() override;
   void finish_exchange() override {}  // gradients stay here: they may be read and clipped at once
-  double clip_grad_norm(double max_norm) override {
-    return clip_gradients(model_.trainable(), max_norm);
-  }
+  double clip_grad_norm(double max_norm) override;
   void set_sync(bool sync) override { sync_ = sync; }
   void synchronize() override;
   bool has_moved() const override { return moved_; }
@@ -82,6 +81,7 @@ class MergeReplica final : public ServerReplica {
   const int shares_;  // pushes that are a step, where no samples are leased
   const ServerReplicaOptions options_;
   TrainedModel model_;
+  FiniteSteps finite_;
   const bool is_copied_;  // the model is on a GPU
   const Sharing sharing_;
   const layout::Layout layout_;         // of what servers keep: each parameter on a cache line
@@ -105,7 +105,8 @@ class MergeReplica final : public ServerReplica {
   double waited_ = 0;
   std::uint64_t steps_ = 0;
   double exchange_seconds_ = 0;
-  bool moved_ = false;  // since all workers had the same parameters
+  bool moved_ = false;        // since all workers had the same parameters
+  bool was_admitted_ = true;  // the last step
 };
 
 MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch::nn::Module& module,
@@ -114,12 +115,14 @@ MergeReplica::MergeReplica(Communicator& workers, net::MemberGroup group, torch:
       shares_(options.pace.shares(group.workers)),
       options_(options),
       model_(module, optimizer),
+      finite_(model_, options.pace.non_finite, /*warns=*/true),
       is_copied_(travels_as_copy(model_.device())),
       sharing_(share(model_, options.local)),
       layout_(layout::without_empty(layout::aligned(shapes_of(sharing_.shared)))) {
   check_same();
   broadcast_tensors(workers, model_.parameters());
   broadcast_tensors(workers, model_.buffers());
+  finite_.keep_buffers();
   client_ = std::make_unique<ps::Client>(group, setup(), std::vector<ps::Range>{}, options.timeout);
   memory_ = group.mesh.allocate(layout_.elements * sizeof(float));
   move_parameters();
@@ -215,6 +218,12 @@ void MergeReplica::describe_batch(std::uint64_t samples, double loss) {
   }
 }
 
+double MergeReplica::clip_grad_norm(double max_norm) {
+  const double norm = clip_gradients(model_.trainable(), max_norm);
+  finite_.found_norm(norm);
+  return norm;
+}
+
 void MergeReplica::step_alone() {
   check(sync_,
         "there can be no step while synchronization is off: end the NoSync scope before step()");
@@ -225,8 +234,12 @@ void MergeReplica::step_alone() {
         "there can be no step while the module has the servers' parameters: call "
         "show_common(false) first");
   model_.check_unchanged();
-  model_.optimizer().step();
-  if (const auto step = std::exchange(described_, std::nullopt)) add_to_figures(*step);
+  const auto step = std::exchange(described_, std::nullopt);
+  was_admitted_ = finite_.admits(steps_);
+  if (was_admitted_) {
+    model_.optimizer().step();
+    if (step) add_to_figures(*step);
+  }
   ++steps_;
   ++alone_;
   moved_ = !options_.work && workers_.size() > 1;
@@ -245,7 +258,7 @@ StepResult MergeReplica::step() {
     exchange();
     if (!is_easgd() && options_.pace.in_step()) moved_ = false;
   }
-  return StepResult::applied;
+  return was_admitted_ ? StepResult::applied : StepResult::skipped;
 }
 
 // Of the whole way between the center and the workers' mean: servers take a push for as much of it
@@ -340,7 +353,12 @@ void MergeReplica::check_equal() {
 }
 
 ReplicaStats MergeReplica::stats() const {
-  return {steps_, client_->wait_seconds(), exchange_seconds_, client_->bytes_moved()};
+  return {.steps = steps_,
+          .wait_seconds = client_->wait_seconds(),
+          .exchange_seconds = exchange_seconds_,
+          .bytes_moved = client_->bytes_moved(),
+          .skipped = finite_.skipped(),
+          .skipped_in_succession = finite_.in_succession()};
 }
 
 }  // namespace

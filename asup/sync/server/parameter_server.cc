@@ -30,8 +30,7 @@ const std::vector<config::Setting>& common_settings() {
        {0, 1000}},
       {"stale-lr", field<&ParameterServer::stale_lr>(),
        "a gradient that is late by n steps counts for 1/n"},
-      {"non-finite", field<&ParameterServer::non_finite>(),
-       "gradients with infinities or NaN are left out and counted, end the job, or are applied"},
+      non_finite_setting<ParameterServer>(),
       {"local-parameters",
        field<&ParameterServer::local_parameters>(),
        "parameters that each worker trains for itself, a,b: names, or what they begin with and a "
@@ -98,7 +97,7 @@ Capabilities capabilities_of(const ParameterServer& options) {
           .leases_samples = true,
           .survives_loss = true,
           .keeps_own_parameters = merges || !options.local_parameters.empty(),
-          .skips_non_finite = options.non_finite != ps::pace::NonFinite::apply,
+          .skips_non_finite = options.non_finite != NonFinite::apply,
           .pace = options.pace.name(),
           .lease_steps = merges ? options.every : 1,
           .backups = options.pace.options().backup};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "asup/config/value.h"
+#include "asup/sync/non_finite_setting.h"
 #include "asup/sync/server/paces.h"
 #include "asup/sync/server/server_replica.h"
 #include "asup/sync/way.h"
@@ -20,14 +21,6 @@ constexpr auto names_of(Unshared) {
   return std::to_array<config::Named<Unshared>>(
       {{"average", average}, {"first", first}, {"own", own}});
 }
-namespace ps::pace {
-constexpr auto names_of(NonFinite) {
-  using enum NonFinite;
-  return std::to_array<config::Named<NonFinite>>(
-      {{"skip", skip}, {"fatal", fatal}, {"apply", apply}});
-}
-}  // namespace ps::pace
-
 struct ParameterServer {
   Pace pace{};
   Merge merge = Merge::none;
@@ -35,7 +28,7 @@ struct ParameterServer {
   double elasticity = 0.9;  // merge easgd, as Zhang et al. (2015) have it
   double compensation = 0;
   bool stale_lr = false;
-  ps::pace::NonFinite non_finite = ps::pace::NonFinite::skip;
+  NonFinite non_finite = NonFinite::skip;
   std::string local_parameters{};  // a,b
   Unshared evaluate_with = Unshared::average;
   double bucket_mb = 25;

@@ -11,6 +11,7 @@
 #include "asup/kernels/update.h"
 #include "asup/ps/client.h"
 #include "asup/sync/gradients/clip.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/device.h"
@@ -99,6 +100,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   Communicator& workers_;
   const ServerReplicaOptions options_;
   sync::TrainedModel model_;
+  sync::FiniteSteps finite_;
   const std::vector<kernels::Rule> rules_;  // by group of the optimizer
   const sync::Sharing sharing_;
   std::vector<sync::NamedTensor> unshared_;
@@ -117,7 +119,8 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   double waited_ = 0;                // for the parameters that it computes with
   std::uint64_t steps_ = 0;
   double exchange_seconds_ = 0;
-  bool moved_ = false;  // since all workers had the same parameters
+  bool moved_ = false;         // since all workers had the same parameters
+  bool pushed_finite_ = true;  // what was pushed last, or servers apply it all the same
 
   sync::GradientCollector collector_;  // last: its hooks use all above
 };
@@ -129,6 +132,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
     : workers_(workers),
       options_(options),
       model_(module, optimizer),
+      finite_(model_, options.pace.non_finite, /*warns=*/true),
       rules_(sync::rules_of(optimizer)),
       sharing_(sync::share(model_, options.local)),
       collector_(workers, agreed(), layout::backwards(sharing_.shared.size()),
@@ -138,6 +142,7 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   unshared_.insert(unshared_.end(), sharing_.local.begin(), sharing_.local.end());
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
+  finite_.keep_buffers();
   space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
   sync::ServerState state(optimizer, sharing_.shared, space_.layout);
   const auto updates = state.updates();
@@ -250,6 +255,9 @@ void ServerReplicaOfClient::second_backward() {
 
 void ServerReplicaOfClient::finish_round() {
   check_those_that_left();
+  for (const auto& [name, tensor] : sharing_.local)
+    if (tensor.grad().defined() && !sync::is_finite(tensor.grad())) ++figures_.not_finite;
+  pushed_finite_ = finite_.admits(steps_, figures_.not_finite == 0);
   figures_.version = release_.version;
   figures_.lease = release_.lease;
   figures_.compute_seconds = seconds_since(released_at_);
@@ -273,7 +281,7 @@ StepResult ServerReplicaOfClient::step() {
   check_unchanged();
   const std::uint64_t version = release_.version;
   collector_.finish();
-  if (!sharing_.local.empty()) step_local();
+  if (!sharing_.local.empty() && pushed_finite_) step_local();
   collector_.next_round();
   left_.clear();
   ++steps_;
@@ -419,7 +427,9 @@ ReplicaStats ServerReplicaOfClient::stats() const {
           .wait_seconds = client_->wait_seconds(),
           .exchange_seconds = exchange_seconds_,
           .bytes_moved = client_->bytes_moved(),
-          .noise_scale = release_.knows_noise ? std::optional(release_.noise_scale) : std::nullopt};
+          .noise_scale = release_.knows_noise ? std::optional(release_.noise_scale) : std::nullopt,
+          .skipped = finite_.skipped(),
+          .skipped_in_succession = finite_.in_succession()};
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ EvenBatches::EvenBatches(RunState& run)
   context_.choices.parts = balance_->parts();
 }
 
+WorkSource::Traits EvenBatches::traits() const {
+  return {.lockstep = true,
+          .skips_non_finite = run_.config().strategy.capabilities().skips_non_finite,
+          .recovers_in_steps = true};
+}
+
 std::uint64_t EvenBatches::epoch() const {
   return static_cast<std::uint64_t>(run_.step() / context_.length.steps_per_epoch);
 }

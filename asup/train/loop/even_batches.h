@@ -19,7 +19,7 @@ class EvenBatches : public WorkSource {
  public:
   explicit EvenBatches(RunState& run);
 
-  Traits traits() const override { return {.lockstep = true, .recovers_in_steps = true}; }
+  Traits traits() const override;
   StepWork next() override;
   void computed(const StepOutcome& outcome) override;
   void stepped(double waited) override;

@@ -10,7 +10,7 @@
 namespace asup::train {
 namespace {
 
-constexpr std::size_t kFigures = 4;  // of a row: loss, samples, waited, diverged
+constexpr std::size_t kFigures = 7;  // of a row
 
 }  // namespace
 
@@ -25,8 +25,11 @@ void Metrics::wait() {
 void Metrics::Part::add(const Part& other) {
   loss += other.loss;
   samples += other.samples;
+  left_out += other.left_out;
   waited += other.waited;
   diverged += other.diverged;
+  skipped += other.skipped;
+  given_up += other.given_up;
   ended = std::max(ended, other.ended);
 }
 
@@ -46,6 +49,16 @@ void Metrics::add(std::int64_t step, double loss, double samples) {
       {.loss = known ? loss : 0, .samples = known ? samples : 0, .diverged = known ? 0 : loss});
 }
 
+void Metrics::leave_out(std::int64_t step, double samples) {
+  part_of(step).add({.left_out = samples});
+}
+
+void Metrics::skip(std::int64_t step, double steps, bool gives_up, double loss) {
+  part_of(step).add({.diverged = gives_up && !std::isfinite(loss) ? loss : 0,
+                     .skipped = steps,
+                     .given_up = gives_up ? 1.0 : 0.0});
+}
+
 void Metrics::took(std::int64_t step, double waited, double now) {
   part_of(step).add({.waited = waited, .ended = now});
 }
@@ -63,11 +76,12 @@ std::vector<std::int64_t> Metrics::last_steps(std::int64_t first, std::int64_t s
 std::vector<double> Metrics::flat_sums(std::size_t rows, bool stop) const {
   std::vector<double> sums(kFigures * rows);
   for (std::size_t i = 0; i < own_.parts.size() && rows > 0; ++i) {
-    const std::size_t place = kFigures * std::min(i, rows - 1);
-    sums[place] += own_.parts[i].loss;
-    sums[place + 1] += own_.parts[i].samples;
-    sums[place + 2] += own_.parts[i].waited;
-    sums[place + 3] += own_.parts[i].diverged;
+    const Part& part = own_.parts[i];
+    const std::array<double, kFigures> figures{part.loss,    part.samples,  part.left_out,
+                                               part.waited,  part.diverged, part.skipped,
+                                               part.given_up};
+    double* sum = sums.data() + kFigures * std::min(i, rows - 1);
+    for (const double figure : figures) *sum++ += figure;
   }
   sums.push_back(stop ? 1 : 0);
   return sums;
@@ -129,8 +143,11 @@ Metrics::Sums Metrics::take_in(const std::vector<double>& sums) {
     result.rows.push_back({.step = last[i],
                            .loss = figures[0],
                            .samples = figures[1],
-                           .diverged = figures[3],
-                           .waited = figures[2] / communicator_.size(),
+                           .left_out = figures[2],
+                           .diverged = figures[4],
+                           .skipped = figures[5],
+                           .given_up = figures[6],
+                           .waited = figures[3] / communicator_.size(),
                            .began = std::exchange(began, ended[i]),
                            .ended = ended[i]});
   }

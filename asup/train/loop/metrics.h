@@ -21,7 +21,10 @@ class Metrics {
     std::int64_t step = 0;        // the last one, counted from 1
     double loss = 0;              // sum over samples
     double samples = 0;           // of which the loss is a number
-    double diverged = 0;          // the sum of losses that are infinite or NaN
+    double left_out = 0;          // other samples, whose losses do not count
+    double diverged = 0;          // the sum of losses that are infinite or NaN, and count
+    double skipped = 0;           // steps
+    double given_up = 0;          // workers that have skipped too many in succession
     double waited = 0;            // seconds that a worker stood still for others: the mean
     double began = 0, ended = 0;  // by this worker's clock
   };
@@ -45,6 +48,10 @@ class Metrics {
 
   // This worker has computed samples of this step (0 first): the sum of their losses.
   void add(std::int64_t step, double loss, double samples);
+  // The same where their loss is no number, and does not count.
+  void leave_out(std::int64_t step, double samples);
+  // So many steps were skipped; `gives_up`: too many in succession, with this loss.
+  void skip(std::int64_t step, double steps, bool gives_up, double loss);
   // The step was done at `now`, and this worker stood still for so many seconds of it.
   void took(std::int64_t step, double waited, double now);
 
@@ -72,7 +79,7 @@ class Metrics {
  private:
   // What this worker has added from step `first` on.
   struct Part {
-    double loss = 0, samples = 0, waited = 0, diverged = 0;
+    double loss = 0, samples = 0, left_out = 0, waited = 0, diverged = 0, skipped = 0, given_up = 0;
     double ended = 0;  // when the last of it was done here; 0: none was
     void add(const Part& other);
   };

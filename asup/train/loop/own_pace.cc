@@ -50,6 +50,11 @@ OwnPace::~OwnPace() {
   if (auto* replica = context_.local) replica->ask_before_taking({});
 }
 
+WorkSource::Traits OwnPace::traits() const {
+  return {.skips_non_finite = run_.config().strategy.capabilities().skips_non_finite,
+          .rows_may_be_empty = true};
+}
+
 // Those who are left do, evenly.
 void OwnPace::share_batch() {
   const std::vector<int> left = left_();

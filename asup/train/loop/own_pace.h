@@ -29,7 +29,7 @@ class OwnPace : public WorkSource {
   OwnPace(const OwnPace&) = delete;
   OwnPace& operator=(const OwnPace&) = delete;
 
-  Traits traits() const override { return {.rows_may_be_empty = true}; }
+  Traits traits() const override;
   void begin() override;
   StepWork next() override;
   void computed(const StepOutcome& outcome) override;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/sync/gradients/finite_steps.h"
 
 namespace asup::train {
 namespace {
@@ -34,9 +35,10 @@ void StepLog::resume() {
 }
 
 void StepLog::add(const StepWork& work, const StepOutcome& outcome) {
-  const bool counts = std::isfinite(outcome.loss) || !traits_.skips_non_finite;
-  metrics_.add(outcome.step, counts ? outcome.loss : 0,
-               counts ? static_cast<double>(outcome.samples) : 0);
+  if (std::isfinite(outcome.loss) || !traits_.skips_non_finite)
+    metrics_.add(outcome.step, outcome.loss, static_cast<double>(outcome.samples));
+  else
+    metrics_.leave_out(outcome.step, static_cast<double>(outcome.samples));
   parts_ = work.parts;
 }
 
@@ -50,6 +52,10 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
   if (outcome.step + 1 <= shown_ || next == sync_points_.end() || outcome.step + 1 >= *next) return;
   shown_wait_ += waited;
   show(outcome.step + 1, outcome.loss / static_cast<double>(outcome.samples), waited, now);
+}
+
+void StepLog::skipped(const StepOutcome& outcome, std::uint64_t steps, bool gives_up) {
+  metrics_.skip(outcome.step, static_cast<double>(steps), gives_up, outcome.loss);
 }
 
 // What belongs to the steps that are summed now, and may have changed when the sums are there.
@@ -98,7 +104,8 @@ void StepLog::go_on_from(std::int64_t step, std::int64_t collected) {
 // Losses that a lost worker alone knew are lost with it, and workers at their own pace may go over
 // steps: these are in the row of the next.
 bool StepLog::is_known(const Metrics::Row& row) const {
-  return row.samples > 0 || row.diverged != 0 || !(traits_.rows_may_be_empty || lost_some_);
+  return row.samples > 0 || row.left_out > 0 || row.diverged != 0 ||
+         !(traits_.rows_may_be_empty || lost_some_);
 }
 
 // Returns whether a worker was asked to stop.
@@ -129,9 +136,10 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
   run_.totals().train_seconds += whole.step_seconds;
   run_.totals().comm_s += whole.comm_s;
   run_.totals().samples += whole.samples;
+  run_.totals().skipped_steps += whole.skipped;
   const double shown = std::exchange(shown_wait_, 0);
   if (whole.step > shown_)
-    show(whole.step, whole.loss, std::max(0.0, whole.comm_s - shown), whole.seconds);
+    show(whole.step, whole.loss, std::max(0.0, whole.comm_s - shown), whole.seconds, whole.skipped);
   return sums.stop;
 }
 
@@ -147,7 +155,8 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
   report::StepRecord record = blank_record(step);
   record.loss = is_known(row) ? row.loss / row.samples : run_.last_loss();
   const std::int64_t of_steps = samples_.of(step) - samples_.of(std::exchange(told_, step));
-  record.samples = traits_.counts_by_steps ? of_steps : std::llround(row.samples);
+  record.samples = traits_.counts_by_steps ? of_steps : std::llround(row.samples + row.left_out);
+  record.skipped = std::llround(row.skipped);
   record.seconds = row.ended;
   record.step_seconds = row.ended - row.began;
   // The mean over workers, whose clocks do not begin and end a row at the same moment.
@@ -157,14 +166,23 @@ report::StepRecord StepLog::record_of(const Metrics::Row& row, std::int64_t step
 }
 
 // The steps until there are told, whose losses show how it came to this. Where losses that are no
-// numbers are left out, some of them may be such, but not all of a row.
+// numbers are left out, a whole row may be without one, until too many steps were skipped.
 void StepLog::require_finite(const Metrics::Row& row, const report::StepRecord& record) {
-  if (std::isfinite(row.diverged) && std::isfinite(record.loss)) return;
+  const bool has_loss = std::isfinite(record.loss) || row.left_out > 0;
+  if (std::isfinite(row.diverged) && has_loss && row.given_up == 0) return;
   run_.log(row_);
+  const double loss = std::isfinite(row.diverged) ? record.loss : row.diverged;
+  const std::string what =
+      row.given_up > 0 && std::isfinite(row.diverged)
+          ? fmt::format("gradients became infinite or NaN in step {}", record.step)
+          : fmt::format("the loss became {} in step {}", loss, record.step);
+  const std::string skipped =
+      row.given_up > 0
+          ? fmt::format(" {} steps in succession were skipped.", sync::kMostSkippedSteps)
+          : "";
   throw Error(fmt::format(
-      "the loss became {} in step {}: training has diverged. A lower learning "
-      "rate (lr is {:g}) or a warm-up may help.",
-      std::isfinite(row.diverged) ? record.loss : row.diverged, record.step, record.lr));
+      "{}: training has diverged. A lower learning rate (lr is {:g}) or a warm-up may help.{}",
+      what, record.lr, skipped));
 }
 
 // Those of workers that are lost are no numbers.
@@ -184,13 +202,15 @@ void StepLog::flush() {
 }
 
 // Steps up to `step`, for people who watch.
-void StepLog::show(std::int64_t step, double loss, double comm_s, double now) {
+void StepLog::show(std::int64_t step, double loss, double comm_s, double now,
+                   std::int64_t skipped) {
   report::StepRecord record = blank_record(step);
   record.loss = loss;
   record.samples = samples_.of(step) - samples_.of(std::exchange(shown_, step));
   record.seconds = now;
   record.step_seconds = now - std::exchange(shown_at_, now);
   record.comm_s = std::min(comm_s, record.step_seconds);
+  record.skipped = skipped;
   run_.tell(&report::Observer::stepped, record);
 }
 

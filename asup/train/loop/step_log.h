@@ -22,6 +22,9 @@ class StepLog {
   // A step's part is computed, and then done; this worker stood still for so many seconds of it.
   void add(const StepWork& work, const StepOutcome& outcome);
   void took(const StepOutcome& outcome, double waited);
+  // So many steps were left out, since gradients were no numbers; `gives_up`: too many in
+  // succession.
+  void skipped(const StepOutcome& outcome, std::uint64_t steps, bool gives_up);
 
   // Sums over workers of all up to the run's step, beside the computation; collect() takes them in,
   // and says whether a worker was asked to stop. Collective.
@@ -46,7 +49,7 @@ class StepLog {
   std::vector<double> gather_waits() const;
   bool is_known(const Metrics::Row& row) const;
   void flush();
-  void show(std::int64_t step, double loss, double comm_s, double now);
+  void show(std::int64_t step, double loss, double comm_s, double now, std::int64_t skipped = 0);
 
   RunState& run_;
   const WorkSource::Traits traits_;

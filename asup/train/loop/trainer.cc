@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "asup/sync/averaging/local_update_replica.h"
+#include "asup/sync/gradients/finite_steps.h"
 #include "asup/train/loop/even_batches.h"
 #include "asup/train/loop/leased_work.h"
 #include "asup/train/loop/own_pace.h"
@@ -79,7 +80,8 @@ void Trainer::take_step() {
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
-  if (auto& average = run_.context().average) average->update(run_.step());
+  if (!note_skipped(outcome))
+    if (auto& average = run_.context().average) average->update(run_.step());
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);
@@ -87,8 +89,21 @@ void Trainer::take_step() {
     stop_.agreed = log_.collect() || stop_.agreed;  // the last ones travelled beside this step
     log_.start(stop_.asked);
   }
-  // All are told at a sync point. Where servers skip such a step, the run goes on.
+  // All are told at a sync point. Where such a step is skipped, the run goes on.
   if (!std::isfinite(outcome.loss) && !source_->traits().skips_non_finite) stop_.asked = true;
+}
+
+// Whether the step was left out. Where all workers leave it out alike, one tells of it. After too
+// many in succession all are told at a sync point.
+bool Trainer::note_skipped(const StepOutcome& outcome) {
+  const ReplicaStats stats = replica_.stats();
+  const std::uint64_t skipped = stats.skipped - std::exchange(skipped_, stats.skipped);
+  if (skipped == 0) return false;
+  const bool is_common = run_.config().strategy.capabilities().exchanges == Exchange::gradients;
+  const bool gives_up = stats.skipped_in_succession >= sync::kMostSkippedSteps;
+  log_.skipped(outcome, is_common && run_.control().rank() > 0 ? 0 : skipped, gives_up);
+  stop_.asked = stop_.asked || gives_up;
+  return true;
 }
 
 // Ends what left during backward, and steps.

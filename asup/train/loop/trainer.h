@@ -34,6 +34,7 @@ class Trainer {
   void go_on();
   void take_step();
   void exchange(const StepWork& work, const StepOutcome& outcome);
+  bool note_skipped(const StepOutcome& outcome);
   void hold_sync_point();
   bool recover(const JobFailed& failure);
   void rejoin();
@@ -54,7 +55,8 @@ class Trainer {
   bool hold_again_ = false;  // a sync point, since the last one was not held to its end
 
   StopRequest stop_;
-  double waited_ = 0;  // seconds that this worker stood still, told so far
+  double waited_ = 0;          // seconds that this worker stood still, told so far
+  std::uint64_t skipped_ = 0;  // of the replica's steps, told so far
 };
 
 }  // namespace asup::train

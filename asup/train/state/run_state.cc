@@ -17,6 +17,7 @@
 #include "asup/report/report.h"
 #include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/train/device.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/count_broken.h"
 #include "asup/train/state/generate.h"
@@ -226,10 +227,11 @@ bool RunState::due(const Every& every, std::int64_t after) const {
 }
 
 void RunState::log(report::StepRecord record) {
-  last_loss_ = record.loss;
+  const bool has_loss = std::isfinite(record.loss);
+  if (has_loss) last_loss_ = record.loss;
   if (has_phases(config_)) {
     record.sync = config().strategy.name();
-    stall_.add(record.step, context_.length.steps, record.loss, record.samples);
+    if (has_loss) stall_.add(record.step, context_.length.steps, record.loss, record.samples);
   }
   logged_.push_back(record);
   if (logged_.size() > kRowsToKeep) logged_.pop_front();
@@ -419,6 +421,7 @@ report::Summary RunState::summarise() {
   summary.train_seconds = info.totals.train_seconds;
   summary.comm_s = info.totals.comm_s;
   summary.samples = info.totals.samples;
+  summary.skipped_steps = info.totals.skipped_steps;
   summary.bytes_sent = info.totals.bytes_sent;
   summary.peak_memory_bytes = sum_over_ranks(peak_memory());
   summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);

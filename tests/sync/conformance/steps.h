@@ -1,6 +1,8 @@
 // Steps do what one process's do: with every rule, group, schedule and way to add gradients up.
 #pragma once
 
+#include <limits>
+
 #include "tests/sync/conformance/replica_case.h"
 
 namespace asup::testing {
@@ -125,6 +127,37 @@ TEST_P(ReplicaConformance, AccumulatesWithoutSync) {
     }
     if (way().equal_after_steps) replica->check_equal();
     expect_followed(model, alone);
+  });
+}
+
+// Where gradients are infinite or NaN on all ranks, nothing of the step is left but its count.
+TEST_P(ReplicaConformance, LeavesStepsOutWhoseGradientsAreNoNumbers) {
+  const auto spoils = [](int step) { return step == 1 || step == 4; };
+  Mlp alone;
+  const auto optimizer = momentum_sgd(alone);
+  for (int step = 0; step < 6; ++step) {
+    if (spoils(step)) continue;
+    optimizer->zero_grad();
+    loss_of(alone, Mlp::batch(step)).backward();
+    optimizer->step();
+  }
+  run([&](const Trainee& trainee) {
+    Mlp model;
+    const auto mine = momentum_sgd(model);
+    const auto replica = trainee.make(model, *mine);
+    for (int step = 0; step < 6; ++step) {
+      mine->zero_grad();
+      const float factor = spoils(step) ? std::numeric_limits<float>::infinity() : 1;
+      (factor * loss_of(model, part(Mlp::batch(step), trainee.rank, ranks()))).backward();
+      replica->step();
+    }
+    EXPECT_EQ(replica->stats().steps, 6u);
+    EXPECT_EQ(replica->stats().skipped, 2u);
+    EXPECT_EQ(replica->stats().skipped_in_succession, 0u);
+    if (way().equal_after_steps) replica->check_equal();
+    expect_followed(model, alone);
+    for (const torch::Tensor& parameter : snapshot(model))
+      EXPECT_TRUE(parameter.isfinite().all().item<bool>());
   });
 }
 

@@ -293,7 +293,7 @@ TEST(ServerReplica, GradientsThatAreNoNumbersMayEndTheJob) {
                                     Mlp model;
                                     auto optimizer = sgd(model);
                                     auto options = kSmallBuckets;
-                                    options.pace.non_finite = ps::pace::NonFinite::fatal;
+                                    options.pace.non_finite = NonFinite::fatal;
                                     options.timeout = Seconds(5);
                                     const auto replica = stage.make(model, optimizer, options);
                                     const float factor =

@@ -1,0 +1,115 @@
+#include "asup/sync/gradients/finite_steps.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/kernels/finite.h"
+
+namespace asup::sync {
+namespace {
+
+using torch::Tensor;
+
+std::vector<Tensor> floating(const std::vector<NamedTensor>& buffers) {
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : buffers)
+    if (tensor.is_floating_point()) tensors.push_back(tensor.detach());
+  return tensors;
+}
+
+bool kernels_read(const Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat &&
+         tensor.is_non_overlapping_and_dense();
+}
+
+// A GPU is asked once for all of them: sums in f64 of finite f32 are finite.
+bool all_finite(const std::vector<NamedTensor>& parameters) {
+  torch::NoGradGuard no_grad;
+  std::vector<Tensor> others, sums;
+  for (const auto& [name, parameter] : parameters) {
+    const Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (!kernels_read(gradient)) {
+      others.push_back(gradient);
+      sums.push_back(gradient.sum(torch::kDouble));
+    } else if (!is_finite(gradient)) {
+      return false;
+    }
+  }
+  if (others.empty() || std::isfinite(torch::stack(sums).sum().item<double>())) return true;
+  return std::all_of(others.begin(), others.end(), is_finite);
+}
+
+// "fc.weight and 2 others".
+std::string name_those_not_finite(const std::vector<NamedTensor>& parameters) {
+  std::string first;
+  int others = -1;
+  for (const auto& [name, parameter] : parameters) {
+    if (!parameter.grad().defined() || is_finite(parameter.grad())) continue;
+    if (++others == 0) first = name;
+  }
+  if (others <= 0) return first;
+  return fmt::format("{} and {} other{}", first, others, others == 1 ? "" : "s");
+}
+
+}  // namespace
+
+bool is_finite(const Tensor& tensor) {
+  if (kernels_read(tensor))
+    return kernels::count_not_finite(tensor.const_data_ptr<float>(),
+                                     static_cast<std::size_t>(tensor.numel())) == 0;
+  return tensor.isfinite().all().item<bool>();
+}
+
+FiniteSteps::FiniteSteps(const TrainedModel& model, NonFinite policy, bool warns)
+    : model_(model), policy_(policy), warns_(warns), buffers_(floating(model.buffers())) {
+  keep_buffers();
+}
+
+void FiniteSteps::found_norm(double norm) { known_finite_ = std::isfinite(norm); }
+
+bool FiniteSteps::admits(std::uint64_t step) {
+  const bool known = std::exchange(known_finite_, false);
+  if (policy_ == NonFinite::apply) return true;
+  const bool finite = known || all_finite(model_.trainable());
+  check(finite || policy_ != NonFinite::fatal,
+        "the gradients of step {} are infinite or NaN: those of {}. A lower learning rate, a "
+        "warm-up or clipping may help; non-finite = skip leaves such steps out",
+        step, name_those_not_finite(model_.trainable()));
+  return admits(step, finite);
+}
+
+// Of many that are left out, people are told of the first, the second, the fourth and so on.
+bool FiniteSteps::admits(std::uint64_t step, bool finite) {
+  if (finite || policy_ == NonFinite::apply) {
+    in_succession_ = 0;
+    keep_buffers();
+    return true;
+  }
+  ++skipped_;
+  ++in_succession_;
+  if (warns_ && std::has_single_bit(skipped_))
+    log().warn("the gradients of step {} are infinite or NaN: it is left out, and {} so far", step,
+               skipped_ == 1 ? "it is the only one" : fmt::format("{} steps are", skipped_));
+  mend_buffers();
+  return false;
+}
+
+void FiniteSteps::keep_buffers() {
+  if (policy_ != NonFinite::skip || buffers_.empty()) return;
+  torch::NoGradGuard no_grad;
+  if (kept_.empty())
+    for (const Tensor& buffer : buffers_) kept_.push_back(torch::empty_like(buffer));
+  at::_foreach_copy_(kept_, buffers_, /*non_blocking=*/true);
+}
+
+void FiniteSteps::mend_buffers() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < kept_.size(); ++i)
+    if (!is_finite(buffers_[i])) buffers_[i].copy_(kept_[i]);
+}
+
+}  // namespace asup::sync
