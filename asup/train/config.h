@@ -62,6 +62,7 @@ struct TrainConfig {
   std::int64_t augment_cutout = 0;
   double augment_mixup = 0;
   double validation = 0;
+  std::string sampler = "shuffled";
   std::int64_t synthetic_samples = 8192;
   std::int64_t synthetic_test_samples = 1024;
   std::string synthetic_shape = "1x28x28";
