@@ -44,6 +44,8 @@ class Dataset {
   // Null where samples are no text.
   virtual const Text* text() const { return nullptr; }
   virtual std::vector<std::string> class_names() const { return {}; }  // empty: not known
+  // The class of each sample, told without reading any. Empty: not known, or samples have none.
+  virtual std::vector<std::int64_t> labels() const { return {}; }
   // Samples met so far that cannot be read, ascending. Another is given in the place of each.
   virtual std::vector<std::int64_t> broken() const { return {}; }
   // How it was opened, where a person should know: "… was measured on 500 of 50,000 images".

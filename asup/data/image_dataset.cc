@@ -27,6 +27,9 @@ class ImageDataset : public Dataset {
   int classes() const override { return images_.classes; }
   std::string name() const override { return name_; }
   Normalisation normalisation() const override { return normalisation_; }
+  std::vector<std::int64_t> labels() const override {
+    return {images_.labels.begin(), images_.labels.end()};
+  }
 
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t) const override {

@@ -50,6 +50,11 @@ class ImageFilesDataset : public Dataset {
   std::string name() const override { return place_.folder; }
   Normalisation normalisation() const override { return levels().normalisation; }
   std::vector<std::string> class_names() const override { return files_->classes(); }
+  std::vector<std::int64_t> labels() const override {
+    std::vector<std::int64_t> labels(size());
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = files_->label(i);
+    return labels;
+  }
   std::vector<std::int64_t> broken() const override { return broken_.all(); }
   std::string note() const override { return levels().note; }
 

@@ -30,16 +30,16 @@ Sampler::Sampler(int rank, int ranks, std::size_t size, SamplerOptions options)
     : rank_(static_cast<std::size_t>(rank)),
       ranks_(static_cast<std::size_t>(ranks)),
       size_(size),
-      options_(options) {
+      options_(std::move(options)) {
   check(ranks >= 1 && rank >= 0 && rank < ranks, "there is no rank {} of {}", rank, ranks);
   require(size >= 1, "there are no samples to train on");
-  begin(options.epoch, std::min<std::size_t>(options.position, size));
+  begin(options_.epoch, std::min<std::size_t>(options_.position, size));
 }
 
 void Sampler::begin(std::uint64_t epoch, std::size_t position) {
   epoch_ = epoch;
   position_ = position;
-  order_ = data::GlobalOrder(size_, options_.seed, options_.shuffle).order(epoch);
+  order_ = data::GlobalOrder(size_, options_.seed, options_.shuffle, options_.labels).order(epoch);
 }
 
 void Sampler::set_epoch(std::uint64_t epoch) {
@@ -89,12 +89,14 @@ void Sampler::save(torch::serialize::OutputArchive& archive) const {
   write(archive, "ranks", ranks_);
   write(archive, "epoch", epoch_);
   write(archive, "position", position_);
+  write(archive, "labels", options_.labels.size());
 }
 
 void Sampler::load(torch::serialize::InputArchive& archive) {
   require_same(archive, "size", size_);
   require_same(archive, "seed", options_.seed);
   require_same(archive, "ranks", ranks_);
+  require_same(archive, "labels", options_.labels.size());
   const std::uint64_t position = read(archive, "position");
   require(position <= size_, "the saved sampler stood at sample {} of {}", position, size_);
   begin(read(archive, "epoch"), position);

@@ -29,12 +29,15 @@ struct SamplerOptions {
   // ranks than on others, and never empty: what is missing comes from the start of the order. The
   // loader's own drop_last() must stay off then, or ranks disagree about the last batch.
   data::Remainder remainder = data::Remainder::pad;
+  // The class of each sample: where given, classes are spread evenly over the order, so that each
+  // rank's batches have of each about as many as all of them (data/stratified_order.h).
+  std::vector<std::int64_t> labels{};
 };
 
 class Sampler : public torch::data::samplers::Sampler<> {
  public:
   Sampler(const Job& job, std::size_t size, SamplerOptions options = {})
-      : Sampler(job.rank(), job.size(), size, options) {}
+      : Sampler(job.rank(), job.size(), size, std::move(options)) {}
   Sampler(int rank, int ranks, std::size_t size, SamplerOptions options = {});
 
   // Begins the next epoch, or the first where nothing was drawn yet (a data loader calls this as it
@@ -44,7 +47,8 @@ class Sampler : public torch::data::samplers::Sampler<> {
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
   // Epoch and position. load() throws BadInput where the saved sampler had another size, seed or
-  // number of ranks. (A data loader with workers draws ahead of what the program has seen.)
+  // number of ranks, or labels where this one has none. (A data loader with workers draws ahead of
+  // what the program has seen.)
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 

@@ -5,6 +5,7 @@
 
 #include "asup/base/error.h"
 #include "asup/data/random.h"
+#include "asup/data/stratified_order.h"
 
 namespace asup::data {
 namespace {
@@ -41,7 +42,15 @@ std::size_t count_steps(std::size_t size, std::size_t global_batch, Remainder re
 
 }  // namespace
 
+GlobalOrder::GlobalOrder(std::size_t size, std::uint64_t seed, bool shuffle,
+                         std::vector<std::int64_t> labels)
+    : size_(size), seed_(seed), shuffle_(shuffle), labels_(std::move(labels)) {
+  require(labels_.empty() || labels_.size() == size, "{} labels for {} samples: give one for each",
+          labels_.size(), size);
+}
+
 std::vector<std::int64_t> GlobalOrder::order(std::uint64_t epoch) const {
+  if (shuffle_ && !labels_.empty()) return stratified_order(labels_, seed_, epoch);
   std::vector<std::int64_t> order(size_);
   std::iota(order.begin(), order.end(), std::int64_t{0});
   if (!shuffle_) return order;
@@ -68,8 +77,9 @@ Part part_of(std::size_t count, std::size_t index, std::span<const std::int64_t>
 }
 
 ShardedBatches::ShardedBatches(std::size_t size, std::uint64_t seed, int rank, int ranks,
-                               std::size_t global_batch, Remainder remainder, bool shuffle)
-    : global_order_(size, seed, shuffle),
+                               std::size_t global_batch, Remainder remainder, bool shuffle,
+                               std::vector<std::int64_t> labels)
+    : global_order_(size, seed, shuffle, std::move(labels)),
       rank_(static_cast<std::size_t>(rank)),
       ranks_(static_cast<std::size_t>(ranks)),
       global_batch_((require_sense(size, rank, ranks, global_batch, remainder), global_batch)),

@@ -19,11 +19,13 @@
 namespace asup::data {
 
 // Samples 0 … size-1 in random order, anew each epoch: a Fisher-Yates shuffle by data/random.h's
-// generator, seeded by (seed, epoch).
+// generator, seeded by (seed, epoch). With labels, one for each sample, classes are spread evenly
+// (stratified_order.h).
 class GlobalOrder {
  public:
-  GlobalOrder(std::size_t size, std::uint64_t seed, bool shuffle = true)
-      : size_(size), seed_(seed), shuffle_(shuffle) {}
+  // Throws BadInput for labels that are not as many.
+  GlobalOrder(std::size_t size, std::uint64_t seed, bool shuffle = true,
+              std::vector<std::int64_t> labels = {});
 
   std::size_t size() const { return size_; }
   std::vector<std::int64_t> order(std::uint64_t epoch) const;
@@ -32,6 +34,7 @@ class GlobalOrder {
   std::size_t size_;
   std::uint64_t seed_;
   bool shuffle_;
+  std::vector<std::int64_t> labels_;  // none: classes do not matter
 };
 
 // Part `index` of `count` things dealt out to `parts` in contiguous runs whose sizes differ by at
@@ -71,7 +74,8 @@ class ShardedBatches {
   // Throws BadInput when there are no samples, fewer samples in a batch than ranks, or (with drop)
   // fewer samples than one batch.
   ShardedBatches(std::size_t size, std::uint64_t seed, int rank, int ranks,
-                 std::size_t global_batch, Remainder remainder, bool shuffle = true);
+                 std::size_t global_batch, Remainder remainder, bool shuffle = true,
+                 std::vector<std::int64_t> labels = {});
 
   std::size_t steps_per_epoch() const { return steps_; }
 

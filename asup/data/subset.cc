@@ -18,6 +18,14 @@ class Subset : public WrappedDataset {
       : WrappedDataset(std::move(dataset)), indices_(std::move(indices)) {}
 
   std::size_t size() const override { return indices_.size(); }
+  std::vector<std::int64_t> labels() const override {
+    const std::vector<std::int64_t> all = dataset_->labels();
+    std::vector<std::int64_t> labels;
+    if (all.empty()) return labels;
+    for (const std::int64_t index : indices_)
+      labels.push_back(all[static_cast<std::size_t>(index)]);
+    return labels;
+  }
 
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {

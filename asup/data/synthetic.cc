@@ -68,8 +68,16 @@ class Synthetic : public Dataset {
   std::vector<std::int64_t> input_shape() const override { return options_.shape; }
   int classes() const override { return options_.classes; }
   std::string name() const override { return "synthetic"; }
+  std::vector<std::int64_t> labels() const override {
+    std::vector<std::int64_t> labels(size());
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      labels[i] = label_of(static_cast<std::int64_t>(i));
+    return labels;
+  }
 
  private:
+  std::int64_t label_of(std::int64_t index) const { return index % options_.classes; }
+
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
     Batch batch{torch::empty({count, options_.shape[0], options_.shape[1], options_.shape[2]}),
@@ -78,7 +86,7 @@ class Synthetic : public Dataset {
     auto* labels = batch.target.mutable_data_ptr<std::int64_t>();
     const auto noise = static_cast<float>(options_.noise);
     for (const std::int64_t index : indices) {
-      const std::int64_t label = index % options_.classes;
+      const std::int64_t label = label_of(index);
       Random random(seed_, split_ == Split::train ? kTrainNoise : kTestNoise,
                     static_cast<std::uint64_t>(index));
       const auto& pattern = patterns_[static_cast<std::size_t>(label)];

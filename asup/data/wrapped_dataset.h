@@ -20,6 +20,7 @@ class WrappedDataset : public Dataset {
   Normalisation normalisation() const override { return dataset_->normalisation(); }
   const Text* text() const override { return dataset_->text(); }
   std::vector<std::string> class_names() const override { return dataset_->class_names(); }
+  std::vector<std::int64_t> labels() const override { return dataset_->labels(); }
   std::vector<std::int64_t> broken() const override { return dataset_->broken(); }
   std::string note() const override { return dataset_->note(); }
 

@@ -63,6 +63,7 @@ struct TrainConfig {
   double augment_mixup = 0;
   bool test_mirrored = false;
   double validation = 0;
+  std::string sampler = "shuffled";
   std::int64_t synthetic_samples = 8192;
   std::int64_t synthetic_test_samples = 1024;
   std::string synthetic_shape = "1x28x28";

@@ -69,6 +69,7 @@ const std::vector<Setting>& table() {
       {"data", field<&C::data>(), "name of a data set, text:PATH, or a folder: images, MNIST, CIFAR-10", {}, {}, Scope::fixed, kData, kCommon},
       {"classes", field<&C::classes>(), "classes of a folder in MNIST format, whose files do not say", {1, 65536}, {}, Scope::fixed, kData},
       {"validation", field<&C::validation>(), "share of the training samples, chosen by the seed, that is set aside for the tests between; the test set is for the end alone", {0, 0.5}, {}, Scope::fixed, kData},
+      {"sampler", field<&C::sampler>(), "order of the samples, anew each epoch: shuffled, or stratified, so that every batch has of each class about what the whole data set has", {}, {"shuffled", "stratified"}, Scope::fixed, kData},
       {"synthetic-samples", field<&C::synthetic_samples>(), "training images of `--data synthetic`", kCount, {}, Scope::fixed, kData},
       {"synthetic-test-samples", field<&C::synthetic_test_samples>(), "its test images", kCount, {}, Scope::fixed, kData},
       {"synthetic-shape", field<&C::synthetic_shape>(), "its images' channels x height x width", {}, {}, Scope::fixed, kData},

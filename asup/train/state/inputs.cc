@@ -199,12 +199,30 @@ std::string begin_with_weights(models::Model& model, const TrainConfig& config,
                      fmt::join(fresh, " and "));
 }
 
+namespace {
+
+// What `--sampler stratified` goes by.
+std::vector<std::int64_t> labels_for(const TrainConfig& config, const data::Dataset& dataset) {
+  if (config.sampler != "stratified") return {};
+  require(!dataset.text(),
+          "sampler = stratified spreads classes over batches, and samples of text have none: leave "
+          "it out");
+  std::vector<std::int64_t> labels = dataset.labels();
+  require(!labels.empty(),
+          "sampler = stratified must know the class of each sample, and {} does not tell: have it "
+          "override labels(), or leave sampler out",
+          dataset.name());
+  return labels;
+}
+
+}  // namespace
+
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
                                                    const data::Dataset& dataset, int rank) {
   return std::make_unique<data::ShardedBatches>(
       dataset.size(), static_cast<std::uint64_t>(config.seed), rank,
       static_cast<int>(config.workers), static_cast<std::size_t>(config.batch),
-      remainder_of(config.remainder));
+      remainder_of(config.remainder), /*shuffle=*/true, labels_for(config, dataset));
 }
 
 void check_inputs(const TrainConfig& config) {
