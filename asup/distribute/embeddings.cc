@@ -66,6 +66,32 @@ torch::Tensor plain_ids(const torch::Tensor& ids, const ps::table::TableSetup& s
   return plain;
 }
 
+// The rows of some places, as torch::embedding() has them; backward adds up the gradients of a row
+// straight from memory, not by a call of torch for each.
+struct Gather : torch::autograd::Function<Gather> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& rows,
+                               const torch::Tensor& places) {
+    context->save_for_backward({places});
+    context->saved_data["rows"] = rows.size(0);
+    return torch::embedding(rows, places);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const torch::Tensor places = context->get_saved_variables()[0];
+    const torch::Tensor gradient = gradients[0].contiguous();
+    const std::int64_t width = gradient.size(-1);
+    torch::Tensor sums = torch::zeros({context->saved_data["rows"].toInt(), width});
+    const auto* place = places.const_data_ptr<std::int64_t>();
+    const auto* from = gradient.const_data_ptr<float>();
+    auto* to = sums.mutable_data_ptr<float>();
+    for (std::int64_t i = 0; i < places.numel(); ++i, from += width)
+      for (std::int64_t column = 0; column < width; ++column)
+        to[place[i] * width + column] += from[column];
+    return {sums, torch::Tensor()};
+  }
+};
+
 struct Gradient {
   DistinctRows distinct;
   torch::Tensor sums;  // of each row
@@ -149,6 +175,7 @@ torch::Tensor EmbeddingTable::forward(const torch::Tensor& ids) {
     distinct.places = {};
     state_->uses.push_back({std::move(distinct), rows});
   }
+  if (ids.device().is_cpu()) return Gather::apply(rows, places);
   return torch::embedding(rows.to(ids.device()), places.to(ids.device()));
 }
 
