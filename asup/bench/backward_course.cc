@@ -15,17 +15,15 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-double sum_of(const std::vector<double>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0);
-}
-
 }  // namespace
 
 BackwardCourse::BackwardCourse(const std::vector<std::int64_t>& elements)
     : work_(elements.begin(), elements.end()), spent_(elements.size(), 0) {}
 
 void BackwardCourse::begin() {
-  if (sum_of(spent_) > 0) work_ = spent_;
+  if (std::any_of(spent_.begin(), spent_.end(), [](double each) { return each > 0; }))
+    work_ = spent_;
+  all_ = std::accumulate(work_.begin(), work_.end(), 0.0);
   done_ = 0;
   ++backwards_;
   thread_ = std::this_thread::get_id();
@@ -35,8 +33,7 @@ void BackwardCourse::begin() {
 double BackwardCourse::reach(std::size_t parameter) {
   measure(parameter);
   done_ += work_.at(parameter);
-  const double all = sum_of(work_);
-  return all > 0 ? std::min(done_ / all, 1.0) : 1;
+  return all_ > 0 ? std::min(done_ / all_, 1.0) : 1;
 }
 
 // On a GPU, torch runs backward on a thread of its own.
@@ -46,12 +43,5 @@ void BackwardCourse::measure(std::size_t parameter) {
 }
 
 void BackwardCourse::go_on() { since_ = processor_seconds(); }
-
-std::vector<double> BackwardCourse::shares() const {
-  std::vector<double> shares = work_;
-  const double all = sum_of(work_);
-  for (double& share : shares) share /= all;
-  return shares;
-}
 
 }  // namespace asup::bench

@@ -25,15 +25,12 @@ class BackwardCourse {
   // What was done since, beside backward (adding up, sending), is over.
   void go_on();
 
-  // Of each parameter, of all that a backward does.
-  std::vector<double> shares() const;
-
  private:
   void measure(std::size_t parameter);
 
   std::vector<double> work_;   // of each parameter: elements, then seconds
   std::vector<double> spent_;  // processor seconds before each, in all backwards but the first
-  double done_ = 0;            // of work_, in this backward
+  double all_ = 0, done_ = 0;  // work of a backward, and of this one so far
   std::int64_t backwards_ = 0;
   std::thread::id thread_;  // that began this backward
   double since_ = 0;        // its processor time

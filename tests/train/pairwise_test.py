@@ -13,7 +13,7 @@ PACES = {
     "random": ["--sync=adpsgd", "--graph=random", "--every=3", "--schedule=power",
                "--eta-min=0.5"],
     "edges": ["--sync=adpsgd", "--graph=0-1,1-2", "--links=tcp"],
-    "exponential": ["--sync=adpsgd", "--graph=exponential", "--optimizer=adam",
+    "exponential": ["--sync=adpsgd", "--graph=exponential", "--optimizer=adam", "--lr=0.01",
                     "--round-seconds=0.3"],
     "rounds": ["--sync=local", "--round-seconds=0.2"],
     "rounds-keep": ["--sync=local", "--round-seconds=0.2", "--merge-state=keep"],
@@ -30,7 +30,7 @@ class OwnPace(Case):
         return run.saved["run"]["samples_by_worker"]
 
     # An epoch has 17 steps, the last of them with 16 samples.
-    def test_every_pace_learns(self):
+    def test_every_pace_trains_on_all_samples(self):
         for name, flags in PACES.items():
             with self.subTest(pace=name):
                 run = self.train(name, "--workers=3", "--epochs=6", *flags)
@@ -50,6 +50,28 @@ class OwnPace(Case):
                 self.assertEqual(tests[-1], 102)
                 with open(run.path("report.html")) as file:
                     self.assertIn('"consensus_distance"', file.read())
+
+    # Each worker sees other samples. Without any exchange their models are far apart, and the mean of
+    # them knows little; averages of pairs keep them together, and learn what all-reduce learns of as
+    # many samples. Steps take their time by sleeps, so that partners find each other beside them however
+    # busy the machine is.
+    def test_pairs_stay_together_and_learn_what_all_reduce_does(self):
+        def trained(name, *flags):
+            return self.train(name, "--workers=3", "--epochs=6", *flags).summary
+
+        reduced = {"sgd": trained("reduced"),
+                   "adam": trained("reduced-adam", "--optimizer=adam", "--lr=0.01")}
+        alone = trained("alone", "--sync=local", "--every=100000", "--eval-every=never",
+                        "--checkpoint-every=never")
+        self.assertGreater(reduced["sgd"]["test_accuracy"], 0.9)
+        self.assertGreater(alone["consensus_distance"], 0.5)
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=3"
+        for name in ("ring", "random", "edges", "exponential"):
+            with self.subTest(graph=name):
+                pairs = trained(name, *PACES[name])
+                self.assertLess(pairs["consensus_distance"], 0.4 * alone["consensus_distance"])
+                of_all = reduced["adam" if "--optimizer=adam" in PACES[name] else "sgd"]
+                self.assertGreater(pairs["test_accuracy"], of_all["test_accuracy"] - 0.15)
 
     # By sleeps: one worker takes eight times as long for a sample.
     def test_a_slow_worker_does_less(self):

@@ -124,6 +124,57 @@ TEST(AdPsgdReplica, LearnsAtDifferentPaces) {
   });
 }
 
+// So many steps with all samples in one process, which is what all-reduce does, or with this part.
+std::vector<torch::Tensor> trained_alone(int steps, double lr, const testing::Batch& batch) {
+  Mlp model;
+  auto optimizer = sgd(model, lr);
+  for (int step = 0; step < steps; ++step) {
+    optimizer.zero_grad();
+    loss_of(model, batch).backward();
+    optimizer.step();
+  }
+  return snapshot(model);
+}
+
+double loss_with(const std::vector<torch::Tensor>& parameters, const testing::Batch& batch) {
+  torch::NoGradGuard no_grad;
+  Mlp model;
+  for (std::size_t i = 0; i < parameters.size(); ++i) model.parameters()[i].copy_(parameters[i]);
+  return loss_of(model, batch).item<double>();
+}
+
+// Each worker has samples of its own, and would go its own way. With an average after each step,
+// they stay together, and come to where all-reduce comes with all samples.
+TEST(AdPsgdReplica, StaysTogetherAndLearnsWhatAllReduceDoes) {
+  constexpr int kRanks = 3, kSteps = 100;
+  constexpr double kLr = 0.1;
+  const auto all = Mlp::batch(0);
+  const auto reduced = trained_alone(kSteps, kLr, all);
+  const double apart = distance(trained_alone(kSteps, kLr, part(all, 0, kRanks)),
+                                trained_alone(kSteps, kLr, part(all, 1, kRanks)));
+  const double before = loss_with(snapshot(Mlp()), all), least = loss_with(reduced, all);
+  ASSERT_LT(least, 0.5 * before);
+  std::atomic<int> done = 0;
+  train_pairs(kRanks, LinkKind::shm, [&](const Stage& stage) {
+    Mlp model;
+    auto optimizer = sgd(model, kLr);
+    const auto replica = stage.make(model, optimizer, {.graph = "random"});
+    for (std::uint64_t step = 1; step <= kSteps; ++step) {
+      optimizer.zero_grad();
+      loss_of(model, part(all, stage.job.rank(), kRanks)).backward();
+      replica->step();
+      optimizer.zero_grad();  // steps without gradients only take in what partners bring
+      wait_until([&] { return replica->step(), replica->stats().merges >= step; });
+    }
+    ++done;
+    wait_until([&] { return replica->step(), done == kRanks; });
+    replica->synchronize();
+    EXPECT_LT(*replica->stats().consensus_distance, 0.2 * apart);
+    EXPECT_LT(distance(snapshot(model), reduced), 0.3 * apart);
+    EXPECT_LT(loss_with(snapshot(model), all), least + 0.15 * (before - least));
+  });
+}
+
 TEST(AdPsgdReplica, RefusesWhatCannotWork) {
   train_pairs(2, LinkKind::inproc, [&](const Stage& stage) {
     Mlp doubles(16, torch::kFloat64);

@@ -163,6 +163,52 @@ TEST(MergingOneByOne, ForcesAreByTheCenterAsItIsAndOpposite) {
   });
 }
 
+// Forces are equal and opposite: whoever exchanges when, and how often, the sum of the center and
+// of all workers stays; and without gradients all come together at its mean.
+TEST(MergingAtAnyPace, KeepsTheSumAndBringsAllTogether) {
+  constexpr int kWorkers = 3;
+  ServerReplicaOptions options;
+  options.merge = Merge::easgd;
+  options.every = 1;
+  options.pace.kind = ps::pace::Kind::asp;
+  std::vector<torch::Tensor> mean;  // of the center, which is as worker 0 was, and of all workers
+  for (const std::uint64_t seed : {10u, 20u, 21u, 22u}) {
+    Mlp one;
+    fill(one, seed);
+    const std::vector<torch::Tensor> tensors = snapshot(one);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      seed == 10 ? mean.push_back(tensors[i] / 4) : void(mean[i] += tensors[i] / 4);
+  }
+  train_with_servers(kWorkers, 2, LinkKind::shm, [&](const ServerStage& stage) {
+    Mlp model;
+    fill(model, 10);
+    torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.0));
+    const auto replica = stage.make(model, optimizer, options);
+    fill(model, 20 + static_cast<std::uint64_t>(stage.rank));
+    const auto exchange = [&] {
+      optimizer.zero_grad();
+      loss_of(model, batch_of(stage.rank, 0)).backward();
+      replica->step();
+    };
+    for (int i = 0; i < 5 + 10 * stage.rank; ++i) exchange();
+    stage.workers.barrier().or_throw();
+    std::vector<torch::Tensor> sum = snapshot(model);
+    for (torch::Tensor& tensor : sum) stage.workers.all_reduce(sync::buffer_of(tensor)).or_throw();
+    replica->with_mean_model([&] {
+      const std::vector<torch::Tensor> center = snapshot(model);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = (sum[i] + center[i]) / 4;
+    });
+    EXPECT_LT(distance(sum, mean), 1e-5);
+    for (int i = 0; i < 60; ++i) {
+      exchange();
+      stage.workers.barrier().or_throw();
+    }
+    EXPECT_LT(distance(snapshot(model), mean), 1e-3);
+    replica->with_mean_model([&] { EXPECT_LT(distance(snapshot(model), mean), 1e-3); });
+    stage.workers.barrier().or_throw();
+  });
+}
+
 // Workers that find their samples themselves, of 1 and of 3 in each of two steps.
 TEST(MergingToTheMean, WeighsWorkersByWhatTheyDescribe) {
   ServerReplicaOptions options;
