@@ -26,9 +26,18 @@ constexpr ModelInfo kModels[] = {
     {.name = "cnn",
      .description = "three convolutions and a hidden layer, for small images; quick on a CPU",
      .width = true},
-    {.name = "resnet18", .description = "ResNet-18, 11.7 million parameters", .stem = true},
-    {.name = "resnet34", .description = "ResNet-34, 21.8 million parameters", .stem = true},
-    {.name = "resnet50", .description = "ResNet-50, 25.6 million parameters", .stem = true},
+    {.name = "resnet18",
+     .description = "ResNet-18, 11.7 million parameters",
+     .stem = true,
+     .batch_norm = true},
+    {.name = "resnet34",
+     .description = "ResNet-34, 21.8 million parameters",
+     .stem = true,
+     .batch_norm = true},
+    {.name = "resnet50",
+     .description = "ResNet-50, 25.6 million parameters",
+     .stem = true,
+     .batch_norm = true},
     {.name = "gpt",
      .description = "GPT-2 for text, of any size (--depth, --width, --heads, --context)",
      .width = true,
@@ -44,11 +53,17 @@ constexpr ModelInfo kModels[] = {
      .text = true},
 };
 
-using Maker = std::shared_ptr<Model> (*)(const ModelOptions&);
+using Maker = std::shared_ptr<Model> (*)(const ModelOptions&, const MakeNorm&);
+
+template <std::shared_ptr<Model> (*make)(const ModelOptions&)>
+std::shared_ptr<Model> without_norms(const ModelOptions& options, const MakeNorm&) {
+  return make(options);
+}
 
 // In the order of kModels.
-constexpr Maker kMakers[] = {make_mlp,      make_cnn, make_resnet18, make_resnet34,
-                             make_resnet50, make_gpt, make_lstm};
+constexpr Maker kMakers[] = {
+    without_norms<make_mlp>, without_norms<make_cnn>, make_resnet18,           make_resnet34,
+    make_resnet50,           without_norms<make_gpt>, without_norms<make_lstm>};
 
 static_assert(std::size(kModels) == std::size(kMakers));
 
@@ -75,7 +90,8 @@ void require_sense(const ModelOptions& options) {
 
 std::span<const ModelInfo> models() { return kModels; }
 
-std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options) {
+std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options,
+                                  const MakeNorm& make_norm) {
   if (data::is_plugin(name)) {
     require_sense(options);
     return make_plugin_model(name, options);
@@ -87,7 +103,10 @@ std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& o
   require(name == "mlp" || options.text || options.input_shape.size() == 3,
           "{} takes images of channels x height x width, not an input of shape [{}]", name,
           fmt::join(options.input_shape, ", "));
-  return kMakers[index](options);
+  return kMakers[index](
+      options, make_norm ? make_norm : [](std::int64_t channels) {
+        return torch::nn::AnyModule(torch::nn::BatchNorm2d(channels));
+      });
 }
 
 }  // namespace asup::models

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,13 +50,19 @@ struct ModelInfo {
   const char* description;
   // Which of ModelOptions it heeds.
   bool width = false, depth = false, stem = false, heads = false, dropout = false;
-  bool text = false;  // it takes text, and no images
+  bool text = false;        // it takes text, and no images
+  bool batch_norm = false;  // it has BatchNorm layers
 };
+
+// Makes a layer that normalises so many channels, in the place of torch's BatchNorm2d.
+using MakeNorm = std::function<torch::nn::AnyModule(std::int64_t channels)>;
 
 std::span<const ModelInfo> models();
 
 // A name of models(), or a library of the user's own (plugin.h). Throws BadInput for another name
-// (and suggests the nearest), or options that the model cannot be built with.
-std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options);
+// (and suggests the nearest), or options that the model cannot be built with. `make_norm` is for
+// models that have BatchNorm by their ModelInfo.
+std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options,
+                                  const MakeNorm& make_norm = {});
 
 }  // namespace asup::models

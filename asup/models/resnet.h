@@ -8,8 +8,8 @@
 
 namespace asup::models {
 
-std::shared_ptr<Model> make_resnet18(const ModelOptions& options);
-std::shared_ptr<Model> make_resnet34(const ModelOptions& options);
-std::shared_ptr<Model> make_resnet50(const ModelOptions& options);
+std::shared_ptr<Model> make_resnet18(const ModelOptions& options, const MakeNorm& make_norm);
+std::shared_ptr<Model> make_resnet34(const ModelOptions& options, const MakeNorm& make_norm);
+std::shared_ptr<Model> make_resnet50(const ModelOptions& options, const MakeNorm& make_norm);
 
 }  // namespace asup::models

@@ -6,8 +6,9 @@ namespace F = torch::nn::functional;
 
 namespace {
 
+// 1 where there is no sample.
 std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
-  return target.numel() / target.size(0);
+  return target.size(0) > 0 ? target.numel() / target.size(0) : 1;
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ struct TrainConfig {
   std::string on_loss = "auto";
   std::int64_t restarts = 0;
   bool balance = false;
+  bool sync_bn = false;
   std::string algorithm = "auto";
   std::string links = "auto";
   std::string interface;

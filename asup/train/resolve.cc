@@ -36,6 +36,31 @@ void check_balance(const TrainConfig& config, std::span<const Strategy> strategi
           "workers, or leave balance out.");
 }
 
+void check_sync_bn(const TrainConfig& config, std::span<const Strategy> strategies) {
+  const auto known = models::models();
+  const auto model = std::find_if(known.begin(), known.end(), [&](const models::ModelInfo& info) {
+    return info.name == config.model;
+  });
+  require(model != known.end(),
+          "sync-bn is for the models that asup knows by name: what a library like {} makes, it "
+          "cannot replace. Leave it out.",
+          config.model);
+  if (!model->batch_norm)
+    unused(config, "sync-bn", fmt::format("model {} has no BatchNorm", config.model));
+  for (const Strategy& strategy : strategies) {
+    const Capabilities capabilities = strategy.capabilities();
+    require(capabilities.lockstep && capabilities.exchanges == Exchange::gradients,
+            "sync-bn needs all workers in the same layer of the same model at the same time, and "
+            "with sync = {} each goes through its own steps. Leave it out, or train by sync = "
+            "allreduce.",
+            strategy.name());
+  }
+  require(config.accumulate == 1,
+          "sync-bn takes statistics from a whole batch, which accumulate = {} cuts up. Leave one "
+          "of them out.",
+          config.accumulate);
+}
+
 // One of the run's strategies, as if it were the only one.
 void check_strategy(const TrainConfig& config, const Strategy& strategy) {
   strategy.check();
@@ -75,6 +100,7 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
            "workers that go at their own pace go through their own samples, all of them");
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
   if (config.balance) check_balance(config, strategies);
+  if (config.sync_bn) check_sync_bn(config, strategies);
 }
 
 void settle_strategies(TrainConfig& config) {

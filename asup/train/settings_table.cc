@@ -129,6 +129,7 @@ const std::vector<Setting>& table() {
       {"on-loss", field<&C::on_loss>(), "when a worker is lost; end: the run ends; continue: without it (allreduce: from the last checkpoint); auto: continue where the way does so by itself", {}, {"auto", "end", "continue"}, Scope::run, kWorkers, kCommon},
       {"restarts", field<&C::restarts>(), "how often a run that fails is started again from its last checkpoint", kCountOrZero, {}, Scope::call, kWorkers},
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
+      {"sync-bn", field<&C::sync_bn>(), "BatchNorm takes its statistics from the samples of all workers together; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
 
       {"servers", field_or<&C::servers, kAuto>(), "processes beside the workers that keep the parameters; auto: one for ways with servers", {0, 4096}, {}, Scope::run, kServers, kCommon},
 

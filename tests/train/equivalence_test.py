@@ -63,6 +63,39 @@ class Equivalence(Case):
             with self.subTest(way):
                 self.assertGreater(clipped.summary["test_loss"], free.summary["test_loss"] + 0.3)
 
+    # BatchNorm over all workers' samples, forward and backward, at a learning rate at which ReLUs that
+    # rounding switches do not matter (as above); 42 samples are 3 batches of 12 and one
+    # of 6, of which 4 workers have 2 or 1.
+    def test_batch_norm_of_all_workers(self):
+        flags = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x8x8", "--synthetic-samples=42",
+                 "--batch=12", "--epochs=2", "--lr=0.00005", "--conv-path=onednn"]
+        alone = self.train("one", *flags, "--workers=1")
+        apart = self.train("apart", *flags, "--workers=2")
+        gap = max(abs(a - b) / b for a, b in zip(apart.losses, alone.losses))
+        self.assertGreater(gap, 1e-2)  # each normalises by its own part
+        for workers in 2, 4:
+            run = self.train(f"{workers}", *flags, f"--workers={workers}", "--sync-bn")
+            self.assert_same_course(run, alone, within=1e-3)
+            self.assertAlmostEqual(run.summary["test_loss"], alone.summary["test_loss"], 3)
+
+    # One worker has no sample of the last batch, and takes part in its statistics all the same.
+    def test_batch_norm_of_workers_without_samples(self):
+        flags = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x8x8", "--synthetic-samples=18",
+                 "--batch=8", "--epochs=1", "--lr=0.00005", "--conv-path=onednn"]
+        alone = self.train("one", *flags, "--workers=1")
+        self.assert_same_course(self.train("three", *flags, "--workers=3", "--sync-bn"), alone, within=1e-3)
+
+    def test_batch_norm_of_all_workers_is_refused_where_it_makes_no_sense(self):
+        norms = [*SMALL, "--model=resnet18", "--width=auto", "--synthetic-shape=3x8x8", "--sync-bn"]
+        self.assertIn("sync-bn = true has no effect: model mlp has no BatchNorm",
+                      self.refused("train", *SMALL, "--sync-bn"))
+        for way in "local", "diloco", "gossip", "adpsgd", "server":
+            self.assertRegex(self.refused("train", *norms, f"--sync={way}"),
+                             f"sync-bn needs all workers in the same layer .* with sync = {way} each goes")
+        self.assertIn("sync-bn needs", self.refused("train", *norms, "--then=local"))
+        self.assertIn("which accumulate = 2 cuts up", self.refused("train", *norms, "--accumulate=2"))
+        self.assertIn("models that asup knows by name", self.refused("train", *norms, "--model=./libmine.so"))
+
     def test_optimizers_of_our_own(self):
         for optimizer in "lars", "asup":
             flags = ["--steps=30", f"--optimizer={optimizer}"]

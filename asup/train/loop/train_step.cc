@@ -32,6 +32,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
       channels_last_(device_.is_cuda() && config.tf32),
+      sums_statistics_(config.sync_bn),
       label_smoothing_(config.label_smoothing),
       noise_(noise),
       looks_every_(steps_between_looks(bytes_of(model))) {
@@ -61,7 +62,8 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   // Where portions have two samples as a rule, none has one alone, which has no statistics.
   const auto most = portion_size_ > 1 ? std::max<std::size_t>(own / 2, 1) : own;
   const auto usual = std::min(ceil_of(own, portion_size_), portions_);
-  const auto portions = std::min(std::max(usual, ceil_of(own, kLargest * portion_size_)), most);
+  const auto needed = std::min(std::max(usual, ceil_of(own, kLargest * portion_size_)), most);
+  const auto portions = sums_statistics_ ? 1 : needed;
   replica_.describe_weighed_batch(own);
   const bool looks = noise_ && portions > 1 && steps_++ % looks_every_ == 0;
   double small_samples = 0, small = 0;

@@ -46,6 +46,7 @@ class TrainStep {
   const std::size_t portions_, portion_size_;
   // Tensor cores take channels last, and networks keep the order of what they are given.
   const bool channels_last_;
+  const bool sums_statistics_;  // with other workers (`--sync-bn`): it takes part without samples
   const double label_smoothing_;
   NoiseScale* const noise_;
   const std::uint64_t looks_every_;  // steps

@@ -180,8 +180,9 @@ std::string tokenizer_model(const TrainConfig& config) {
   return data::tokenizer_model_for(config.data, config.tokenizer, config.text_test);
 }
 
-std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset) {
-  return models::make_model(config.model, model_options(config, dataset));
+std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset,
+                                          const models::MakeNorm& make_norm) {
+  return models::make_model(config.model, model_options(config, dataset), make_norm);
 }
 
 std::string begin_with_weights(models::Model& model, const TrainConfig& config,

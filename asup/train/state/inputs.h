@@ -26,7 +26,8 @@ std::unique_ptr<data::Dataset> open_validation(
 // Of the tokenizer that the configuration names, which may be trained here, by threads; empty for
 // bytes, and where the data is no text.
 std::string tokenizer_model(const TrainConfig& config);
-std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset);
+std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset,
+                                          const models::MakeNorm& make_norm = {});
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
                                                    const data::Dataset& dataset, int rank);
 

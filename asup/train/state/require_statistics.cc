@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/sync/model/sync_batch_norm.h"
 
 namespace asup::train {
 namespace {
@@ -12,7 +13,7 @@ bool has_batch_norm(const torch::nn::Module& model) {
   return std::any_of(modules.begin(), modules.end(), [](const auto& module) {
     return module->template as<torch::nn::BatchNorm1d>() ||
            module->template as<torch::nn::BatchNorm2d>() ||
-           module->template as<torch::nn::BatchNorm3d>();
+           module->template as<torch::nn::BatchNorm3d>() || module->template as<SyncBatchNorm>();
   });
 }
 
@@ -21,7 +22,7 @@ bool has_batch_norm(const torch::nn::Module& model) {
 void require_statistics(const torch::nn::Module& model, const TrainConfig& config,
                         std::size_t samples) {
   if (!has_batch_norm(model)) return;
-  const std::int64_t parts = config.workers * config.accumulate;
+  const std::int64_t parts = config.sync_bn ? 1 : config.workers * config.accumulate;
   require(
       config.batch >= 2 * parts,
       "batch = {} leaves some of {} workers{} with one sample at a time, of which BatchNorm has "

@@ -25,6 +25,7 @@
 #include "asup/net/transport/mesh.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
+#include "asup/sync/model/sync_batch_norm.h"
 #include "asup/train/device.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/inputs.h"
@@ -135,7 +136,9 @@ PathChoice measure_path(const TrainingContext& context, const TrainConfig& confi
   const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
-  const auto choice = models::measure_convolution_path(*context.model, context.train->get(indices));
+  // Each rank measures as often as it likes, which is no time to sum statistics with the others.
+  const auto model = config.sync_bn ? make_model(config, *context.train) : context.model;
+  const auto choice = models::measure_convolution_path(*model, context.train->get(indices));
   return {std::string(models::name_of(choice.path)), choice.times.empty() ? "" : choice.describe()};
 }
 
@@ -241,11 +244,20 @@ void make_gradients(TrainingContext& context, Job& job, const TrainConfig& confi
   context.gradients = make_communicator(job, strategy, rates);
 }
 
+// BatchNorm over the batches of all workers, where it is wanted. Collective.
+models::MakeNorm norms_of(Job& job, const TrainConfig& config) {
+  if (!config.sync_bn) return {};
+  const std::shared_ptr<Communicator> statistics = make_communicator(job, config.strategy);
+  return [statistics](std::int64_t channels) {
+    return torch::nn::AnyModule(SyncBatchNorm(SyncBatchNormOptions(channels, statistics)));
+  };
+}
+
 void make_trained_parts(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
-  context.model = make_model(config, *context.train);
+  context.model = make_model(config, *context.train, norms_of(job, config));
   // The others get rank 0's weights when the replica is made.
   if (!config.init.empty() && !context.resumed)
     sync::together(*context.control, [&] {
