@@ -8,6 +8,7 @@
 //   worker -> head     arrive, ask_sync_point, report         head -> worker    release, report
 //   server -> head     staged, squares
 //   head -> servers    command
+//   server -> servers  norm
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ enum class Kind : std::uint32_t {
   state,
   ask_state_updates,
   ask_state,
-  squares
+  squares,
+  norm
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -95,7 +97,8 @@ struct Figures {
   double loss = 0;               // sum over the samples
   double compute_seconds = 0;
   double wait_seconds = 0;      // before it, for parameters
-  double scale = 1;             // of the gradient: servers multiply it with this
+  double norm = 0;              // of the gradient; known where `clip` is above 0
+  double clip = 0;              // what an update with this gradient is scaled down to; 0: not
   std::uint64_t described = 0;  // 1: its worker said of how many samples it is
 };
 // Payload: the learning rate of each group of the setup, f64.
@@ -141,6 +144,14 @@ struct Squares {
   static constexpr Kind kKind = Kind::squares;
   std::uint64_t version = 0;
   double pushes = 0, mean = 0;
+};
+
+// Of the update that makes this version, the sum of squares of the elements that this server keeps:
+// where several gradients are averaged that are to be clipped, all servers must know the whole.
+struct Norm {
+  static constexpr Kind kKind = Kind::norm;
+  std::uint64_t version = 0;
+  double squares = 0;
 };
 
 // A range of the parameters: written where the worker said, or in the payload.

@@ -43,7 +43,7 @@ Server::Server(net::MemberGroup group, const ServerOptions& options)
 Server::~Server() {
   const net::MeshLock lock(group_.mesh.loop());
   // What the pool works on must stay until it is done.
-  group_.mesh.loop().drive([&] { return !working_; }, Deadline::max());
+  group_.mesh.loop().drive([&] { return !working_ || awaits_norm_; }, Deadline::max());
   messenger_.reset();
 }
 
@@ -131,6 +131,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     return coordinator_->found(squares->version, {squares->pushes, squares->mean});
   if (const auto command_head = read<CommandHead>(head); command_head && member == group_.head())
     if (const auto command = read_command(*command_head, payload)) return on_command(*command);
+  if (const auto norm = read<Norm>(head)) return on_norm(group_.server_of(member), *norm);
   log().warn("server {}: {} sends what no server sends", server_, name_of_member(group_, member));
 }
 

@@ -53,6 +53,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit, net::ConstBytes payload);
   void on_command(const Command& command);
+  void on_norm(int server, const Norm& norm);
   Range shard_range() const;
   void make_shard_when_all_came();
   void welcome_when_ready();
@@ -66,6 +67,12 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void start_next_command();
   void make_job(const Command& command);
   void start_comparison();
+  double clip_of(const Command& command);
+  bool is_small() const;
+  void do_small_command();
+  void start_squares();
+  void tell_norm();
+  void go_on_when_norm_is_known();
   void start_measures();
   void start_update();
   void finish_command();
@@ -103,6 +110,8 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   std::deque<Command> commands_;  // the first is under way
   bool working_ = false;
   Shard::Job job_;
+  bool awaits_norm_ = false;  // of other servers, for the command under way
+  std::map<std::uint64_t, std::map<int, double>> norms_;  // by version and server
   std::uint64_t version_ = 0;
   struct Question {
     std::vector<std::byte> head;  // that waits; empty: none

@@ -1,5 +1,7 @@
 // How a server carries out commands, one after the other.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "asup/base/error.h"
 #include "asup/ps/server.h"
@@ -13,6 +15,11 @@ constexpr std::uint64_t kSmall = 64 * 1024;
 // Parameters leave in messages of so many elements, so that the first of them are there early.
 constexpr std::uint64_t kLetter = 512 * 1024;
 
+// What a gradient of this norm is multiplied with so that it is at most `most`.
+double clip_factor(double norm, double most) {
+  return most > 0 && std::isfinite(norm) && norm > most ? most / norm : 1;
+}
+
 }  // namespace
 
 void Server::on_command(const Command& command) {
@@ -25,16 +32,83 @@ void Server::start_next_command() {
   while (!commands_.empty() && !working_) {
     make_job(commands_.front());
     working_ = true;
-    if (shard_->range().size() <= kSmall) {
-      for (std::size_t part = 0; part < job_.squares.size(); ++part) shard_->compare(job_, part);
-      for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
-      for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
-      finish_command();
+    if (!is_small()) {
+      start_comparison();
+    } else if (job_.clip > 0) {
+      start_squares();
+    } else {
+      do_small_command();
       continue;
     }
-    start_comparison();
     group_.mesh.let_movers_go_on();  // progress() helps, also where no link has moved
   }
+}
+
+bool Server::is_small() const { return shard_->range().size() <= kSmall; }
+
+void Server::do_small_command() {
+  for (std::size_t part = 0; part < job_.compared.size(); ++part) shard_->compare(job_, part);
+  for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
+  for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
+  finish_command();
+}
+
+// Of an update that averages several gradients. One alone has a norm that its worker knows.
+double Server::clip_of(const Command& command) {
+  double least = 0;
+  if (job_.sources.size() < 2) return least;
+  for (const Command::PushRef& part : command.parts)
+    if (const double clip = session(part.worker).figures(part.number).clip; clip > 0)
+      least = least > 0 ? std::min(least, clip) : clip;
+  return least;
+}
+
+void Server::start_comparison() {
+  if (job_.compared.empty()) return start_squares();
+  pool_.start(
+      job_.compared.size(), [this](std::size_t part) { shard_->compare(job_, part); },
+      [this] { group_.mesh.loop().post([this] { start_squares(); }); });
+}
+
+void Server::start_squares() {
+  if (job_.clip == 0) return start_measures();
+  if (is_small()) {
+    for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->add_squares(job_, part);
+    return tell_norm();
+  }
+  pool_.start(
+      shard_->parts(), [this](std::size_t part) { shard_->add_squares(job_, part); },
+      [this] { group_.mesh.loop().post([this] { tell_norm(); }); });
+}
+
+void Server::tell_norm() {
+  const double squares = std::accumulate(job_.squares.begin(), job_.squares.end(), 0.0);
+  const std::uint64_t version = commands_.front().version;
+  norms_[version][server_] = squares;
+  for (int server = 0; server < group_.servers; ++server)
+    if (server != server_) send(group_.member_of_server(server), head_of(Norm{version, squares}));
+  awaits_norm_ = true;
+  go_on_when_norm_is_known();
+}
+
+// One that is ahead may tell of a command that has not come here yet.
+void Server::on_norm(int server, const Norm& norm) {
+  norms_[norm.version][server] = norm.squares;
+  if (awaits_norm_) go_on_when_norm_is_known();
+}
+
+// Added up in the order of servers: all have the same bits.
+void Server::go_on_when_norm_is_known() {
+  const auto found = norms_.find(commands_.front().version);
+  if (found == norms_.end() || std::ssize(found->second) < group_.servers) return;
+  double squares = 0;
+  for (const auto& [server, sum] : found->second) squares += sum;
+  norms_.erase(found);
+  awaits_norm_ = false;
+  job_.factor = clip_factor(std::sqrt(squares), job_.clip);
+  if (!is_small()) return start_measures();
+  do_small_command();
+  start_next_command();
 }
 
 void Server::make_job(const Command& command) {
@@ -55,8 +129,12 @@ void Server::make_job(const Command& command) {
     const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
     job_.sources.push_back({part.weight, from.lr(part.number), from.gradient(part.number),
-                            compensates ? from.seen(part.number) : nullptr,
-                            from.figures(part.number).scale});
+                            compensates ? from.seen(part.number) : nullptr});
+  }
+  job_.clip = clip_of(command);
+  if (job_.sources.size() == 1) {
+    const Figures& figures = session(command.parts[0].worker).figures(command.parts[0].number);
+    job_.sources[0].scale = clip_factor(figures.norm, figures.clip);
   }
   for (const int worker : command.released) {
     std::vector<std::uint64_t> parts;
@@ -70,13 +148,6 @@ void Server::make_job(const Command& command) {
       job_.targets.push_back({to.ranges(), to.backup()});
   }
   if (!job_.sources.empty()) shard_->begin(job_);
-}
-
-void Server::start_comparison() {
-  if (job_.squares.empty()) return start_measures();
-  pool_.start(
-      job_.squares.size(), [this](std::size_t part) { shard_->compare(job_, part); },
-      [this] { group_.mesh.loop().post([this] { start_measures(); }); });
 }
 
 void Server::start_measures() {
@@ -115,7 +186,7 @@ void Server::finish_command() {
 
 void Server::tell_squares() {
   NoiseSquares sum;
-  for (const NoiseSquares& part : job_.squares) sum += part;
+  for (const NoiseSquares& part : job_.compared) sum += part;
   if (is_head())
     coordinator_->found(version_, sum);
   else

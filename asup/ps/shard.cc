@@ -204,7 +204,8 @@ void Shard::begin(Job& job) {
     if (trained) advance(segment, job.groups[segment.group].share);
   }
   job.trust.assign(tensors_.size(), 1.0);
-  if (job.compares) job.squares.assign(parts(), {});
+  if (job.compares) job.compared.assign(parts(), {});
+  if (job.clip > 0) job.squares.assign(parts(), 0.0);
 }
 
 namespace {
@@ -222,7 +223,7 @@ kernels::Gradient gradient_at(const Shard::Job& job, std::size_t group, Range sh
     if (!stretches[i]) continue;
     const Shard::Source& source = job.sources[i];
     parts.push_back({stretches[i]->data + (at - stretches[i]->range.begin),
-                     static_cast<float>(weights[i] / sum * source.scale),
+                     static_cast<float>(weights[i] / sum * source.scale * job.factor),
                      source.seen ? source.seen + (at - shard.begin) : nullptr,
                      static_cast<float>(job.compensation * source.scale)});
   }
@@ -298,9 +299,25 @@ void Shard::compare(Job& job, std::size_t part) const {
       sum += kernels::sum_of_squares(data, end - at);
     }
     if (parts.size() == job.sources.size())
-      job.squares[part] +=
+      job.compared[part] +=
           {sum / count,
            kernels::sums_of_squares(parameters() + (at - range_.begin), parts, end - at).gradient};
+    at = end;
+  }
+}
+
+void Shard::add_squares(Job& job, std::size_t part) const {
+  const Range whole = range_of(part);
+  Walk walk(*this, job, whole);
+  std::vector<kernels::GradientSource> parts;
+  for (std::uint64_t at = whole.begin; at < whole.end;) {
+    const std::uint64_t end = walk.look(at, whole.end);
+    if (walk.trained())
+      job.squares[part] +=
+          kernels::sums_of_squares(
+              parameters() + (at - range_.begin),
+              gradient_at(job, walk.segment->group, range_, at, walk.gradients, parts), end - at)
+              .gradient;
     at = end;
   }
 }

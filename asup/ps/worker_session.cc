@@ -128,8 +128,8 @@ std::string WorkerSession::commit(const Commit& commit, std::vector<double> lr) 
   const std::uint64_t got = under_way() ? pushes_.back().got : 0;
   if (!under_way() || commit.push != last_push_ || got != elements_)
     return fmt::format("push {} has {} of {} elements", commit.push, got, elements_);
-  if (!std::isfinite(commit.figures.scale))
-    return fmt::format("push {} is to be scaled by {}", commit.push, commit.figures.scale);
+  if (!std::isfinite(commit.figures.clip) || commit.figures.clip < 0)
+    return fmt::format("push {} is to be clipped to {}", commit.push, commit.figures.clip);
   for (const double rate : lr)
     if (!std::isfinite(rate) || rate < 0)
       return fmt::format("push {} has a learning rate of {}", commit.push, rate);

@@ -63,8 +63,10 @@ class Replica {
 
   // Between backward and step(): scales the gradients down so that the norm of all of them together
   // is at most `max_norm`, and returns what it was. Of the average over ranks, where gradients are
-  // exchanged; of this rank's own, where models are, or with servers, which average what each has
-  // clipped. Gradients that are not finite stay as they are. Collective where they are exchanged.
+  // exchanged; of this rank's own, where models are. With servers it is the norm of the gradient
+  // that an update applies, which is the average of those that go into it; what is returned is this
+  // rank's own. Gradients that are not finite stay as they are. Collective where they are
+  // exchanged.
   virtual double clip_grad_norm(double max_norm) = 0;
 
   // Gradient accumulation: while false, backward only adds up locally; the next backward with true

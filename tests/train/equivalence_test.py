@@ -50,6 +50,11 @@ class Equivalence(Case):
         alone, free = self.train("one", *flags, "--workers=1"), self.train("free", *flags[:-1])
         self.assertGreater(alone.summary["test_loss"], 1.5 * free.summary["test_loss"])
         self.assert_same_course(self.train("three", *flags, "--workers=3"), alone)
+        for servers in 1, 2:
+            through = self.train(f"servers {servers}", *flags, "--workers=2", "--sync=server", "--pace=bsp",
+                                 f"--servers={servers}")
+            self.assertLessEqual(abs(through.summary["test_loss"] - alone.summary["test_loss"]),
+                                 1e-4 * alone.summary["test_loss"])
 
     # Without momentum, a step moves the model by no more than what it is clipped to.
     def test_clipping_reaches_every_way(self):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
@@ -297,17 +298,16 @@ void ServerReplicaOfClient::step_alone() {
 void ServerReplicaOfClient::finish_exchange() {
   throw Error(
       "with servers, no worker has the average of all gradients: servers apply them as they come. "
-      "clip_grad_norm() clips each worker's own.");
+      "clip_grad_norm() has them clip what they apply.");
 }
 
-// Gradients may have left, and servers take them times the factor. Those that stay are scaled here.
+// Gradients may have left, and servers clip the update that they make of them. Those that stay are
+// scaled here.
 double ServerReplicaOfClient::clip_grad_norm(double max_norm) {
-  std::vector<sync::NamedTensor> all = sharing_.shared;
-  all.insert(all.end(), sharing_.local.begin(), sharing_.local.end());
-  const double norm = sync::gradient_norm(all) * figures_.scale;
-  const double factor = sync::clip_factor(norm, max_norm);
-  figures_.scale *= factor;
-  sync::scale_gradients(sharing_.local, factor);
+  figures_.norm = sync::gradient_norm(sharing_.shared);
+  const double norm = std::hypot(figures_.norm, sync::gradient_norm(sharing_.local));
+  sync::scale_gradients(sharing_.local, sync::clip_factor(norm, max_norm));
+  figures_.clip = figures_.clip > 0 ? std::min(figures_.clip, max_norm) : max_norm;
   return norm;
 }
 

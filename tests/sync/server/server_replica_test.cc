@@ -166,10 +166,12 @@ TEST(ServerReplica, ASecondBackwardIsRefused) {
   });
 }
 
-// A push is multiplied where it is applied: by links that copy gradients, and by memory.
-TEST(ServerReplica, ClipsWhatEachWorkerPushes) {
-  for (const auto links : {LinkKind::shm, LinkKind::tcp})
-    train_with_servers(2, 1, links, [](const ServerStage& stage) {
+// At bsp the average is clipped, not what each worker pushes: by links that copy gradients, and by
+// memory; on servers that each know a part of it.
+TEST(ServerReplica, ClipsTheAverageOfAnUpdate) {
+  for (const auto& [links, servers] :
+       {std::pair(LinkKind::shm, 1), {LinkKind::tcp, 1}, {LinkKind::shm, 3}, {LinkKind::tcp, 2}})
+    train_with_servers(2, servers, links, [](const ServerStage& stage) {
       Mlp model;
       auto optimizer = sgd(model, 1.0);
       const auto replica = stage.make(model, optimizer);
@@ -178,14 +180,13 @@ TEST(ServerReplica, ClipsWhatEachWorkerPushes) {
         NoSync local(*replica);
         loss_of(model, Mlp::batch(0)).backward();
       }
-      // Norms of 3 and of 1, of which the first is clipped to 2.
+      // Norms of 3 and of 1 in one direction: their average has 2, which is clipped to 1.5.
       const double elements = 16 * 8 + 16 + 16 * 16 + 16 + 4 * 16 + 4;
       for (auto& parameter : model.parameters())
         parameter.grad().fill_((stage.rank == 0 ? 3 : 1) / std::sqrt(elements));
-      EXPECT_NEAR(replica->clip_grad_norm(2), stage.rank == 0 ? 3 : 1, 1e-5);
-      EXPECT_NEAR(replica->clip_grad_norm(2), stage.rank == 0 ? 2 : 1, 1e-5);
+      EXPECT_NEAR(replica->clip_grad_norm(1.5), stage.rank == 0 ? 3 : 1, 1e-5);
       replica->step();
-      const double step = (2 + 1) / 2.0 / std::sqrt(elements);
+      const double step = 1.5 / std::sqrt(elements);
       for (std::size_t i = 0; i < before.size(); ++i)
         EXPECT_TRUE(torch::allclose(model.parameters()[i], before[i] - step, 1e-6, 1e-6));
     });
