@@ -60,7 +60,7 @@ void step(sync::LocalUpdateReplica& replica, torch::optim::Optimizer& optimizer,
   const auto loss = loss_of(model, part(Mlp::batch(static_cast<std::uint64_t>(number)), rank, 4));
   loss.backward();
   replica.describe_batch(6, loss.item<double>() * 6);
-  alone ? replica.step_alone() : void(replica.step());
+  (void)(alone ? replica.step_alone() : replica.step());
 }
 
 torch::optim::SGD sgd(torch::nn::Module& module) {
