@@ -279,20 +279,18 @@ def finish(started):
 
 
 def measure():
-    threads = max(1, os.cpu_count() // 2 - 1)
-    usual = [f"--threads={threads}"]
     together, independent = [], []
     for _ in range(3):  # in turn, so that what changes with time changes for both
-        together.append(finish([start(*usual, "--workers=2", "--batch=128")]))
-        independent.append(finish([start(*usual, "--workers=1", "--batch=64", f"--seed={seed}")
+        together.append(finish([start("--workers=2", "--batch=128")]))
+        independent.append(finish([start("--workers=1", "--batch=64", f"--seed={seed}")
                                    for seed in (1, 2)]))
         print(f"      all-reduce {together[-1]:.0f}, two processes {independent[-1]:.0f} samples/s",
               flush=True)
-    alone = finish([start(*usual, "--workers=1", "--batch=64")])
+    alone = finish([start("--workers=1", "--batch=64")])
     ratio = statistics.median(a / b for a, b in zip(together, independent))
     tell("ResNet-50, 224x224, 2 ranks by all-reduce", ratio >= 0.93,
          f"{ratio:.3f} of two independent processes (goal 0.93); one alone {alone:.0f} samples/s")
-    data = start(*usual, "--workers=1", "--batch=64", "--model=mlp", "--width=1", "--depth=1")
+    data = start("--workers=1", "--batch=64", "--model=mlp", "--width=1", "--depth=1")
     print(f"      batches alone come at {finish([data]):.0f} samples/s for each worker", flush=True)
 
 
