@@ -8,6 +8,7 @@
 #include "asup/bench/collective.h"
 #include "asup/bench/collective_names.h"
 #include "asup/bench/compare/strategies.h"
+#include "asup/bench/embedding.h"
 #include "asup/bench/images.h"
 #include "asup/bench/memory.h"
 #include "asup/bench/server.h"
@@ -101,6 +102,32 @@ Command add_server(CLI::App& bench, const Words& self) {
       {{"asup bench server --quick", "two workers and a server on this host"},
        {"asup bench server --workers 4 --servers 2 --pace bsp", "all workers in step"},
        {"asup bench server --link tcp --sizes 25M", "a model of 25 MiB, over TCP"}});
+}
+
+Command add_embedding(CLI::App& bench, const Words& self) {
+  CLI::App* embedding = add_bench(
+      bench, "embedding", "Time steps of an embedding table on servers, beside torch's own");
+  auto options = std::make_shared<bench::EmbeddingBench>();
+  options->batches = {1024, 16'384, 131'072};
+  embedding->add_option("--workers", options->workers, "How many workers (default: 1)");
+  embedding->add_option("--servers", options->servers, "How many servers (default: 1)");
+  embedding->add_option("--rows", options->rows, "Of the table (default: 1000000)");
+  embedding->add_option("--width", options->width, "Numbers of a row (default: 32)");
+  embedding
+      ->add_option("--ids", options->batches, "Of a step of a worker (default: 1024,16384,131072)")
+      ->delimiter(',');
+  embedding->add_option("--optimizer", options->optimizer, "adagrad (default), sgd or adam");
+  embedding->add_option("--link", options->link, "shm (default) or tcp");
+  embedding->add_option("--pace", options->pace,
+                        "bsp (default): all in step; asp: each worker by itself");
+  embedding->add_option("--json", options->json, "Write the rows to this file too");
+  embedding->add_flag("--quick", options->quick, "A fifth of the time, for a first look");
+  return benchmark(
+      embedding, [options] { bench::check(*options); },
+      [options, self] { return bench::run_embedding_bench(*options, self); },
+      {{"asup bench embedding --quick", "a worker and a server on this host"},
+       {"asup bench embedding --workers 2 --servers 2 --pace asp", "two of each, nobody waits"},
+       {"asup bench embedding --rows 10000000 --ids 8192", "a larger table"}});
 }
 
 Command add_memory(CLI::App& bench, const Words& self) {
@@ -247,8 +274,9 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   Words self{"/proc/self/exe"};
   self.insert(self.end(), arguments.begin(), arguments.end());
   const std::vector<Command> all = {add_collective(*bench, self), add_server(*bench, self),
-                                    add_memory(*bench, self),     add_images(*bench),
-                                    add_stragglers(*bench),       add_time_to_accuracy(*bench)};
+                                    add_embedding(*bench, self),  add_memory(*bench, self),
+                                    add_images(*bench),           add_stragglers(*bench),
+                                    add_time_to_accuracy(*bench)};
   for (const Command& one : all) one.app->group("Benchmarks");
   const auto chosen = [all] {
     return *std::find_if(all.begin(), all.end(),

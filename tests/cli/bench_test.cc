@@ -56,5 +56,27 @@ TEST(AsupBench, TakesSizesInBytes) {
   }
 }
 
+// It checks what a step does before it times any.
+TEST(AsupBench, StepsOfAnEmbeddingTable) {
+  const Ended ended = run({"bench", "embedding", "--quick", "--workers", "2", "--rows", "500",
+                           "--ids", "64,100", "--width", "3", "--optimizer", "adam"});
+  EXPECT_EQ(ended.status, 0) << ended.last_error;
+  EXPECT_THAT(ended.text,
+              AllOf(HasSubstr("steps of adam of a table of 500 x 3"), HasSubstr("100")));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--pace", "ssp"}, "--pace ssp: there is bsp and asp"},
+      {{"--optimizer", "lars"}, "--optimizer lars: there is sgd, adagrad and adam"},
+      {{"--ids", "0"}, "--ids 0: a step has one or more"},
+      {{"--rows", "0"}, "--rows 0 --width 32: a table has rows"},
+  };
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> words{"bench", "embedding"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ended wrong = run(words);
+    EXPECT_EQ(wrong.status, 2) << message;
+    EXPECT_THAT(wrong.last_error, HasSubstr(message));
+  }
+}
+
 }  // namespace
 }  // namespace asup::cli
