@@ -93,7 +93,7 @@ class Display(Case):
         self.assertEqual(sum(bool(re.match(r" +1/2 +[\d.]+ {28}", line)) for line in lines), 1)
 
     def test_reasons_break_between_words(self):
-        lines = self.lines_on_terminal(56, *RUN, "--lr=1000", status=1)
+        lines = self.lines_on_terminal(56, *RUN, "--lr=1000", "--non-finite=apply", status=1)
         self.assertRegex(" ".join(lines), r"training has diverged\. A lower learning rate \(lr is 1000\) or a")
 
     def test_lines_elsewhere(self):
