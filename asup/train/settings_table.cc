@@ -119,7 +119,7 @@ const std::vector<Setting>& table() {
 
       {"workers", field<&C::workers>(), "processes that train together", {1, 4096}, {}, Scope::run, kWorkers, kCommon},
       {"hosts", field<&C::hosts>(), "hosts to start them on over ssh, a,b,c; empty: this one", {}, {}, Scope::run, kWorkers, kCommon},
-      {"threads", field_or<&C::threads, kAuto>(), "threads of a worker; auto: its share of the host's cores, on a GPU 1", {1, 1024}, {}, Scope::run, kWorkers},
+      {"threads", field_or<&C::threads, kAuto>(), "threads of a worker; auto: its share of the host's cores, beside a GPU 4 at most", {1, 1024}, {}, Scope::run, kWorkers},
       {"device", field<&C::device>(), "where a worker computes: cpu, cuda, cuda:N or auto; workers of a host share its GPUs, and auto is cuda where there is one", {}, {}, Scope::run, kWorkers, kCommon},
       {"tf32", field<&C::tf32>(), "GPUs multiply f32 with 10 bits of mantissa: faster, less exact", {}, {}, Scope::run, kWorkers},
       {"conv-path", field<&C::conv_path>(), "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}, Scope::run, kWorkers},

@@ -50,7 +50,7 @@ std::vector<StepTimes> times_of_steps(std::int64_t accumulate) {
     };
     auto hooks = InjectedSlowness::from(slowness, job.rank(), 1);
     train::TrainStep step(*model, optimizer, *replica, models::ConvolutionPath::native,
-                          config_with(accumulate), hooks);
+                          config_with(accumulate), hooks, nullptr);
     for (int i = 0; i < 4; ++i) {
       train::StepWork work;
       work.batch = {torch::randn({kSamples, 1, 8, 8}), torch::zeros({kSamples}, torch::kLong)};

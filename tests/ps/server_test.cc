@@ -120,7 +120,8 @@ TEST_P(EveryCast, TheHeadTellsTheNoiseScale) {
       Figures figures = figures_of(release);
       figures.samples = 4;
       figures.described = 1;
-      figures.scale = 0.25;  // clipped: what is told is of gradients as they were computed
+      figures.norm = 1000;
+      figures.clip = 250;  // what is told is of gradients as they were computed
       client.commit(figures, std::vector<double>{1});
       release = client.wait();
     }

@@ -18,7 +18,7 @@ constexpr auto names_of(ExchangeDtype) {
 struct DiLoCo {
   std::int64_t every = 100;  // H: steps between two exchanges of one fragment
   double outer_lr = 0.7;
-  double outer_momentum = 0.9;
+  double outer_momentum = 0.3;
   std::int64_t outer_overlap = 0;  // an exchange takes so many steps' time; 0: workers wait for it
   std::int64_t fragments = 1;      // no more than `every`
   ExchangeDtype exchange_dtype = ExchangeDtype::f32;

@@ -218,12 +218,18 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   return facts;
 }
 
-// On a GPU one: torch's threads have little to do there, and those that wait for more of it, awake,
-// take the cores from the threads that decode images and exchange gradients.
+// On a GPU a few: torch's threads have little to do there but to copy batches, and those that wait
+// for more of it, awake, take the cores from the threads that decode images.
+constexpr std::int64_t kThreadsBesideAGpu = 4;
+
 void set_threads(TrainingContext& context, const Job& job, const TrainConfig& config) {
+  const auto by_itself = [&] {
+    const std::int64_t share = usual_threads(job);
+    return context.device.is_cpu() ? share : std::min(share, kThreadsBesideAGpu);
+  };
   context.choices.threads = config.threads    ? *config.threads
                             : context.resumed ? context.resumed->choices.threads
-                                              : (context.device.is_cpu() ? usual_threads(job) : 1);
+                                              : by_itself();
   torch::set_num_threads(static_cast<int>(context.choices.threads));
 }
 
