@@ -104,7 +104,7 @@ class OwnSteps(Case):
 
     def test_a_diverged_run_says_so(self):
         done = self.call("train", *SMALL, "--sync=local", "--workers=2", "--steps=200",
-                         "--lr=1000", "--non-finite=apply", "--log-every=10",
+                         "--lr=1000", "--weight-decay=10", "--non-finite=apply", "--log-every=10",
                          f"--out={self.path('run')}", status=1)
         found = re.search(r"the loss became -?(?:nan|inf) in step (\d+): training has diverged",
                           done.stderr)

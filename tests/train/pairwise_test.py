@@ -239,7 +239,8 @@ class OwnPace(Case):
 
     def test_a_diverged_run_says_so(self):
         done = self.call("train", *SMALL, "--sync=adpsgd", "--workers=2", "--steps=200",
-                         "--lr=1000", "--non-finite=apply", f"--out={self.path('run')}", status=1)
+                         "--lr=1000", "--weight-decay=10", "--non-finite=apply",
+                         f"--out={self.path('run')}", status=1)
         self.assertIn("training has diverged", done.stderr)
 
     def test_bad_input(self):
