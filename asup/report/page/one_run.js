@@ -190,7 +190,7 @@ class RunPage {
           ["Steps", `${grouped(sum.step)} of ${grouped(sum.steps)}`],
           sum.ended_early && sum.best_test && ["Ended early", `no test was better for ${plural(sum.best_test.tests_since, "test")}`],
           sum.best_test && ["Best test between", `after step ${grouped(sum.best_test.step)}`],
-          sum.skipped_steps > 0 && ["Skipped steps, whose gradients were infinite or NaN", grouped(sum.skipped_steps)],
+          sum.skipped_steps > 0 && ["Skipped steps, whose gradients were not finite", grouped(sum.skipped_steps)],
           ["Steps of an epoch", grouped(sum.steps_per_epoch)],
           ["Batch" + all, grouped(sum.batch)],
           known(sum.noise_scale) && ["Gradient noise scale", `${grouped(sum.noise_scale)} samples`],
