@@ -254,8 +254,8 @@ def tune(options, rates):
 
 
 def measure(options, rates):
-    todo = [(scene, way, seed) for seed in range(1, options.seeds + 1) for scene in options.scenes
-            for way in random.Random(seed).sample(options.ways, len(options.ways))]
+    tasks = [(scene, way, seed) for seed in range(1, options.seeds + 1) for scene in options.scenes
+             for way in random.Random(seed).sample(options.ways, len(options.ways))]
     results = {}
 
     def one(task):
@@ -267,9 +267,9 @@ def measure(options, rates):
               f"{'not reached' if seconds is None else f'{seconds:.1f} s'} of {whole:.1f} s, {mark:.4f}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for _ in pool.map(one, [task for task in todo if not task[0].mbit]):
+        for _ in pool.map(one, [task for task in tasks if not task[0].mbit]):
             pass
-    for task in todo:  # one network at a time, and by the thread that gets signals
+    for task in tasks:  # one network at a time, and by the thread that gets signals
         if task[0].mbit:
             one(task)
     return results

@@ -93,10 +93,23 @@ double peak_memory() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
+// The argument at this place, a count above 0.
+std::int64_t count_in(int argc, char** argv, int place, std::int64_t usual) {
+  if (argc <= place) return usual;
+  char* end = nullptr;
+  const long long count = std::strtoll(argv[place], &end, 10);
+  if (*end != 0 || count <= 0) {
+    std::fprintf(stderr, "'%s' is no count above 0: click_log [STEPS [ROWS [BATCH [FOLDER]]]]\n",
+                 argv[place]);
+    std::exit(2);
+  }
+  return count;
+}
+
 int main(int argc, char** argv) {
-  const int steps = argc > 1 ? std::atoi(argv[1]) : 400;
-  const std::int64_t rows = argc > 2 ? std::atoll(argv[2]) : 10'000'000;
-  const std::int64_t batch = argc > 3 ? std::atoll(argv[3]) : 1024;
+  const std::int64_t steps = count_in(argc, argv, 1, 400);
+  const std::int64_t rows = count_in(argc, argv, 2, 10'000'000);
+  const std::int64_t batch = count_in(argc, argv, 3, 1024);
   auto job = asup::Job::join();
   torch::manual_seed(1);
   torch::set_num_threads(1);
@@ -120,24 +133,25 @@ int main(int argc, char** argv) {
     return torch::nn::functional::binary_cross_entropy_with_logits(scores, of.clicked);
   };
   const Batch test = ClickLog(rows, 1'000'000).next(8192);
-  const auto report = [&](int step) {
+  const auto report = [&](std::int64_t step) {
     torch::NoGradGuard no_grad;
     const Tensor scores = predict(test);
-    std::printf("step %d: log loss %.4f, AUC %.4f\n", step, loss_of(scores, test).item<double>(),
-                area_under_curve(scores, test.clicked));
+    std::printf("step %lld: log loss %.4f, AUC %.4f\n", static_cast<long long>(step),
+                loss_of(scores, test).item<double>(), area_under_curve(scores, test.clicked));
     std::fflush(stdout);
   };
 
   ClickLog log(rows, static_cast<std::uint64_t>(job.rank()) + 1);
   if (job.rank() == 0) report(0);
   const auto start = std::chrono::steady_clock::now();
-  for (int step = 1; step <= steps; ++step) {
+  for (std::int64_t step = 1; step <= steps; ++step) {
     const Batch clicks = log.next(batch);
     optimizer.zero_grad();
     loss_of(predict(clicks), clicks).backward();
     replica->step();
     embeddings.step(static_cast<std::uint64_t>(batch));
-    if (job.rank() == 0 && (step == steps || step % std::max(1, steps / 4) == 0)) report(step);
+    if (job.rank() == 0 && (step == steps || step % std::max<std::int64_t>(1, steps / 4) == 0))
+      report(step);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   replica->synchronize();
