@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
 using torch::Tensor;
@@ -98,19 +99,17 @@ std::int64_t count_in(int argc, char** argv, int place, std::int64_t usual) {
   if (argc <= place) return usual;
   char* end = nullptr;
   const long long count = std::strtoll(argv[place], &end, 10);
-  if (*end != 0 || count <= 0) {
-    std::fprintf(stderr, "'%s' is no count above 0: click_log [STEPS [ROWS [BATCH [FOLDER]]]]\n",
-                 argv[place]);
-    std::exit(2);
-  }
+  if (*end != 0 || count <= 0)
+    throw asup::BadInput(std::string("'") + argv[place] +
+                         "' is no count above 0: click_log [STEPS [ROWS [BATCH [FOLDER]]]]");
   return count;
 }
 
 int main(int argc, char** argv) {
+  auto job = asup::Job::join();
   const std::int64_t steps = count_in(argc, argv, 1, 400);
   const std::int64_t rows = count_in(argc, argv, 2, 10'000'000);
   const std::int64_t batch = count_in(argc, argv, 3, 1024);
-  auto job = asup::Job::join();
   torch::manual_seed(1);
   torch::set_num_threads(1);
 

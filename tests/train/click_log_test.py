@@ -69,9 +69,10 @@ class ClickLog(Case):
         done = self.call("run", "-n", "1", "--", CLICK_LOG, "1", status=2)
         self.assertIn("embedding tables are kept by servers, and this job has none", done.stderr)
 
-    def test_a_table_that_cannot_be_is_refused(self):
-        done = self.call(*self.command_line(1, 0), status=2)
-        self.assertIn("table ids of 0 rows", done.stderr)
+    def test_what_is_no_count_is_refused(self):
+        for rows in 0, -3, "nonsense":
+            done = self.call(*self.command_line(1, rows), status=2)
+            self.assertIn(f"'{rows}' is no count above 0", done.stderr)
 
 
 if __name__ == "__main__":
