@@ -8,7 +8,8 @@ network's scenes need root. Scenes marked `unseen` are for judging alone: nothin
 
 Each way has a learning rate of its own for each job, the best of a few on samples that --validation sets
 aside, with equal workers; it is kept in --rates and found with --tune. Ways take turns within a seed, and
-are compared seed by seed. A run that does not come to the target counts as twice its length.
+are compared seed by seed. A run ends when it has come to the target; one that does not come there counts as
+twice its length. Runs that --json has already are not run again, so that a measurement may be interrupted.
 
     bench/scenes.py --list
     bench/scenes.py --tune --rates rates.json
@@ -30,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import hosts
@@ -150,9 +152,13 @@ def worker_pids(folder, rank):
 
 
 class Run:
-    def __init__(self, options, scene, way, seed, lr, extra=(), text=None):
-        text = text or options.text
+    def __init__(self, options, scene, way, seed, lr, for_tuning=False):
         self.options, self.scene, self.job = options, scene, JOBS[scene.job]
+        # The end of a text is for tests: what stands before it is a text with an end of its own.
+        text = options.text_before_tests if for_tuning else options.text
+        extra = ["--validation=0.1"] if for_tuning and not self.job.falls else []
+        self.measure = ("test_loss" if self.job.falls else
+                        "validation_accuracy" if for_tuning else "test_accuracy")
         self.program = str((options.build / "asup").resolve())
         self.folder = options.folder / f"{scene.name}-{way}-{seed}-{lr:g}"
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -194,6 +200,9 @@ class Run:
             if time.monotonic() > until:
                 process.kill()
                 raise RuntimeError(f"{self.folder.name} took more than {PATIENCE} s")
+            if self.time_to_target() is not None:
+                process.terminate()
+                process.wait(60)
             while due and self.progress() >= due[0][0]:
                 due.pop(0)[1]()
             time.sleep(0.1)
@@ -203,7 +212,13 @@ class Run:
                                         "--", self.program, "train"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
 
-    def __call__(self, measure=None):
+    def points(self):
+        return curve(of_run(self.folder), self.measure)
+
+    def time_to_target(self):
+        return time_to(self.points(), self.job.target, self.job.falls)
+
+    def __call__(self):
         """(seconds to the target or None, seconds in all, last mark)"""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with open(f"{self.folder}.log", "w+") as log, contextlib.ExitStack() as stack:
@@ -214,12 +229,11 @@ class Run:
             if self.joined:
                 self.joined.wait(60)
             said = pathlib.Path(log.name).read_text()
-            if process.returncode != 0 and "diverged" not in said:
+            seconds = self.time_to_target()
+            if process.returncode != 0 and seconds is None and "diverged" not in said:
                 raise RuntimeError(f"{self.folder.name} failed: {said.strip().splitlines()[-1:]}; see {log.name}")
-        points = curve(of_run(self.folder), measure or ("test_loss" if self.job.falls else "test_accuracy"))
-        if not points:
-            return None, PATIENCE / 2, math.nan
-        return time_to(points, self.job.target, self.job.falls), points[-1][0], points[-1][1]
+        points = self.points()
+        return (seconds, *points[-1]) if points else (None, PATIENCE / 2, math.nan)
 
 
 def halve(network, mbit):
@@ -232,43 +246,61 @@ def halve(network, mbit):
 
 def tune(options, rates):
     """Each job's and way's learning rate, by the time to the target on samples set aside."""
-    wanted = {scene.job for scene in options.scenes}
-    for name in wanted:
-        job, known = JOBS[name], rates.setdefault(name, {})
-        for way in options.ways:
-            if way in known:
-                continue
-            tried = []
-            for factor in FACTORS:
-                # The end of a text is for tests: what stands before it is a text with an end of its own.
-                extra = [] if job.falls else ["--validation=0.1"]
-                run = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, job.lr * factor, extra,
-                          options.text_before_tests)
-                seconds, whole, mark = run("test_loss" if job.falls else "validation_accuracy")
-                mark = math.inf if job.falls and math.isnan(mark) else mark
-                tried.append((seconds if seconds else 2 * whole, mark if job.falls else -mark, job.lr * factor))
-                print(f"{name} by {way}, lr {job.lr * factor:g}: "
-                      f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
-            known[way] = min(tried)[2]
-            options.rates.write_text(json.dumps(rates, indent=1) + "\n")
+    wanted = sorted({scene.job for scene in options.scenes})
+    tasks = [(name, way, JOBS[name].lr * factor) for name in wanted for way in options.ways
+             if way not in rates.get(name, {}) for factor in FACTORS]
+    tried = {}
+
+    def one(task):
+        name, way, lr = task
+        seconds, whole, mark = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, lr, for_tuning=True)()
+        print(f"{name} by {way}, lr {lr:g}: "
+              f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
+        worse = math.inf if math.isnan(mark) else mark if JOBS[name].falls else -mark
+        tried.setdefault((name, way), []).append((seconds if seconds else 2 * whole, worse, lr))
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(one, tasks))
+    for (name, way), runs in tried.items():
+        rates.setdefault(name, {})[way] = min(runs)[2]
+    options.rates.write_text(json.dumps(rates, indent=1) + "\n")
+
+
+def earlier_runs(options):
+    if not options.json or not options.json.exists():
+        return {}
+    try:
+        rows = json.loads(options.json.read_text())["runs"]
+        return {(row.pop("scene"), row.pop("way"), row.pop("seed")): row for row in rows}
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        sys.exit(f"bench/scenes.py: --json {options.json}: holds no earlier measurement ({error!r}); move it away")
+
+
+def write(options, results, more):
+    if options.json:
+        rows = [{"scene": scene, "way": way, "seed": seed, **result} for (scene, way, seed), result in results.items()]
+        options.json.write_text(json.dumps({**more, "runs": rows}, indent=1) + "\n")
 
 
 def measure(options, rates):
+    results = earlier_runs(options)
     tasks = [(scene, way, seed) for seed in range(1, options.seeds + 1) for scene in options.scenes
-             for way in random.Random(seed).sample(options.ways, len(options.ways))]
-    results = {}
+             for way in random.Random(seed).sample(options.ways, len(options.ways))
+             if (scene.name, way, seed) not in results]
+    written = threading.Lock()
 
     def one(task):
         scene, way, seed = task
         lr = rates.get(scene.job, {}).get(way, JOBS[scene.job].lr)
         seconds, whole, mark = Run(options, scene, way, seed, lr)()
-        results[scene.name, way, seed] = {"seconds": seconds, "whole": whole, "mark": mark, "lr": lr}
+        with written:
+            results[scene.name, way, seed] = {"seconds": seconds, "whole": whole, "mark": mark, "lr": lr}
+            write(options, results, {})
         print(f"seed {seed}: {scene.name} {way}: "
               f"{'not reached' if seconds is None else f'{seconds:.1f} s'} of {whole:.1f} s, {mark:.4f}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for _ in pool.map(one, [task for task in tasks if not task[0].mbit]):
-            pass
+        list(pool.map(one, [task for task in tasks if not task[0].mbit]))
     for task in tasks:  # one network at a time, and by the thread that gets signals
         if task[0].mbit:
             one(task)
@@ -315,11 +347,8 @@ def tell(options, results):
           f"95 % interval {resampled[25]:.3f} to {resampled[974]:.3f} over seeds; worst {max(beside_best.values()):.2f}")
     for way, ratio in sorted(beside_each.items(), key=lambda item: item[1]):
         print(f"beside {way} in all scenes: {ratio:.3f}")
-    if options.json:
-        rows = [{"scene": scene, "way": way, "seed": seed, **result} for (scene, way, seed), result in results.items()]
-        options.json.write_text(json.dumps({"ratios": beside_best, "best": best, "overall": overall,
-                                            "interval": [resampled[25], resampled[974]], "beside": beside_each,
-                                            "runs": rows}, indent=1) + "\n")
+    write(options, results, {"ratios": beside_best, "best": best, "overall": overall,
+                             "interval": [resampled[25], resampled[974]], "beside": beside_each})
 
 
 def make_texts(options):
@@ -327,9 +356,15 @@ def make_texts(options):
     options.text, options.text_before_tests = (options.folder / name for name in ("text.txt", "before_tests.txt"))
     if not any(JOBS[scene.job].falls for scene in options.scenes):
         return
-    if not shutil.which("bible"):
-        sys.exit("bench/scenes.py: apt-get install bible-kjv, or leave out the scenes of text")
-    whole = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], check=True, capture_output=True).stdout
+    if options.given_text:
+        try:
+            whole = options.given_text.read_bytes()
+        except OSError as error:
+            sys.exit(f"bench/scenes.py: --text: {error}")
+    elif shutil.which("bible"):
+        whole = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], check=True, capture_output=True).stdout
+    else:
+        sys.exit("bench/scenes.py: apt-get install bible-kjv, or name a text with --text, or leave out the scenes of text")
     options.folder.mkdir(parents=True, exist_ok=True)
     options.text.write_bytes(whole)
     options.text_before_tests.write_bytes(whole[:len(whole) * 9 // 10])
@@ -353,6 +388,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5, help="runs of each way in each scene (default: 5)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once; each has workers that mostly sleep (default: 1)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--text", type=pathlib.Path, dest="given_text", help="instead of the one that bible-kjv brings")
     parser.add_argument("--folder", type=pathlib.Path, help="of the runs (default: a temporary one)")
     parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file too")
     options = parser.parse_args()
