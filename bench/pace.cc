@@ -115,7 +115,7 @@ double milliseconds_of_a_look(int workers) {
     Timing& timing = timings[static_cast<std::size_t>(worker)];
     const double typical = uniform(0.5, 4);
     for (int lease = 0; lease < 32; ++lease) timing.add(1, typical * uniform(0.9, 1.1));
-    situation.workers[worker] = &timing;
+    situation.workers[worker] = {&timing};
   }
   std::vector<double> looks;
   for (int look = 0; look < 25; ++look) {

@@ -9,7 +9,7 @@ network's scenes need root. Scenes marked `unseen` are for judging alone: nothin
 Each way has a learning rate of its own for each job, the best of a few on samples that --validation sets
 aside, with equal workers; it is kept in --rates and found with --tune. Ways take turns within a seed, and
 are compared seed by seed. A run ends when it has come to the target; one that does not come there counts as
-twice its length. Runs that --json has already are not run again, so that a measurement may be interrupted.
+twice the scene's longest. Runs that --json has already are not run again, so that a measurement may be interrupted.
 
     bench/scenes.py --list
     bench/scenes.py --tune --rates rates.json
@@ -42,7 +42,7 @@ ADAPTIVE = "asup"
 WAYS = {"allreduce": "--sync allreduce", "balance": "--sync allreduce --balance",
         "bsp": "--sync server --pace bsp", "ssp": "--sync server --pace ssp --staleness 4",
         "asp": "--sync server --pace asp", "local": "--sync local --every 8", ADAPTIVE: "--sync asup"}
-FACTORS = 0.5, 1, 2  # of a job's learning rate, to be tuned
+FACTORS = 0.25, 0.5, 1, 2  # of a job's learning rate, to be tuned
 
 
 @dataclasses.dataclass
@@ -233,7 +233,7 @@ class Run:
             if process.returncode != 0 and seconds is None and "diverged" not in said:
                 raise RuntimeError(f"{self.folder.name} failed: {said.strip().splitlines()[-1:]}; see {log.name}")
         points = self.points()
-        return (seconds, *points[-1]) if points else (None, PATIENCE / 2, math.nan)
+        return (seconds, *points[-1]) if points else (None, 0, math.nan)
 
 
 def halve(network, mbit):
@@ -253,11 +253,11 @@ def tune(options, rates):
 
     def one(task):
         name, way, lr = task
-        seconds, whole, mark = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, lr, for_tuning=True)()
+        seconds, _, mark = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, lr, for_tuning=True)()
         print(f"{name} by {way}, lr {lr:g}: "
               f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
         worse = math.inf if math.isnan(mark) else mark if JOBS[name].falls else -mark
-        tried.setdefault((name, way), []).append((seconds if seconds else 2 * whole, worse, lr))
+        tried.setdefault((name, way), []).append((seconds or math.inf, worse, lr))
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(one, tasks))
@@ -307,12 +307,13 @@ def measure(options, rates):
     return results
 
 
-def counted(result):
-    return result["seconds"] or 2 * result["whole"]
+def counted(results, scene, way, seed):
+    longest = max(result["whole"] for (name, *_), result in results.items() if name == scene.name)
+    return results[scene.name, way, seed]["seconds"] or 2 * longest
 
 
 def mean_log(results, scene, way, seeds):
-    return statistics.fmean(math.log(counted(results[scene.name, way, seed])) for seed in seeds)
+    return statistics.fmean(math.log(counted(results, scene, way, seed)) for seed in seeds)
 
 
 def ratios(results, scenes, ways, seeds):

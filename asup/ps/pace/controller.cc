@@ -18,6 +18,7 @@ struct Controller::Candidate {
   bool is_balanced;
 };
 
+constexpr std::size_t kTogether = 0, kBalanced = 1;  // of these
 const Controller::Candidate Controller::kCandidates[] = {
     {"together", 1, 8, false},
     {"together, balanced", 1, 8, true},
@@ -45,10 +46,12 @@ constexpr double kClearly = 1.25;   // a gain that is taken at once
 constexpr double kSlightly = 1.03;  // and one that must show this often
 constexpr int kTimes = 3;
 constexpr double kShortest = 1.0 / 64;  // of balanced leases
-constexpr double kOtherLengths = 1.15;  // a change of lengths that is worth telling
-constexpr double kOtherUnit = 1.25;     // and of times
+constexpr double kOtherLengths = 1.05;  // a step that is so much longer is worth other lengths
+constexpr double kOtherUnit = 1.25;     // a change of times that is worth other patience
 constexpr double kEnd = 0.2;        // share of the work in which staleness counts more and more,
 constexpr double kWeightAtEnd = 5;  // up to this
+
+constexpr double kUneven = 1.5;  // times that differ by more than a few leases' jitter
 
 constexpr double kNews = 1.05;  // a change of times at which candidates are compared again
 constexpr int kLooks = 8;       // and how often nothing is done where there is none
@@ -57,14 +60,19 @@ double weight_of(double left) {
   return 1 + (kWeightAtEnd - 1) * std::clamp((kEnd - left) / kEnd, 0.0, 1.0);
 }
 
-bool are_apart(const std::map<int, double>& a, const std::vector<int>& workers,
-               const std::vector<double>& b) {
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    const auto found = a.find(workers[i]);
-    if (found == a.end()) return true;
-    if (found->second > b[i] * kOtherLengths || b[i] > found->second * kOtherLengths) return true;
+// Whether other lengths would end a step clearly sooner than those of the last choice.
+bool are_worth_changing(const Workers& workers, const std::map<int, double>& lengths,
+                        const Choice& last) {
+  if (lengths.size() != last.workers.size()) return true;
+  double before = 0, now = 0;
+  for (std::size_t i = 0; i < last.workers.size(); ++i) {
+    const auto found = workers.find(last.workers[i]);
+    if (found == workers.end()) return true;
+    const Measured& worker = found->second;
+    before = std::max(before, worker.typical * worker.factor(last.lengths[i]));
+    now = std::max(now, worker.typical * worker.factor(lengths.at(found->first)));
   }
-  return a.size() != workers.size();
+  return before > now * kOtherLengths;
 }
 
 // The worker's pace beside the fastest one's, in words.
@@ -87,6 +95,13 @@ Measured::Measured(const Timing& timing)
       fixed(timing.fixed()),
       seconds(timing.seconds()) {
   mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+void Measured::scale(double by) {
+  typical *= by;
+  overdue *= by;
+  mean *= by;
+  for (double& each : seconds) each *= by;
 }
 
 std::map<int, double> balanced_lengths(const Workers& workers) {
@@ -164,41 +179,80 @@ class Controller::Comparison {
   double unit_ = 0;
 };
 
-std::optional<Choice> Controller::decide(const Situation& situation) {
-  if (is_frozen_ || situation.workers.empty()) return std::nullopt;
-  // Who has not pushed yet is taken to be like the others.
-  const Timing* example = nullptr;
-  bool are_settled = true;
-  for (const auto& [id, timing] : situation.workers) {
-    if (timing->is_known()) example = timing;
-    are_settled = are_settled && timing->is_settled();
-  }
-  if (example == nullptr) return std::nullopt;
-  Workers workers;
-  for (const auto& [id, timing] : situation.workers)
-    workers.emplace(id, timing->is_known() ? *timing : *example);
+namespace {
 
-  if (are_settled && !has_news(workers)) return std::nullopt;
+bool are_settled(const Situation& situation) {
+  return std::ranges::all_of(situation.workers,
+                             [](const auto& worker) { return worker.second.timing->is_settled(); });
+}
+
+// A worker of which something is known, if there is one: better from more than its first lease.
+const Timing* example_of(const Situation& situation) {
+  const Timing* example = nullptr;
+  for (const auto& [id, worker] : situation.workers)
+    if (worker.timing->is_known() && (!example || example->has_only_first()))
+      example = worker.timing;
+  return example;
+}
+
+// Who has not pushed yet is taken to be like another, or as slow as it has shown to be. None where
+// nobody has.
+Workers measure(const Situation& situation) {
+  Workers workers;
+  const Timing* example = example_of(situation);
+  if (example == nullptr) return workers;
+  for (const auto& [id, worker] : situation.workers) {
+    const Timing& own = *worker.timing;
+    Measured measured(own.is_known() ? own : *example);
+    if (own.has_only_first()) measured.scale(own.factor_after_first(*example));
+    if (!own.is_known() && worker.elapsed > measured.overdue)
+      measured.scale(worker.elapsed / measured.typical);
+    workers.emplace(id, std::move(measured));
+  }
+  return workers;
+}
+
+bool are_uneven(const Workers& workers) {
+  const auto [fastest, slowest] = std::ranges::minmax_element(
+      workers, {}, [](const auto& worker) { return worker.second.typical; });
+  return slowest->second.typical > kUneven * fastest->second.typical;
+}
+
+}  // namespace
+
+// A few times tell little of jitter, but enough of workers that are far from equally fast: they get
+// balanced leases at once. Until there are more times, all wait for one until it is overdue: late
+// gradients do most harm in the first steps.
+Controller::Scored Controller::first_choice(const Comparison& comparison, const Workers& workers,
+                                            bool can_balance) const {
+  Scored first = comparison.score(can_balance && are_uneven(workers) ? kBalanced : kTogether);
+  const double others = static_cast<double>(workers.size()) - 1;
+  first.bounds.patience = std::max(1.0, others * Timing::kFirstMargin) * comparison.unit();
+  return first;
+}
+
+std::optional<Choice> Controller::decide(const Situation& situation) {
+  if (is_frozen_) return std::nullopt;
+  const Workers workers = measure(situation);
+  if (workers.empty()) return std::nullopt;
+  const bool is_settled = are_settled(situation);
+  if (is_settled && !has_news(workers)) return std::nullopt;
 
   const Comparison comparison(workers, situation.can_balance,
                               sensitivity_.gamma() * weight_of(situation.left));
   const Scored current = comparison.score(current_);
   Scored taken = current;
-  if (are_settled) {
-    Scored best = comparison.best_from(current);
-    if (is_better(best, current)) taken = std::move(best);
-  } else {
-    // A few times tell little. Until there are more, all wait for one until it is overdue: late
-    // gradients do most harm in the first steps.
-    const double others = static_cast<double>(workers.size()) - 1;
-    taken.bounds.patience = std::max(1.0, others * Timing::kFirstMargin) * comparison.unit();
+  if (!is_settled) {
+    taken = first_choice(comparison, workers, situation.can_balance);
+  } else if (Scored best = comparison.best_from(current); is_better(best, current)) {
+    taken = std::move(best);
   }
-  if (freeze_ && are_settled) {
+  if (freeze_ && is_settled) {
     is_frozen_ = true;
     taken.bounds = without_clock(taken.bounds, workers, taken.lengths);
   } else if (!choices_.empty() && taken.candidate == current_) {
     const Choice& last = choices_.back();
-    const bool has_changed = are_apart(taken.lengths, last.workers, last.lengths) ||
+    const bool has_changed = are_worth_changing(workers, taken.lengths, last) ||
                              taken.bounds.patience > last.bounds.patience * kOtherUnit ||
                              taken.bounds.patience * kOtherUnit < last.bounds.patience;
     if (!has_changed) return std::nullopt;

@@ -26,7 +26,11 @@ struct Situation {
   std::uint64_t step = 0, version = 0;
   double left = 1;           // share of the whole work that is left; 1 where that is not known
   bool can_balance = false;  // leases can have any length
-  std::map<int, const Timing*> workers;  // that are here; some may not be known yet
+  struct Worker {
+    const Timing* timing = nullptr;  // may not be known yet
+    double elapsed = 0;              // seconds that it has been at work on its lease
+  };
+  std::map<int, Worker> workers;  // that are here
 };
 
 // What is known of one worker's times, worked out once for a look.
@@ -36,6 +40,8 @@ struct Measured {
   double fixed;                 // the share of it that does not grow with the length
   double mean;                  // of `seconds`
   std::vector<double> seconds;  // one after the other
+
+  void scale(double by);  // all times
 
   double factor(double length) const { return fixed + (1 - fixed) * length; }
   double length_for(double time) const { return (time / typical - fixed) / (1 - fixed); }
@@ -68,6 +74,7 @@ class Controller {
   };
   static const Candidate kCandidates[];
 
+  Scored first_choice(const Comparison& comparison, const Workers& workers, bool can_balance) const;
   bool has_news(const Workers& workers);
   bool is_better(const Scored& best, const Scored& current);
   Choice make_choice(const Situation& situation, const Workers& workers, const Scored& taken,

@@ -66,6 +66,8 @@ Decisions Scheduler::pushed(const Push& push, double now) {
   if (controller_ && !account.timing.is_settled()) expect_again(push.worker);
   ++pushes_since_look_;
   post(pacer_.pushed(counted, now));
+  // What a slow worker gets next must not be as long as the first.
+  if (controller_ && !controller_->is_frozen() && !account.timing.is_settled()) adapt();
   return finish();
 }
 
@@ -304,10 +306,9 @@ void Scheduler::expect(int worker) {
   const Timing& own = account.timing;
   const Timing* other = example_for(worker);
   if (own.is_known()) {
-    // The first lease tells little of the second: rather what another took for its second.
-    const bool is_like_other = own.has_only_first() && other && !other->has_only_first();
-    const Timing& timing = is_like_other ? *other : own;
-    expect_in(timing.typical() * timing.factor(length), timing.overdue() * timing.factor(length));
+    const double after_first = own.has_only_first() && other ? own.factor_after_first(*other) : 1;
+    const double factor = after_first * own.factor(length);
+    expect_in(own.typical() * factor, own.overdue() * factor);
   } else if (other) {
     const double seconds = other->typical() * other->factor(length);
     expect_in(kExpectedAtFirst * seconds, kOverdueAtFirst * seconds);
@@ -364,7 +365,11 @@ Situation Scheduler::situation() const {
     situation.left =
         static_cast<double>(allocator_->samples_total() - allocator_->samples_done()) / all;
   }
-  for (const int worker : here_) situation.workers[worker] = &account(worker).timing;
+  for (const int worker : here_) {
+    const Account& account = this->account(worker);
+    situation.workers[worker] = {&account.timing,
+                                 pacer_.works(worker) ? now_ - account.released : 0};
+  }
   return situation;
 }
 

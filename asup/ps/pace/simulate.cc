@@ -1,6 +1,7 @@
 #include "asup/ps/pace/simulate.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "asup/base/error.h"
@@ -9,7 +10,7 @@ namespace asup::ps::pace {
 namespace {
 
 constexpr double kLeasesOfSlowest = 8;  // that are looked at, if it is not too slow
-constexpr double kLeasesOfAll = 512;    // where there are many workers, fewer of each will do
+constexpr double kLeasesOfAll = 384;    // where there are many workers, fewer of each will do
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -25,6 +26,7 @@ class Simulation {
         states_(workers.size()) {
     pending_.reserve(workers.size());
     to_come_.reserve(workers.size());
+    pushes_.reserve(workers.size());
   }
 
   Prediction run() {
@@ -43,27 +45,44 @@ class Simulation {
     std::size_t leases = 0;
   };
 
+  // Something that will happen to a worker's lease, the earliest first.
+  struct Event {
+    double time;
+    std::size_t worker, lease;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : worker > other.worker;
+    }
+  };
+  using Events = std::vector<Event>;  // a heap
+
+  static void add(Events& events, const Event& event) {
+    events.push_back(event);
+    std::push_heap(events.begin(), events.end(), std::greater<>());
+  }
+  static void remove_first(Events& events) {
+    std::pop_heap(events.begin(), events.end(), std::greater<>());
+    events.pop_back();
+  }
+
   // An update, if one is due; else what comes next, a push or a time to look again.
   void step() {
-    look_ahead();
     if (is_due()) return update();
     const bool may_lose_patience = !pending_.empty() && patience_ < kForever;
-    if (may_lose_patience && next_look_ < next_push_)
-      now_ = next_look_;
+    const double look = may_lose_patience ? next_look() : kForever;
+    if (look < pushes_.front().time)
+      now_ = look;
     else
       push();
   }
 
-  void look_ahead() {
-    next_push_ = next_look_ = kForever;
-    for (std::size_t id = 0; id < states_.size(); ++id) {
-      const State& state = states_[id];
-      if (state.done < next_push_) {
-        next_push_ = state.done;
-        next_ = id;
-      }
-      next_look_ = std::min(next_look_, next_look_at(state));
-    }
+  // When somebody who is at work is next expected or becomes overdue.
+  double next_look() {
+    const auto is_past = [&](const Event& look) {
+      const State& state = states_[look.worker];
+      return look.time <= now_ || state.done == kForever || state.leases != look.lease;
+    };
+    while (!looks_.empty() && is_past(looks_.front())) remove_first(looks_);
+    return looks_.empty() ? kForever : looks_.front().time;
   }
 
   // When it is thought to push: it may be late, and then overdue.
@@ -75,14 +94,15 @@ class Simulation {
 
   bool is_due() {
     if (pending_.empty()) return false;
-    if (next_push_ == kForever) return true;  // nobody works
+    if (pushes_.empty()) return true;  // nobody works
     return patience_ < kForever && !is_worth_waiting_on();
   }
 
   // Mostly the first to come is worth it.
   bool is_worth_waiting_on() {
-    if (next_look_ == kForever) return false;
-    if (static_cast<double>(pending_.size()) * (next_look_ - now_) <= patience_) return true;
+    const double look = next_look();
+    if (look == kForever) return false;
+    if (static_cast<double>(pending_.size()) * (look - now_) <= patience_) return true;
     to_come_.clear();
     for (const State& state : states_)
       if (const double when = next_look_at(state); when < kForever) to_come_.push_back(when);
@@ -90,14 +110,12 @@ class Simulation {
   }
 
   void push() {
-    now_ = next_push_;
-    const std::size_t id = next_;
+    now_ = pushes_.front().time;
+    const std::size_t id = pushes_.front().worker;
+    remove_first(pushes_);
     states_[id].done = kForever;
     if (applied_ - states_[id].applied <= keep_) return pending_.push_back(id);
-    if (keep_ > 0) {  // those that wait do not wait for this one any more
-      look_ahead();
-      if (is_due()) update();
-    }
+    if (keep_ > 0 && is_due()) update();  // those that wait do not wait for this one any more
     begin(id);
   }
 
@@ -123,6 +141,10 @@ class Simulation {
     state.done = now_ + worker.seconds[state.leases++ % worker.seconds.size()];
     state.expected = now_ + worker.expected;
     state.overdue = now_ + worker.overdue;
+    add(pushes_, {state.done, id, state.leases});
+    if (patience_ == kForever) return;
+    add(looks_, {state.expected, id, state.leases});
+    add(looks_, {state.overdue, id, state.leases});
   }
 
   const std::span<const VirtualWorker> workers_;
@@ -132,10 +154,8 @@ class Simulation {
   std::vector<State> states_;
   std::vector<std::size_t> pending_;    // workers whose pushes wait for the update
   std::vector<double> to_come_;         // memory that is used again
+  Events pushes_, looks_;               // to come; looks: some that will not, too
   double now_ = 0, applied_ = 0;        // applied: even leases
-  std::size_t next_ = 0;                // who pushes next,
-  double next_push_ = 0;                // when,
-  double next_look_ = 0;                // and when somebody is expected or becomes overdue
   double first_ = 0, last_ = 0;         // updates after which, and until which, is counted
   double counted_ = 0, staleness_ = 0;  // even leases, and theirs since, summed up
 };
@@ -151,7 +171,7 @@ double simulated_seconds(std::span<const VirtualWorker> workers) {
     slowest = std::max(slowest, seconds);
     fastest = std::min(fastest, seconds);
   }
-  const double leases = std::clamp(kLeasesOfAll / static_cast<double>(workers.size()), 8.0, 64.0);
+  const double leases = std::clamp(kLeasesOfAll / static_cast<double>(workers.size()), 6.0, 64.0);
   return std::min(kLeasesOfSlowest * slowest + 16 * fastest, leases * fastest);
 }
 

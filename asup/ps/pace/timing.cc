@@ -27,6 +27,7 @@ bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a 
 
 void Timing::add(double length, double seconds) {
   const Time time{length, seconds};
+  if (times_ == 0) first_ = even(time);
   if (times_ == 1) recent_.clear();
   ++times_;
   if (!recent_.empty() && is_apart(length, recent_.back().length, kOtherLength)) {
@@ -39,6 +40,15 @@ void Timing::add(double length, double seconds) {
     recent_.erase(recent_.begin(), recent_.end() - 1);
   recent_.push_back(time);
   if (recent_.size() > kWindow) recent_.pop_front();
+}
+
+// What comes on top of a first lease may be as many seconds for all, or as many times longer: the
+// longer of both is taken, so that nobody is thought to be late who is not.
+double Timing::factor_after_first(const Timing& other) const {
+  if (!other.is_known() || other.has_only_first()) return 1;
+  const double extra = std::max(other.first_ - other.typical(), 0.0);
+  const double factor = other.first_ / (other.first_ - extra);
+  return std::max(1 / factor, 1 - extra / first_);
 }
 
 bool Timing::is_new_speed(const Time& time) const {

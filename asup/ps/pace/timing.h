@@ -26,6 +26,9 @@ class Timing {
 
   bool is_known() const { return !recent_.empty(); }
   bool has_only_first() const { return times_ == 1; }
+  // Where only the first time is known: by how much later ones are likely to be shorter, as another
+  // worker's were. needs: has_only_first()
+  double factor_after_first(const Timing& other) const;
   bool is_settled() const { return times_ > kFirstTimes; }
 
   // Of an even lease, in seconds. need: is_known()
@@ -51,6 +54,7 @@ class Timing {
   bool is_new_speed(const Time& time) const;
 
   std::deque<Time> recent_;
+  double first_ = 0;         // the first time, of an even lease
   std::uint64_t times_ = 0;  // in all
   double fixed_ = 0.1;
   Time before_{};     // usual, before lengths changed last

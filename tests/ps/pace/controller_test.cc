@@ -119,6 +119,24 @@ TEST(Controller, OneFastWorkerDoesAsMuchMore) {
   EXPECT_LE(asup.staleness, 0.02);
 }
 
+TEST(Controller, SpeedsFarApartAreBalancedFromTheFirstLeasesOn) {
+  const auto slow = [](int worker) { return static_cast<double>(1 << worker); };
+  for (const double at_first : {0.0, 1.0}) {  // seconds more for a first lease
+    SchedulerOptions options;
+    options.workers = kWorkers;
+    options.pace = kAsup;
+    options.work = Workload{.steps = 1000, .batch = 256, .steps_per_epoch = 1000};
+    std::map<int, int> leases;
+    Cluster cluster(options, [&](int worker, double length, double) {
+      return slow(worker) * (0.1 + 0.9 * length) + (leases[worker]++ == 0 ? at_first : 0);
+    });
+    cluster.run(60);  // in which the slowest could do seven even leases
+    const double possible = 60 * (1 + 0.5 + 0.25 + 0.125);
+    EXPECT_GE(cluster.span(0, 60).samples / 64 / possible, 0.85) << at_first;
+    EXPECT_LE(cluster.span(0, 60).staleness / cluster.span(0, 60).samples, 0.1) << at_first;
+  }
+}
+
 TEST(Controller, WithoutLeasesOneSlowWorkerIsNotWaitedFor) {
   SchedulerOptions options;
   options.workers = kWorkers;
@@ -140,7 +158,7 @@ TEST(Controller, PausesAreNotWaitedFor) {
   const double possible = asp.span(0, 400).samples;  // nobody waits there
   EXPECT_GE(asup.span(0, 400).samples / possible, 0.93);
   EXPECT_LE(bsp.span(0, 400).samples / possible, 0.85);
-  EXPECT_LE(asup.span(0, 400).staleness / asup.span(0, 400).samples, 0.1);
+  EXPECT_LE(asup.span(0, 400).staleness / asup.span(0, 400).samples, 0.12);
 }
 
 TEST(Controller, FollowsAWorkerThatSlowsDownAndRecovers) {
@@ -209,7 +227,7 @@ TEST(Controller, StalenessCountsMoreTowardTheEnd) {
     slow.add(1, 4);
   }
   Situation situation;
-  situation.workers = {{0, &fast}, {1, &fast}, {2, &fast}, {3, &slow}};
+  situation.workers = {{0, {&fast}}, {1, {&fast}}, {2, {&fast}}, {3, {&slow}}};
   Controller controller(false);
   const Choice early = *controller.decide(situation);
   EXPECT_EQ(early.weight, 1);
