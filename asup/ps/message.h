@@ -176,6 +176,10 @@ struct Release {
   std::uint64_t step = 0;
   std::uint64_t begin = 0, end = 0;  // samples of the step's global batch
   double noise_scale = 0;            // in samples (base/noise_scale.h)
+  // To a sync point: how all go on from there (pace/elsewhere.h).
+  enum class Leave : std::uint32_t { no, to_all_reduce, to_local };
+  Leave leave = Leave::no;
+  std::uint32_t every = 0;  // to local steps: between two exchanges
 };
 
 // Asks the head to tell of the pace, and is its answer (payload: JSON).

@@ -109,6 +109,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
 
   std::deque<Command> commands_;  // the first is under way
   bool working_ = false;
+  Clock::time_point began_;  // the command that it works at
   Shard::Job job_;
   bool awaits_norm_ = false;  // of other servers, for the command under way
   std::map<std::uint64_t, std::map<int, double>> norms_;  // by version and server

@@ -32,6 +32,7 @@ void Server::start_next_command() {
   while (!commands_.empty() && !working_) {
     make_job(commands_.front());
     working_ = true;
+    began_ = Clock::now();
     if (!is_small()) {
       start_comparison();
     } else if (job_.clip > 0) {
@@ -177,6 +178,7 @@ void Server::finish_command() {
   commands_.pop_front();
   working_ = false;
   version_ = command.version;
+  if (is_head() && !command.parts.empty()) coordinator_->updated(seconds_since(began_));
   if (command.compares) tell_squares();
   for (const Command::PushRef& push : command.parts) session(push.worker).forget_push(push.number);
   for (const int worker : command.released)

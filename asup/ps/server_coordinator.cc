@@ -20,6 +20,11 @@ Release message_of(const pace::Clearance& release) {
     case pace::Clearance::To::sync_point:
       message.next = Release::Next::sync_point;
       message.step = release.sync_point;
+      if (release.leaves) {
+        const bool is_local = release.leaves->by == pace::Elsewhere::By::local;
+        message.leave = is_local ? Release::Leave::to_local : Release::Leave::to_all_reduce;
+        message.every = static_cast<std::uint32_t>(release.leaves->every);
+      }
       break;
     case pace::Clearance::To::end:
       message.next = Release::Next::end;
@@ -65,6 +70,8 @@ json to_json(const pace::Choice& choice) {
           {"staleness", choice.staleness},
           {"score", choice.score},
           {"score_before", choice.score_before},
+          {"exchange_seconds", choice.exchange},
+          {"leaves", choice.leaves.has_value()},
           {"reason", choice.reason}};
 }
 

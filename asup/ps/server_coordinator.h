@@ -37,6 +37,8 @@ class ServerCoordinator {
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
+  // An update took its servers so long.
+  void updated(double seconds) { head_.updated(seconds * servers_); }
   // One more server has compared the pushes of the update to this version.
   void found(std::uint64_t version, const NoiseSquares& squares) { noise_.found(version, squares); }
   void ask_sync_point();

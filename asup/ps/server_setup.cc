@@ -17,7 +17,8 @@ json to_json(const pace::Options& pace) {
           {"gather", pace.gather},
           {"stale_lr", pace.stale_lr},
           {"non_finite", asup::name_of(pace.non_finite)},
-          {"freeze", pace.freeze}};
+          {"freeze", pace.freeze},
+          {"leaves", pace.leaves}};
 }
 
 pace::Options pace_of(const json& from) {
@@ -29,13 +30,15 @@ pace::Options pace_of(const json& from) {
   pace.stale_lr = from.at("stale_lr");
   pace.non_finite = pace::non_finite_of(from.at("non_finite").get<std::string>());
   pace.freeze = from.at("freeze");
+  pace.leaves = from.at("leaves");
   return pace;
 }
 
 json to_json(const pace::Workload& work) {
   return {{"steps", work.steps},           {"first_step", work.first_step},
           {"batch", work.batch},           {"steps_per_epoch", work.steps_per_epoch},
-          {"last_batch", work.last_batch}, {"sync points", work.sync_points}};
+          {"last_batch", work.last_batch}, {"sync points", work.sync_points},
+          {"can_leave", work.can_leave}};
 }
 
 pace::Workload work_of(const json& from) {
@@ -46,6 +49,7 @@ pace::Workload work_of(const json& from) {
   work.steps_per_epoch = from.at("steps_per_epoch");
   work.last_batch = from.at("last_batch");
   work.sync_points = from.at("sync points").get<std::vector<std::uint64_t>>();
+  work.can_leave = from.at("can_leave");
   return work;
 }
 

@@ -26,6 +26,11 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase) {
   return result;
 }
 
+bool can_leave_servers(const TrainConfig& config) {
+  return config.workers > 1 && !has_phases(config) && config.on_loss != "continue" &&
+         !config.strategy.capabilities().keeps_own_parameters;
+}
+
 std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLength& length) {
   if (!has_phases(config) || config.at == kStall) return std::nullopt;
   const std::int64_t step = StepOrShare::from_text(config.at)->steps(length.steps);

@@ -22,6 +22,10 @@ bool can_balance(const Strategy& strategy);
 // What counts in a phase: `strategy` is its own.
 TrainConfig of_phase(const TrainConfig& config, Phase phase);
 
+// Whether the servers' advice to go on without them can be followed: the run is not to change
+// otherwise, and neither parameters nor the promise to go on after a loss need servers.
+bool can_leave_servers(const TrainConfig& config);
+
 // The step after which the second phase begins; nothing where the loss says so, and where there is
 // none. Throws BadInput where it is not within the run.
 std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLength& length);

@@ -12,7 +12,7 @@ from harness import PATIENCE, SMALL, Case, Run
 HALTED = "rank 2"
 # Sync points come after 6 steps, and with them server.json.
 ENDLESS = [*SMALL, "--synthetic-samples=144", "--workers=3", "--steps=1000000",
-           "--eval-every=never", "--checkpoint-every=1000000", "--sync=asup"]
+           "--eval-every=never", "--checkpoint-every=1000000", "--sync=asup", "--keep-servers"]
 
 
 class DutyCycle:

@@ -25,7 +25,7 @@ WAYS = {
     "gossip": ["--sync=gossip"],
     "adpsgd": ["--sync=adpsgd"],
     "bsp": ["--sync=server"],
-    "asup": ["--sync=asup", "--servers=2"],
+    "asup": ["--sync=asup", "--keep-servers", "--servers=2"],
 }
 
 

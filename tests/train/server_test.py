@@ -14,7 +14,7 @@ PACES = {
     "ssp": ["--sync=server", "--pace=ssp", "--staleness=2"],
     "asp": ["--sync=server", "--pace=asp", "--servers=2", "--stale-lr", "--compensation=0.04"],
     "kasync": ["--sync=server", "--pace=kasync", "--gather=2"],
-    "adaptive": ["--sync=asup"],
+    "adaptive": ["--sync=asup", "--keep-servers"],
 }
 
 
@@ -159,7 +159,7 @@ class Server(Case):
 
     def test_a_lost_server_ends_the_job(self):
         run = Run(self.path("run"))
-        process = self.start("train", *SMALL, "--sync=asup", "--servers=2", "--workers=2",
+        process = self.start("train", *SMALL, "--sync=asup", "--keep-servers", "--servers=2", "--workers=2",
                              "--steps=1000000", "--eval-every=never", f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
         pid = self.members()["server 1"]

@@ -14,7 +14,7 @@ WAYS = {
     "gossip": ["--sync=gossip"],
     "adpsgd": ["--sync=adpsgd"],
     "server": ["--sync=server", "--pace=bsp"],
-    "asup": ["--sync=asup"],
+    "asup": ["--sync=asup", "--keep-servers"],
     "easgd": ["--sync=server", "--merge=easgd"],
 }
 

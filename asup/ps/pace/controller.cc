@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 namespace asup::ps::pace {
@@ -51,7 +52,11 @@ constexpr double kOtherUnit = 1.25;     // a change of times that is worth other
 constexpr double kEnd = 0.2;        // share of the work in which staleness counts more and more,
 constexpr double kWeightAtEnd = 5;  // up to this
 
-constexpr double kUneven = 1.5;  // times that differ by more than a few leases' jitter
+constexpr double kLeastComputing = 0.05;  // of a lease
+constexpr double kUneven = 1.5;           // times that differ by more than a few leases' jitter
+
+constexpr double kMuchFaster = 1.15;    // a way without servers, to be worth the change,
+constexpr double kSecondsToGain = 1.0;  // with as much as this to be gained in the rest of the run
 
 constexpr double kNews = 1.05;  // a change of times at which candidates are compared again
 constexpr int kLooks = 8;       // and how often nothing is done where there is none
@@ -93,6 +98,7 @@ Measured::Measured(const Timing& timing)
     : typical(timing.typical()),
       overdue(timing.overdue()),
       fixed(timing.fixed()),
+      exchange(timing.exchange()),
       seconds(timing.seconds()) {
   mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
@@ -143,6 +149,10 @@ class Controller::Comparison {
   }
 
   double unit() const { return unit_; }
+  // What a step takes, longer where its gradients are late.
+  double seconds_of_step(const Scored& scored) const {
+    return static_cast<double>(even_.size()) / (scored.score * summed_);
+  }
 
   Scored score(std::size_t number) const {
     const Candidate& candidate = kCandidates[number];
@@ -212,6 +222,41 @@ Workers measure(const Situation& situation) {
   return workers;
 }
 
+// The longest: all wait for it.
+double exchange_of(const Workers& workers) {
+  double longest = 0;
+  for (const auto& [id, worker] : workers) longest = std::max(longest, worker.exchange);
+  return longest;
+}
+
+// As many of the last times of each worker.
+std::vector<Computing> computing_of(const Workers& workers) {
+  std::size_t count = std::numeric_limits<std::size_t>::max();
+  for (const auto& [id, worker] : workers) count = std::min(count, worker.seconds.size());
+  std::vector<Computing> computing;
+  for (const auto& [id, worker] : workers) {
+    Computing& of = computing.emplace_back();
+    of.seconds.assign(worker.seconds.end() - static_cast<std::ptrdiff_t>(count),
+                      worker.seconds.end());
+    for (double& each : of.seconds) each = std::max(each - worker.exchange, each * kLeastComputing);
+    // What is fixed is the exchange, for the most part.
+    of.fixed = std::max(0.0, worker.fixed - worker.exchange / worker.typical);
+  }
+  return computing;
+}
+
+void tell_of_leaving(Choice& choice, const Elsewhere& elsewhere, double seconds) {
+  choice.leaves = elsewhere;
+  choice.name = name_of(elsewhere);
+  choice.speed *= seconds / elsewhere.seconds;
+  choice.score_before = choice.score;
+  choice.score *= seconds / elsewhere.seconds;
+  choice.reason = fmt::format(
+      "through servers a step takes {:.3g} s, of which {:.3g} s are exchange; without them about "
+      "{:.3g} s, by what was measured",
+      seconds, choice.exchange, elsewhere.seconds);
+}
+
 bool are_uneven(const Workers& workers) {
   const auto [fastest, slowest] = std::ranges::minmax_element(
       workers, {}, [](const auto& worker) { return worker.second.typical; });
@@ -219,6 +264,19 @@ bool are_uneven(const Workers& workers) {
 }
 
 }  // namespace
+
+// How to go on without the servers, where a step through them takes these seconds, if that has been
+// clearly better for a while.
+std::optional<Elsewhere> Controller::leave(const Situation& situation, const Workers& workers,
+                                           double seconds) {
+  if (!situation.can_leave) return std::nullopt;
+  const Elsewhere elsewhere =
+      best_elsewhere(computing_of(workers), exchange_of(workers), situation.update_seconds);
+  const bool pays = seconds > kMuchFaster * elsewhere.seconds &&
+                    (seconds - elsewhere.seconds) * situation.steps_left > kSecondsToGain;
+  times_elsewhere_ = pays ? times_elsewhere_ + 1 : 0;
+  return times_elsewhere_ >= kTimes ? std::optional(elsewhere) : std::nullopt;
+}
 
 // A few times tell little of jitter, but enough of workers that are far from equally fast: they get
 // balanced leases at once. Until there are more times, all wait for one until it is overdue: late
@@ -247,6 +305,13 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   } else if (Scored best = comparison.best_from(current); is_better(best, current)) {
     taken = std::move(best);
   }
+  if (is_settled && !freeze_)
+    if (const auto elsewhere = leave(situation, workers, comparison.seconds_of_step(taken))) {
+      is_frozen_ = true;
+      choices_.push_back(make_choice(situation, workers, taken, current));
+      tell_of_leaving(choices_.back(), *elsewhere, comparison.seconds_of_step(taken));
+      return choices_.back();
+    }
   if (freeze_ && is_settled) {
     is_frozen_ = true;
     taken.bounds = without_clock(taken.bounds, workers, taken.lengths);
@@ -290,7 +355,8 @@ bool Controller::has_news(const Workers& workers) {
   };
   const bool is_all_the_same = now.size() == seen_.size() &&
                                std::equal(now.begin(), now.end(), seen_.begin(), is_same_worker);
-  if (is_all_the_same && times_ == 0 && ++looks_ < kLooks) return false;
+  const bool is_decided = times_ == 0 && times_elsewhere_ == 0;
+  if (is_all_the_same && is_decided && ++looks_ < kLooks) return false;
   seen_ = std::move(now);
   looks_ = 0;
   return true;
@@ -315,6 +381,7 @@ Choice Controller::make_choice(const Situation& situation, const Workers& worker
     choice.workers.push_back(id);
     choice.lengths.push_back(taken.lengths.at(id));
     choice.seconds.push_back(worker.typical);
+    choice.exchange = std::max(choice.exchange, worker.exchange);
   }
   choice.sensitivity = sensitivity_.gamma();
   choice.weight = weight_of(situation.left);

@@ -24,8 +24,11 @@ namespace asup::ps::pace {
 struct Situation {
   double now = 0;
   std::uint64_t step = 0, version = 0;
-  double left = 1;           // share of the whole work that is left; 1 where that is not known
-  bool can_balance = false;  // leases can have any length
+  double left = 1;            // share of the whole work that is left; 1 where that is not known
+  double steps_left = 0;      // of it, where that is known
+  bool can_balance = false;   // leases can have any length
+  bool can_leave = false;     // workers can go on without the servers
+  double update_seconds = 0;  // of an update, for one server alone
   struct Worker {
     const Timing* timing = nullptr;  // may not be known yet
     double elapsed = 0;              // seconds that it has been at work on its lease
@@ -39,6 +42,7 @@ struct Measured {
   double typical, overdue;      // of an even lease, in seconds
   double fixed;                 // the share of it that does not grow with the length
   double mean;                  // of `seconds`
+  double exchange;              // in which it does not compute, whatever the length
   std::vector<double> seconds;  // one after the other
 
   void scale(double by);  // all times
@@ -62,6 +66,7 @@ class Controller {
   // A choice, if it differs from the one in force: to be taken from now on.
   std::optional<Choice> decide(const Situation& situation);
 
+  // Nothing is decided any more.
   bool is_frozen() const { return is_frozen_; }
   const std::vector<Choice>& choices() const { return choices_; }
 
@@ -77,6 +82,8 @@ class Controller {
   Scored first_choice(const Comparison& comparison, const Workers& workers, bool can_balance) const;
   bool has_news(const Workers& workers);
   bool is_better(const Scored& best, const Scored& current);
+  std::optional<Elsewhere> leave(const Situation& situation, const Workers& workers,
+                                 double seconds);
   Choice make_choice(const Situation& situation, const Workers& workers, const Scored& taken,
                      const Scored& before) const;
 
@@ -85,6 +92,7 @@ class Controller {
   std::size_t current_ = 0;    // of the candidates
   std::size_t favourite_ = 0;  // what looked better last,
   int times_ = 0;              // and how often in a row
+  int times_elsewhere_ = 0;    // that training looked much faster without the servers, in a row
   std::map<int, Seen> seen_;   // workers, when candidates were last compared,
   int looks_ = 0;              // and looks since then
   bool is_frozen_ = false;

@@ -41,6 +41,7 @@ struct Options {
   bool stale_lr = false;
   NonFinite non_finite = NonFinite::skip;
   bool freeze = false;  // adaptive: the first choice stays, whatever is measured later
+  bool leaves = false;  // adaptive: where another way is clearly faster, servers are left
 
   // Whether all workers have the same parameters after each step.
   bool in_step() const { return kind == Kind::bsp && backup == 0; }

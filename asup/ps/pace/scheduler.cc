@@ -62,7 +62,8 @@ Decisions Scheduler::pushed(const Push& push, double now) {
   account.figures.seconds_waiting += push.seconds_waiting;
   if (!controller_ || !controller_->is_frozen())
     account.timing.add(static_cast<double>(counted.samples) / even_lease(),
-                       std::max(now - account.released, kShortest));
+                       std::max(now - account.released, kShortest),
+                       std::max(now - account.released - push.seconds_working, 0.0));
   if (controller_ && !account.timing.is_settled()) expect_again(push.worker);
   ++pushes_since_look_;
   post(pacer_.pushed(counted, now));
@@ -106,6 +107,12 @@ Decisions Scheduler::tick(double now) {
   post(pacer_.tick(now));
   if (is_look_due()) adapt();
   return finish();
+}
+
+void Scheduler::updated(double seconds) {
+  constexpr double kWeight = 0.2;
+  const bool is_first = update_seconds_ == 0;
+  update_seconds_ += (is_first ? 1 : kWeight) * (seconds - update_seconds_);
 }
 
 std::optional<double> Scheduler::wake() const {
@@ -228,7 +235,7 @@ void Scheduler::carry_out(const Drop& drop) {
 }
 
 void Scheduler::carry_out(const Go& go) {
-  Clearance release{go.worker, Clearance::To::work, std::nullopt, 0, version_};
+  Clearance release{.worker = go.worker, .version = version_};
   if (allocator_) {
     release.lease = allocator_->lease(go.worker, speeds());
     if (!release.lease) {
@@ -260,8 +267,11 @@ void Scheduler::go_to_sync_point() {
 }
 
 void Scheduler::send_to_sync_point(int worker) {
-  decisions_.push_back(Clearance{worker, Clearance::To::sync_point, std::nullopt,
-                                 allocator_->sync_point(), version_});
+  decisions_.push_back(Clearance{.worker = worker,
+                                 .to = Clearance::To::sync_point,
+                                 .sync_point = allocator_->sync_point(),
+                                 .leaves = leaves_,
+                                 .version = version_});
 }
 
 // Whoever ended it with one that is gone goes again at once: others may wait for it there, since
@@ -289,7 +299,8 @@ void Scheduler::end_sync_point() {
 void Scheduler::go_to_end() {
   if (!missing_.empty()) return;
   for (const int worker : resting_)
-    decisions_.push_back(Clearance{worker, Clearance::To::end, std::nullopt, 0, version_});
+    decisions_.push_back(
+        Clearance{.worker = worker, .to = Clearance::To::end, .version = version_});
   resting_.clear();
   has_ended_ = true;
 }
@@ -343,6 +354,11 @@ void Scheduler::adapt() {
   pushes_since_look_ = 0;
   const auto choice = controller_->decide(situation());
   if (!choice) return;
+  if (choice->leaves) {
+    leaves_ = choice->leaves;
+    allocator_->sync_point_soon();
+    return;
+  }
   if (allocator_) {
     std::map<int, double> lengths;
     const bool is_even = std::all_of(choice->lengths.begin(), choice->lengths.end(),
@@ -360,10 +376,13 @@ Situation Scheduler::situation() const {
   situation.step = step();
   situation.version = version_;
   situation.can_balance = allocator_.has_value();
+  situation.update_seconds = update_seconds_;
+  situation.can_leave = allocator_ && options_.work->can_leave && options_.pace.leaves;
   if (allocator_ && allocator_->samples_total() > 0) {
     const auto all = static_cast<double>(options_.work->steps * options_.work->batch);
-    situation.left =
-        static_cast<double>(allocator_->samples_total() - allocator_->samples_done()) / all;
+    const auto left = static_cast<double>(allocator_->samples_total() - allocator_->samples_done());
+    situation.left = left / all;
+    situation.steps_left = left / static_cast<double>(options_.work->batch);
   }
   for (const int worker : here_) {
     const Account& account = this->account(worker);

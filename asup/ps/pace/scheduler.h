@@ -49,9 +49,10 @@ struct Clearance {
   };
   int worker = 0;
   To to = To::work;
-  std::optional<Lease> lease;
-  std::uint64_t sync_point = 0;  // to a sync point: steps that are done
-  std::uint64_t version = 0;     // of the parameters
+  std::optional<Lease> lease{};
+  std::uint64_t sync_point = 0;       // to a sync point: steps that are done,
+  std::optional<Elsewhere> leaves{};  // and how to go on from there, if not with the servers
+  std::uint64_t version = 0;          // of the parameters
   bool operator==(const Clearance&) const = default;
 };
 
@@ -106,6 +107,8 @@ class Scheduler {
   // nothing.
   Decisions sync_point_soon(double now);
   Decisions tick(double now);
+  // What one server alone would have taken for the last update.
+  void updated(double seconds);
 
   // When to call tick() if no event comes first. Only an adaptive pace needs it: when patience is
   // over, and to look for a better pace, at once, but after what was decided is carried out. Nobody
@@ -171,6 +174,8 @@ class Scheduler {
   std::set<int> at_sync_point_;        // sent to the sync point, and still here
   std::map<int, std::set<int>> back_;  // of those, who is back, and with whom
   bool has_ended_ = false;
+  std::optional<Elsewhere> leaves_;    // from the next sync point on
+  double update_seconds_ = 0;          // of late
   std::size_t pushes_since_look_ = 0;  // of the controller
   std::uint64_t version_;              // after the updates that are decided so far
   double now_ = 0;

@@ -25,13 +25,13 @@ bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a 
 
 }  // namespace
 
-void Timing::add(double length, double seconds) {
-  const Time time{length, seconds};
+void Timing::add(double length, double seconds, double exchange) {
+  const Time time{length, seconds, exchange};
   if (times_ == 0) first_ = even(time);
   if (times_ == 1) recent_.clear();
   ++times_;
   if (!recent_.empty() && is_apart(length, recent_.back().length, kOtherLength)) {
-    before_ = {recent_.back().length, typical() * factor(recent_.back().length)};
+    before_ = {recent_.back().length, typical() * factor(recent_.back().length), 0};
     to_learn_ = kLearned;
   }
   if (to_learn_ > 0)
@@ -77,6 +77,13 @@ double Timing::overdue() const {
   for (double& value : deviations) value = value > middle ? value - middle : middle - value;
   const double margin = (is_settled() ? kLeastMargin : kFirstMargin) * middle;
   return middle + std::max(margin, kDeviations * median(deviations));
+}
+
+double Timing::exchange() const {
+  std::vector<double> few;
+  for (std::size_t i = 0; i < std::min(recent_.size(), kFew); ++i)
+    few.push_back(recent_[recent_.size() - 1 - i].exchange);
+  return median(std::move(few));
 }
 
 std::vector<double> Timing::seconds() const {

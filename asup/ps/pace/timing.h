@@ -21,8 +21,9 @@ class Timing {
   // Of the typical time, while a worker is not settled: a few times do not tell how they vary.
   static constexpr double kFirstMargin = 0.3;
 
-  // `length`: of the lease, even ones being 1.
-  void add(double length, double seconds);
+  // `length`: of the lease, even ones being 1. `exchange`: of these seconds, those in which the
+  // worker did not compute, as parameters and gradients were on their way.
+  void add(double length, double seconds, double exchange = 0);
 
   bool is_known() const { return !recent_.empty(); }
   bool has_only_first() const { return times_ == 1; }
@@ -34,6 +35,7 @@ class Timing {
   // Of an even lease, in seconds. need: is_known()
   double typical() const;               // the median of the last few
   double overdue() const;               // later than this is no jitter
+  double exchange() const;              // the median of the last few, whatever the length
   std::vector<double> seconds() const;  // the window, oldest first
 
   // What another length makes of it.
@@ -46,7 +48,7 @@ class Timing {
   static constexpr std::uint64_t kFirstTimes = 3;
 
   struct Time {
-    double length, seconds;
+    double length, seconds, exchange;
   };
   double even(const Time& time) const { return time.seconds / factor(time.length); }
   std::vector<double> last_few() const;

@@ -121,8 +121,8 @@ void check_model(const ParameterServer& options, torch::nn::Module& model,
     sync::share(sync::TrainedModel(model, optimizer), sync::split_names(options.local_parameters));
 }
 
-MadeReplica make(const ParameterServer& options, const ReplicaContext& context) {
-  ServerReplicaOptions server = server_options(options, context.timeout);
+MadeReplica make(const ServerReplicaOptions& options, const ReplicaContext& context) {
+  ServerReplicaOptions server = options;
   if (context.work) server.work = *context.work;
   auto replica = make_server_replica(context.communicator, net::workers_and_servers(context.job),
                                      context.model, context.optimizer, server);
@@ -167,7 +167,9 @@ const Way& way_of(const ParameterServer&) {
       .check = check_options,
       .check_workers = check_workers,
       .check_model = check_model,
-      .make = make});
+      .make = [](const ParameterServer& options, const ReplicaContext& context) {
+        return make(server_options(options, context.timeout), context);
+      }});
   return way;
 }
 
@@ -177,6 +179,9 @@ const Way& way_of(const Asup&) {
       .group = "Servers",
       .summary = "parameter servers at a pace that adapts to what is measured",
       .example = "--sync asup --servers 1",
+      .settings = {{"keep-servers", field<&Asup::keep_servers>(),
+                    "go on through servers, even where all-reduce or local steps are measured to "
+                    "be much faster"}},
       .nested = nested_settings({settings_of_paces().back()}),
       .sections = [](Asup& options) { return sections_of(options.server); },
       .capabilities = [](const Asup& options) { return capabilities_of(options.server); },
@@ -185,8 +190,12 @@ const Way& way_of(const Asup&) {
           [](const Asup& options, torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
             check_model(options.server, model, optimizer);
           },
-      .make = [](const Asup& options,
-                 const ReplicaContext& context) { return make(options.server, context); }});
+      .make =
+          [](const Asup& options, const ReplicaContext& context) {
+            ServerReplicaOptions server = server_options(options.server, context.timeout);
+            server.pace.leaves = !options.keep_servers;
+            return make(server, context);
+          }});
   return way;
 }
 

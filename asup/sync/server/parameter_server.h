@@ -37,6 +37,8 @@ struct ParameterServer {
 // The ASU-P system: servers, and a pace that adapts to what is measured.
 struct Asup {
   ParameterServer server{.pace = Adaptive{}};
+  // asup train: else it goes on without servers where that is measured to be much faster.
+  bool keep_servers = false;
 };
 
 const Way& way_of(const ParameterServer&);

@@ -1,10 +1,33 @@
 #include "asup/train/loop/leased_work.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/sync/averaging/local_sgd.h"
+#include "asup/sync/gradients/all_reduce.h"
+#include "asup/sync/server/parameter_server.h"
 
 namespace asup::train {
+
+namespace {
+
+// How all go on without the servers, where these say so; with what the strategy up to now has for
+// all ways.
+std::optional<Strategy> strategy_after(const ps::Release& release, const Strategy& now) {
+  const auto* adaptive = now.as<Asup>();
+  if (release.leave == ps::Release::Leave::no || !adaptive) return std::nullopt;
+  const NonFinite non_finite = adaptive->server.non_finite;
+  const auto every = std::max<std::int64_t>(release.every, 1);
+  Strategy next = release.leave == ps::Release::Leave::to_local
+                      ? Strategy(LocalSgd{.every = every, .non_finite = non_finite})
+                      : Strategy(AllReduce{.non_finite = non_finite});
+  next.algorithm = now.algorithm;
+  next.timeout = now.timeout;
+  return next;
+}
+
+}  // namespace
 
 LeasedWork::LeasedWork(RunState& run, std::function<std::vector<int>()> left)
     : run_(run),
@@ -52,7 +75,13 @@ bool LeasedWork::sync_point_due(const StopRequest& stop) {
 }
 
 WorkSource::SyncPoint LeasedWork::reach(bool) {
-  return {.step = samples_.steps_at(server_.release())};
+  const std::int64_t step = samples_.steps_at(server_.release());
+  run_.set_step(step);
+  const bool are_all_here = run_.control().size() == run_.config().workers;
+  if (const auto strategy = strategy_after(server_.release(), run_.config().strategy);
+      strategy && are_all_here)
+    run_.go_on_by(*strategy);
+  return {.step = step};
 }
 
 void LeasedWork::end_sync_point() {

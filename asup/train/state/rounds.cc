@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/distribute/strategy.h"
+#include "asup/train/phases.h"
 
 namespace asup::train {
 
@@ -53,6 +54,7 @@ ps::pace::Workload work_of(const TrainConfig& config, const RunLength& length,
   work.last_batch = last == work.batch ? 0 : last;
   for (const std::int64_t step : sync_points(config, length))
     work.sync_points.push_back(rounds_after(step));
+  work.can_leave = can_leave_servers(config);
   return work;
 }
 

@@ -44,11 +44,11 @@ std::vector<sync::NamedTensor> copies_of(const torch::nn::Module& module) {
 }  // namespace
 
 RunState::RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks)
-    : config_(config),
-      rank_(job.rank()),
+    : rank_(job.rank()),
       folder_(config.out),
       display_(display),
       hooks_(hooks),
+      config_(config),
       context_(make_context(job, config)),
       switch_step_(train::switch_step(config, context_.length)),
       first_rank_(rank_ == 0) {
@@ -203,6 +203,16 @@ void RunState::require_all_workers() {
   throw PeerLost(
       fmt::format("{} of {} workers are left after step {}, where the run changes to sync = {}",
                   control().size(), config_.workers, step_, config_.then->name()));
+}
+
+// From here on the run is as one that was told so at its start: in checkpoints, in its summary.
+void RunState::go_on_by(const Strategy& strategy) {
+  config_.then = strategy;
+  config_.at = std::to_string(step_);
+  config_.balance = can_balance(strategy);
+  context_.facts.then = strategy.name();
+  switch_step_ = step_;
+  if (first_rank_) write_atomically(folder_.config_file(), to_toml(config_));
 }
 
 void RunState::switch_strategy(Job& job) {

@@ -100,6 +100,9 @@ class RunState {
   bool switches() const;
   // Whether all models are to become one here: the run ends, or goes on by another way.
   bool must_merge() const;
+  // It is to change to this strategy, at the sync point that all have come to. needs: it has no
+  // phases
+  void go_on_by(const Strategy& strategy);
   // Goes on by the other way. Collective. needs: switches(), and a settled replica
   void switch_strategy(Job& job);
 
@@ -123,14 +126,14 @@ class RunState {
   CheckpointInfo checkpoint_info();
 
   // Constant after construction.
-  const TrainConfig config_;  // of the whole run
   const int rank_;
   const report::RunFolder folder_;
   report::Observer& display_;
   StepHooks& hooks_;
 
+  TrainConfig config_;  // of the whole run; where it is found out on the way, with `then`
   TrainingContext context_;
-  const std::optional<std::int64_t> switch_step_;  // constant too
+  std::optional<std::int64_t> switch_step_;
 
   std::vector<report::Observer*> observers_;
   std::unique_ptr<report::Observer> metrics_, tensorboard_;

@@ -1,0 +1,62 @@
+"""An adaptive run goes on without servers where the network keeps it waiting. The hosts are network namespaces."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import unittest
+
+from harness import PATIENCE, PROGRAM, SMALL, Case, Run
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench"))
+import hosts  # noqa: E402
+
+HAS_NETWORKS = (os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc") and
+                subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0)
+# Parameters take a twentieth of a second on their way, whatever the machine computes meanwhile.
+LINK = 100e6
+BOUND = [*SMALL, "--width=384", "--batch=8", "--workers=2", "--steps=4000", "--eval-every=never", "--lr=0.001",
+         "--sync=asup", "--progress=none"]
+
+
+@unittest.skipUnless(HAS_NETWORKS, "needs root, ip, tc and network namespaces")
+class LeaveServers(Case):
+    def train_on_hosts(self, name, *flags):
+        with hosts.Network(2, LINK) as network:
+            addresses = ",".join(network.address(host) for host in range(2))
+            inner = [PROGRAM, "run", "--ssh", str(network.agent), "--hosts", addresses, "--interface",
+                     f"{hosts.NETWORK}.0/24", "--servers=2", "--", PROGRAM, "train", *flags, f"--out={self.path(name)}"]
+            done = subprocess.run([str(network.agent), network.address(0), shlex.join(inner)], env=self.environment,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return Run(self.path(name))
+
+    def test_a_run_goes_on_by_another_way_and_is_resumed_by_it(self):
+        run = self.train_on_hosts("left", *BOUND, "--stop-at=80")
+        summary = run.summary
+        self.assertEqual(summary["then"], "local")
+        self.assertLess(summary["switched_after"], 40)
+        self.assertEqual({row["sync"] for row in run.rows if "sync" in row}, {"asup", "local"})
+        with open(run.path("server.json")) as file:
+            last = json.load(file)["choices"][-1]
+        self.assertTrue(last["leaves"])
+        self.assertIn("local", last["name"])
+        self.assertGreater(last["exchange_seconds"], 0.02)
+
+        self.call("train", f"--resume={run.folder}", "--stop-at=90", "--progress=none")  # on one host
+        resumed = run.summary
+        self.assertEqual((resumed["step"], resumed["then"], resumed["switched_after"]),
+                         (90, "local", summary["switched_after"]))
+
+    def test_it_keeps_its_servers_where_it_is_told_to(self):
+        for name, flag in (("told", "--keep-servers"), ("after_loss", "--on-loss=continue")):
+            with self.subTest(flag=flag):
+                summary = self.train_on_hosts(name, *BOUND, "--stop-at=40", flag).summary
+                self.assertNotIn("then", summary)
+                self.assertEqual(summary["server"]["samples"] + summary["server"]["samples_dropped"], 320)
+
+
+if __name__ == "__main__":
+    unittest.main()
