@@ -23,12 +23,6 @@ enum Note : std::size_t {
 };
 constexpr double kDescribed = 4;
 
-std::uint64_t bytes_of(const std::vector<NamedTensor>& parameters) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : parameters) bytes += tensor.nbytes();
-  return bytes;
-}
-
 void scale(const Buffer& buffer, double factor) {
   torch::NoGradGuard no_grad;
   torch::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
@@ -66,7 +60,7 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
                                    std::span<const std::size_t> order,
                                    const layout::BucketSizes& sizes)
     : communicator_(communicator),
-      noise_(bytes_of(parameters), communicator.size()),
+      noise_(total_bytes(parameters), communicator.size()),
       collector_(communicator, std::move(parameters), order, sizes, kNotes, *this) {}
 
 // Peers may still read our buckets.
