@@ -221,7 +221,8 @@ ReplicaStats AllReduceReplica::stats() const {
           .bytes_moved = communicator_.bytes_moved() - bytes_before_,
           .noise_scale = exchange_.noise_scale(),
           .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession()};
+          .skipped_in_succession = finite_.in_succession(),
+          .skipped_lately = finite_.lately()};
 }
 
 }  // namespace
