@@ -156,6 +156,7 @@ class Stage:
 PEERS = {
     "asup": lambda stage: stage.asup("asup"),
     "asup_kept": lambda stage: stage.asup("asup_kept", more=KEPT),
+    "asup_apply": lambda stage: stage.asup("asup_apply", more={"ASUP_NON_FINITE": "apply"}),
     "independent": lambda stage: stage.independent("independent", stage.own_program),
     "independent_kept": lambda stage: stage.independent("independent_kept", stage.own_program, KEPT),
     "ddp_gloo": lambda stage: stage.ddp(),
@@ -227,7 +228,8 @@ def main():
     parser.add_argument("--against", type=pathlib.Path, metavar="BUILD",
                         help="another build of asup, say an older one's, as one more peer")
     parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="(default: %(default)s)")
+    parser.add_argument("--peers", default=",".join(name for name in PEERS if name != "asup_apply"),
+                        help="(default: %(default)s); asup_apply: asup that does not look whether gradients are finite")
     parser.add_argument("--conv-path", choices=["onednn", "native"],
                         default="native" if platform.machine() == "aarch64" else "onednn",
                         help="convolution path of all peers (default: the faster of this processor)")

@@ -106,10 +106,11 @@ StepResult DistributedReplica::step() {
     }
   }
   watch_->settle();
-  check(made_.replica->stats().skipped_in_succession < sync::kMostSkippedSteps,
-        "the gradients of {} steps in succession were infinite or NaN, and the steps were skipped: "
-        "training has diverged. A lower learning rate, a warm-up or clipping may help.",
-        sync::kMostSkippedSteps);
+  const auto too_many = sync::too_many_skipped(made_.replica->stats());
+  check(!too_many,
+        "the gradients of {} were infinite or NaN, and the steps were skipped: training has "
+        "diverged. A lower learning rate, a warm-up or clipping may help.",
+        too_many.value_or(""));
   return result;
 }
 

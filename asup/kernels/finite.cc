@@ -4,6 +4,10 @@
 
 namespace asup::kernels {
 
+float largest_magnitude(const float* data, std::size_t count) {
+  return best_table().largest_magnitude(data, count);
+}
+
 std::size_t count_not_finite(const float* data, std::size_t count) {
   return best_table().count_not_finite(data, count);
 }

@@ -38,8 +38,9 @@ struct ReplicaStats {
   // servers that average several pushes, as it was last told here.
   std::optional<double> noise_scale{};
   // Steps whose gradients were infinite or NaN, and that were left out: all ranks' alike where
-  // gradients are exchanged, else this rank's own. The last ones, without one between that was not.
-  std::uint64_t skipped = 0, skipped_in_succession = 0;
+  // gradients are exchanged, else this rank's own. The last ones, without one between that was not;
+  // and those of the last hundred steps.
+  std::uint64_t skipped = 0, skipped_in_succession = 0, skipped_lately = 0;
 };
 
 // What a checkpoint keeps of a replica beside the model and the optimizer's state.

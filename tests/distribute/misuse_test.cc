@@ -132,6 +132,28 @@ TEST_P(InEveryWay, ProgramsThatDivergeAreToldSo) {
       });
 }
 
+// One that learns now and then does not get anywhere.
+TEST_P(InEveryWay, ProgramsThatSkipMostStepsAreToldSo) {
+  with_two_workers(
+      Strategy(*GetParam()), kOptimizers[0],
+      [](Job& job, Net& net, torch::optim::Optimizer& optimizer, DistributedReplica& replica) {
+        const auto step = [&](int i) {
+          const float factor = i % 3 == 2 ? 1 : std::numeric_limits<float>::quiet_NaN();
+          optimizer.zero_grad();
+          (factor * net.loss(data_of(job))).backward();
+          replica.step();
+        };
+        for (int i = 0; i < 19; ++i) step(i);
+        EXPECT_EQ(replica.stats().skipped, 13u);
+        EXPECT_THAT(message_of<Error>([&] { step(19); }),
+                    HasSubstr("the gradients of 14 of the last 20 steps were infinite or NaN, and "
+                              "the steps were skipped: training has diverged"));
+        step(20);  // with a lower learning rate, say
+        replica.synchronize();
+        EXPECT_TRUE(net.first->weight.isfinite().all().item<bool>());
+      });
+}
+
 INSTANTIATE_TEST_SUITE_P(Misuse, InEveryWay, ::testing::ValuesIn(ways().begin(), ways().end()),
                          [](const auto& way) { return std::string(way.param->name); });
 

@@ -84,6 +84,16 @@ class NonFinite(Case):
                     self.assertRegex(file.read(), r"the loss became -?nan in step \d+: training has diverged.*"
                                                   r"10 steps in succession were skipped")
 
+    def test_a_run_that_skips_most_steps_ends(self):
+        two_of_three = ",".join(str(batch) for batch in range(1, 400) if batch % 3)
+        for way in "allreduce", "local", "server":
+            with self.subTest(way):
+                run = self.spoiled(way, "--workers=2", "--steps=200", f"--sync={way}",
+                                   batches=two_of_three, status=1)
+                with open(run.path("failure.txt")) as file:
+                    self.assertRegex(file.read(), r"in step \d+: training has diverged.*"
+                                                  r"More than half of the last steps were skipped")
+
     def test_they_may_end_the_run_or_be_applied(self):
         for way in "allreduce", "local", "server":
             flags = ["--workers=2", "--steps=30", f"--sync={way}"]

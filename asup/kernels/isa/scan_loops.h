@@ -57,6 +57,23 @@ void sums_of_squares(const float* parameters, const GradientSource* sources,
   sums = {total(of_parameters), total(of_gradient)};
 }
 
+// Magnitudes are in the order of their bits, those of NaN above all others.
+float largest_magnitude(const float* data, std::size_t count) {
+  using Magnitudes = Vector<std::int32_t>;
+  Magnitudes largest = {};
+  for_each_line<0, 1>(nullptr, &data, count,
+                      [&largest](std::byte* const*, const std::byte* const* read) {
+                        for (std::size_t at = 0; at < kLineBytes; at += kVectorBytes) {
+                          const auto bits = load_vector<Magnitudes>(read[0] + at) & 0x7fffffff;
+                          largest = bits > largest ? bits : largest;
+                        }
+                      });
+  std::int32_t of_all = 0;
+  for (std::size_t lane = 0; lane < kFloats; ++lane)
+    of_all = largest[lane] > of_all ? largest[lane] : of_all;
+  return __builtin_bit_cast(float, of_all);
+}
+
 std::size_t count_not_finite(const float* data, std::size_t count) {
   constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
   std::size_t total = 0;

@@ -28,6 +28,7 @@ struct Table {
   double (*sum_of_squares)(const float* data, std::size_t count);
   void (*sums_of_squares)(const float* parameters, const GradientSource* sources,
                           std::size_t source_count, std::size_t count, SquareSums& sums);
+  float (*largest_magnitude)(const float* data, std::size_t count);
   std::size_t (*count_not_finite)(const float* data, std::size_t count);
 };
 

@@ -154,7 +154,8 @@ ReplicaStats LocalUpdateReplica::stats() const {
           .merges = merges_,
           .consensus_distance = consensus_distance_,
           .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession()};
+          .skipped_in_succession = finite_.in_succession(),
+          .skipped_lately = finite_.lately()};
 }
 
 MadeReplica as_made(std::unique_ptr<LocalUpdateReplica> replica, NonFinite policy) {

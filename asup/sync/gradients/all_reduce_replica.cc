@@ -117,7 +117,8 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
-                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes}),
+                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
+                /*looks=*/options.non_finite != NonFinite::apply),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
@@ -150,18 +151,16 @@ void AllReduceReplica::finish_exchange() {
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
   finish_exchange();
-  const double norm = sync::clip_gradients(model_.trainable(), max_norm);
-  finite_.found_norm(norm);
-  return norm;
+  return sync::clip_gradients(model_.trainable(), max_norm);
 }
 
-// Everything that can fail comes before the optimizer. All ranks have the same gradients, and step
-// or do not step alike.
+// Everything that can fail comes before the optimizer. All ranks know alike whether gradients were
+// finite when they were exchanged, and step or do not step alike; nobody waits for a GPU.
 StepResult AllReduceReplica::step() {
   finish_exchange();
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
-  const bool admitted = finite_.admits(steps_);
+  const bool admitted = finite_.admits(steps_, exchange_.finite());
   if (admitted) model_.optimizer().step();
   exchange_.next_step();
   ++steps_;
@@ -221,7 +220,8 @@ ReplicaStats AllReduceReplica::stats() const {
           .bytes_moved = communicator_.bytes_moved() - bytes_before_,
           .noise_scale = exchange_.noise_scale(),
           .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession()};
+          .skipped_in_succession = finite_.in_succession(),
+          .skipped_lately = finite_.lately()};
 }
 
 }  // namespace

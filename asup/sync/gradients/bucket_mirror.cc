@@ -4,6 +4,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <limits>
 #include <optional>
 
 #include "asup/base/quietly.h"
@@ -39,6 +40,8 @@ BucketMirror::BucketMirror(std::shared_ptr<SharedMemory> host, const torch::Devi
   const auto bytes = static_cast<std::int64_t>(host_->bytes().size());
   on_host_ = torch::from_blob(host_->bytes().data(), {bytes}, torch::kUInt8);
   on_device_ = torch::zeros({bytes}, torch::TensorOptions(torch::kUInt8).device(device));
+  peaks_ = torch::zeros({static_cast<std::int64_t>(buckets)},
+                        torch::dtype(torch::kDouble).pinned_memory(!device.is_cpu()));
   memory_ = std::make_shared<torch::Tensor>(on_device_);
   if (device.is_cpu()) return;
   wait_for_stream(device);  // the zeros are there, whichever stream comes first
@@ -78,6 +81,26 @@ void BucketMirror::to_host(std::size_t bucket, std::size_t begin, std::size_t by
   const c10::StreamGuard on(streams_->out);
   copy();
   streams_->come[bucket].record(streams_->out);
+}
+
+// On the stream of the copies, which are behind backward, and beside what backward computes next.
+void BucketMirror::find_peak(std::size_t bucket, std::size_t begin, std::size_t bytes,
+                             torch::ScalarType type) {
+  const auto at = static_cast<std::int64_t>(begin), count = static_cast<std::int64_t>(bytes);
+  const auto find = [&] {
+    const torch::Tensor peak = torch::linalg_vector_norm(on_device_.narrow(0, at, count).view(type),
+                                                         std::numeric_limits<double>::infinity());
+    peaks_[static_cast<std::int64_t>(bucket)].copy_(peak.to(torch::kDouble), /*non_blocking=*/true);
+  };
+  if (!streams_) return find();
+  streams_->ordered.record(streams_->current());
+  streams_->ordered.block(streams_->out);
+  const c10::StreamGuard on(streams_->out);
+  find();
+}
+
+double BucketMirror::peak(std::size_t bucket) const {
+  return peaks_.const_data_ptr<double>()[bucket];
 }
 
 bool BucketMirror::has_come(std::size_t bucket) const {

@@ -39,6 +39,10 @@ class BucketMirror {
 
   // Bytes of a bucket go to the host, when the current stream has done what it was given.
   void to_host(std::size_t bucket, std::size_t begin, std::size_t bytes);
+  // Before it: the device finds the largest magnitude among these elements, NaN where one is,
+  // beside what it computes; has_come() is for that too. Nobody waits for it apart.
+  void find_peak(std::size_t bucket, std::size_t begin, std::size_t bytes, torch::ScalarType type);
+  double peak(std::size_t bucket) const;
   bool has_come(std::size_t bucket) const;
   void wait_for(std::size_t bucket) const;
 
@@ -56,6 +60,7 @@ class BucketMirror {
   const std::shared_ptr<SharedMemory> host_;
   const std::shared_ptr<void> locked_;  // its pages
   torch::Tensor on_host_, on_device_;   // bytes
+  torch::Tensor peaks_;                 // by bucket, on the host
   std::shared_ptr<void> memory_;
   std::unique_ptr<Streams> streams_;  // none for the CPU, whose copies are done when they return
 };

@@ -1,6 +1,7 @@
 #include "asup/sync/gradients/buckets.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "asup/base/error.h"
 #include "asup/sync/model/device.h"
@@ -49,6 +50,16 @@ void Buckets::follow_stream() const {
 void Buckets::to_host(std::size_t bucket) const {
   if (mirror_ && gradient_bytes(bucket) > 0)
     mirror_->to_host(bucket, offset(buckets_[bucket], 0), gradient_bytes(bucket));
+}
+
+void Buckets::find_peak(std::size_t bucket) const {
+  if (mirror_ && gradient_bytes(bucket) > 0)
+    mirror_->find_peak(bucket, offset(buckets_[bucket], 0), gradient_bytes(bucket),
+                       scalar_type_of(layout(bucket).dtype));
+}
+
+double Buckets::peak(std::size_t bucket) const {
+  return mirror_ ? mirror_->peak(bucket) : std::numeric_limits<double>::infinity();
 }
 
 void Buckets::wait_for(std::size_t bucket) const {

@@ -36,6 +36,10 @@ class Buckets {
   // The gradients of a bucket, without the notes, go into its buffer; whether they are there; and
   // back again.
   void to_host(std::size_t bucket) const;
+  // The largest magnitude among its gradients: asked for before to_host(), and told when they are
+  // there. Infinity where nobody was asked.
+  void find_peak(std::size_t bucket) const;
+  double peak(std::size_t bucket) const;
   bool has_come(std::size_t bucket) const { return !mirror_ || mirror_->has_come(bucket); }
   void wait_for(std::size_t bucket) const;
   void to_device(std::size_t bucket) const;
@@ -48,7 +52,10 @@ class Buckets {
   // Whether the parameter's gradient is the whole bucket, and may travel from where it is instead.
   bool alone(std::size_t parameter) const { return buckets_[bucket_of_[parameter]].alone; }
 
-  void write_note(std::size_t note, double value) { notes_[static_cast<long>(note)] = value; }
+  // A value that the type of the last bucket does not have becomes infinite.
+  void write_note(std::size_t note, double value) {
+    notes_[static_cast<long>(note)].copy_(torch::scalar_tensor(value, torch::kDouble));
+  }
   double note(std::size_t note) const { return notes_[static_cast<long>(note)].item<double>(); }
 
  private:

@@ -43,7 +43,7 @@ bool all_finite(const std::vector<NamedTensor>& parameters) {
   return std::all_of(others.begin(), others.end(), is_finite);
 }
 
-// "fc.weight and 2 others".
+// "fc.weight and 2 others". Those that were exchanged may not be there any more.
 std::string name_those_not_finite(const std::vector<NamedTensor>& parameters) {
   std::string first;
   int others = -1;
@@ -51,11 +51,21 @@ std::string name_those_not_finite(const std::vector<NamedTensor>& parameters) {
     if (!parameter.grad().defined() || is_finite(parameter.grad())) continue;
     if (++others == 0) first = name;
   }
-  if (others <= 0) return first;
+  if (others < 0) return "some parameters";
+  if (others == 0) return first;
   return fmt::format("{} and {} other{}", first, others, others == 1 ? "" : "s");
 }
 
 }  // namespace
+
+std::optional<std::string> too_many_skipped(const ReplicaStats& stats) {
+  if (stats.skipped_in_succession >= kMostSkippedSteps)
+    return fmt::format("{} steps in succession", kMostSkippedSteps);
+  const std::uint64_t seen = std::min(stats.steps, kLastSteps);
+  if (stats.skipped_in_succession == 0 || seen < kFewestSteps || 2 * stats.skipped_lately <= seen)
+    return std::nullopt;
+  return fmt::format("{} of the last {} steps", stats.skipped_lately, seen);
+}
 
 bool is_finite(const Tensor& tensor) {
   if (kernels_read(tensor))
@@ -74,17 +84,22 @@ void FiniteSteps::found_norm(double norm) { known_finite_ = std::isfinite(norm);
 bool FiniteSteps::admits(std::uint64_t step) {
   const bool known = std::exchange(known_finite_, false);
   if (policy_ == NonFinite::apply) return true;
-  const bool finite = known || all_finite(model_.trainable());
+  return admits(step, known || all_finite(model_.trainable()));
+}
+
+bool FiniteSteps::admits(std::uint64_t step, bool finite) {
   check(finite || policy_ != NonFinite::fatal,
         "the gradients of step {} are infinite or NaN: those of {}. A lower learning rate, a "
         "warm-up or clipping may help; non-finite = skip leaves such steps out",
         step, name_those_not_finite(model_.trainable()));
-  return admits(step, finite);
+  return count(step, finite);
 }
 
 // Of many that are left out, people are told of the first, the second, the fourth and so on.
-bool FiniteSteps::admits(std::uint64_t step, bool finite) {
-  if (finite || policy_ == NonFinite::apply) {
+bool FiniteSteps::count(std::uint64_t step, bool finite) {
+  const bool admitted = finite || policy_ == NonFinite::apply;
+  remember(!admitted);
+  if (admitted) {
     in_succession_ = 0;
     keep_buffers();
     return true;
@@ -96,6 +111,13 @@ bool FiniteSteps::admits(std::uint64_t step, bool finite) {
                skipped_ == 1 ? "it is the only one" : fmt::format("{} steps are", skipped_));
   mend_buffers();
   return false;
+}
+
+void FiniteSteps::remember(bool skipped) {
+  auto place = last_[counted_++ % kLastSteps];
+  lately_ += skipped;
+  lately_ -= place;
+  place = skipped;
 }
 
 void FiniteSteps::keep_buffers() {

@@ -143,6 +143,7 @@ bool GradientCollector::in_place(std::size_t parameter) const {
 // The next bucket leaves.
 void GradientCollector::leave() {
   leaving_.push_back(fill(left_));
+  if (carrier_.wants_peaks()) buckets_->find_peak(left_);
   buckets_->to_host(left_);
   ++left_;
 }

@@ -32,6 +32,8 @@ class BucketCarrier {
 
   // Whether rounds end with their backward: gradients are final when backward() returns.
   virtual bool ends_with_backward() const = 0;
+  // Whether to ask GPUs for Buckets::peak() of each bucket.
+  virtual bool wants_peaks() const { return false; }
   // A bucket is complete: in order, each once a round. What `buffer` refers to stays as it is until
   // the next round begins.
   virtual void carry(std::size_t bucket, Buffer buffer) = 0;

@@ -12,22 +12,17 @@ namespace {
 
 // Notes that travel in the last bucket, and come back as averages.
 enum Note : std::size_t {
-  kUnused,  // 1 where a gradient did not come
-  kStep,    // the step's lowest bit: ranks whose rounds slipped against each other differ in it;
-            // kDescribed more on those that describe their batches
-  kTold,    // from here on: GradientNoise::Notes
+  kUnused,     // 1 where a gradient did not come
+  kStepBit,    // the step's lowest bit: ranks whose rounds slipped against each other differ in it;
+               // kDescribed more on those that describe their batches
+  kNotFinite,  // 1 where a gradient is infinite or NaN
+  kTold,       // from here on: GradientNoise::Notes
   kSamples,
   kInverseSamples,
   kSquares,
   kNotes
 };
 constexpr double kDescribed = 4;
-
-std::uint64_t bytes_of(const std::vector<NamedTensor>& parameters) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : parameters) bytes += tensor.nbytes();
-  return bytes;
-}
 
 void scale(const Buffer& buffer, double factor) {
   torch::NoGradGuard no_grad;
@@ -64,9 +59,10 @@ double mean_of(const std::vector<double>& samples) {
 
 GradientExchange::GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
                                    std::span<const std::size_t> order,
-                                   const layout::BucketSizes& sizes)
+                                   const layout::BucketSizes& sizes, bool looks)
     : communicator_(communicator),
-      noise_(bytes_of(parameters), communicator.size()),
+      finite_(looks, communicator.size()),
+      noise_(total_bytes(parameters), communicator.size()),
       collector_(communicator, std::move(parameters), order, sizes, kNotes, *this) {}
 
 // Peers may still read our buckets.
@@ -86,6 +82,7 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
     works_.clear();
     weighed_.clear();
     returned_ = 0;
+    finite_.begin();
     noise_.begin(step_);
     // What was described since is of this step again where it has a second backward.
     if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
@@ -94,7 +91,7 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   const bool is_last = bucket + 1 == collector_.buckets().size();
   const Buffer gradients{buffer.data, buffer.count - (is_last ? std::size_t{kNotes} : 0),
                          buffer.dtype};
-  if (noise_.looks()) noise_.leaves(gradients);
+  look(bucket, gradients);
   if (is_last) write_notes();
   if (samples_) {
     weighed_.push_back(gradients);
@@ -105,12 +102,20 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average));
 }
 
+// Where the norm is found, or a GPU has told of the bucket, one pass over it is spared.
+void GradientExchange::look(std::size_t bucket, const Buffer& gradients) {
+  double bound = collector_.buckets().peak(bucket);
+  if (noise_.looks()) bound = noise_.leaves(gradients);
+  finite_.leaves(gradients, samples_ ? static_cast<double>(*samples_) : 1, bound);
+}
+
 void GradientExchange::write_notes() {
   const auto& used = collector_.used();
   const bool unused = std::find(used.begin(), used.end(), 0) != used.end();
   Buckets& buckets = collector_.buckets();
   buckets.write_note(kUnused, unused ? 1 : 0);
-  buckets.write_note(kStep, step_note());
+  buckets.write_note(kStepBit, step_note());
+  buckets.write_note(kNotFinite, finite_.note());
   GradientNoise::Notes notes;
   if (noise_.looks())
     notes = samples_ ? noise_.notes(*samples_, false)
@@ -130,6 +135,7 @@ void GradientExchange::finish_round() {
   read_notes();
   if (describes()) weigh();
   bring_back();
+  finite_.ends(collector_.buckets().note(kNotFinite));
   if (noise_.looks()) watch_noise();
 }
 
@@ -195,7 +201,7 @@ void GradientExchange::read_notes() {
   // 16-bit floats count exactly only so far: half a rank's part, but never less than their error.
   const double tolerance = std::max(0.5 / communicator_.size(), 0.01 * std::max(1.0, step_note()));
   const Buckets& buckets = collector_.buckets();
-  const double note = buckets.note(kStep);
+  const double note = buckets.note(kStepBit);
   if (std::abs(note - step_note()) > tolerance) {
     require(note <= 1 + tolerance || note >= kDescribed - tolerance,
             "in step {} some ranks described their batch and others did not, so that they cannot "

@@ -8,11 +8,14 @@
 // its gradient, and what comes back is divided by the mean of the n_i. That is known when all is
 // there, so nothing waits for it before. Whether ranks describe travels in the last bucket.
 //
+// Whether any rank's gradients are infinite or NaN travels there as well (FiniteLook).
+//
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
 #include <optional>
 
+#include "asup/sync/gradients/finite_look.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
 
@@ -20,9 +23,10 @@ namespace asup::sync {
 
 class GradientExchange : private BucketCarrier {
  public:
-  // Collective. `order`: see Buckets.
+  // Collective. `order`: see Buckets. `looks`: for gradients that are not finite; the same on all.
   GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
-                   std::span<const std::size_t> order, const layout::BucketSizes& sizes);
+                   std::span<const std::size_t> order, const layout::BucketSizes& sizes,
+                   bool looks = true);
   ~GradientExchange() override;
 
   // While false, gradients only add up here.
@@ -44,6 +48,10 @@ class GradientExchange : private BucketCarrier {
   // The optimizer has applied what finish() left.
   void next_step();
 
+  // Of what the last exchange has averaged: the same on all ranks, and without a look at what came
+  // back. True where it does not look.
+  bool finite() const { return finite_.finite(); }
+
   // See GradientCollector.
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
   void rebuild(std::span<const std::size_t> order) { collector_.rebuild(order); }
@@ -57,6 +65,7 @@ class GradientExchange : private BucketCarrier {
 
  private:
   bool ends_with_backward() const override { return true; }
+  bool wants_peaks() const override { return finite_.looks(); }
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
   void second_backward() override { one_round_ = false; }  // finishing the round is all else
@@ -65,6 +74,7 @@ class GradientExchange : private BucketCarrier {
 
   bool describes() const { return samples_.has_value() || late_samples_.has_value(); }
   double step_note() const;
+  void look(std::size_t bucket, const Buffer& gradients);
   void write_notes();
   void read_notes();
   void weigh();
@@ -87,6 +97,7 @@ class GradientExchange : private BucketCarrier {
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;
+  FiniteLook finite_;
   GradientNoise noise_;
 
   GradientCollector collector_;  // last: its hooks use all above

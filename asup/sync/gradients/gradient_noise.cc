@@ -1,5 +1,7 @@
 #include "asup/sync/gradients/gradient_noise.h"
 
+#include <cmath>
+
 #include "asup/kernels/update.h"
 #include "asup/sync/model/tensors.h"
 
@@ -16,9 +18,11 @@ double sum_of_squares(const Buffer& buffer) {
       .item<double>();
 }
 
-void GradientNoise::leaves(const Buffer& buffer) {
-  squares_ += sum_of_squares(buffer);
+double GradientNoise::leaves(const Buffer& buffer) {
+  const double squares = sum_of_squares(buffer);
+  squares_ += squares;
   buffers_.push_back(buffer);
+  return std::sqrt(squares);
 }
 
 // Rank i sends n_i / n times the mean of its n_i samples, n being the mean of all n_i, which is not

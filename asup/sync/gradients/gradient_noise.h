@@ -31,8 +31,8 @@ class GradientNoise {
   }
   bool looks() const { return looks_; }
 
-  // This rank's own gradients leave.
-  void leaves(const Buffer& buffer);
+  // This rank's own gradients leave. Returns their norm.
+  double leaves(const Buffer& buffer);
 
   // What ranks tell each other; comes back as the average.
   struct Notes {

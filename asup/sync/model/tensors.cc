@@ -120,6 +120,12 @@ Buffer buffer_of(const torch::Tensor& tensor) {
   return {bytes_of(tensor).data, static_cast<std::size_t>(tensor.numel()), *dtype};
 }
 
+std::uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
 std::string describe(const torch::Tensor& tensor) {
   const std::string shape =
       tensor.dim() == 0 ? "scalar" : fmt::format("{}", fmt::join(tensor.sizes(), "×"));

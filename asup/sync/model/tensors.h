@@ -44,6 +44,9 @@ Buffer buffer_of(const torch::Tensor& tensor);
 // The same as bytes, for what is copied and not reduced.
 Buffer bytes_of(const torch::Tensor& tensor);
 
+// Of all elements.
+std::uint64_t total_bytes(const std::vector<NamedTensor>& tensors);
+
 // "64×3×7×7 f32": shape, type, and strides where they are not the usual ones.
 std::string describe(const torch::Tensor& tensor);
 

@@ -358,7 +358,8 @@ ReplicaStats MergeReplica::stats() const {
           .exchange_seconds = exchange_seconds_,
           .bytes_moved = client_->bytes_moved(),
           .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession()};
+          .skipped_in_succession = finite_.in_succession(),
+          .skipped_lately = finite_.lately()};
 }
 
 }  // namespace

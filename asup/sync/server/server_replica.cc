@@ -258,7 +258,7 @@ void ServerReplicaOfClient::finish_round() {
   check_those_that_left();
   for (const auto& [name, tensor] : sharing_.local)
     if (tensor.grad().defined() && !sync::is_finite(tensor.grad())) ++figures_.not_finite;
-  pushed_finite_ = finite_.admits(steps_, figures_.not_finite == 0);
+  pushed_finite_ = finite_.count(steps_, figures_.not_finite == 0);
   figures_.version = release_.version;
   figures_.lease = release_.lease;
   figures_.compute_seconds = seconds_since(released_at_);
@@ -429,7 +429,8 @@ ReplicaStats ServerReplicaOfClient::stats() const {
           .bytes_moved = client_->bytes_moved(),
           .noise_scale = release_.knows_noise ? std::optional(release_.noise_scale) : std::nullopt,
           .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession()};
+          .skipped_in_succession = finite_.in_succession(),
+          .skipped_lately = finite_.lately()};
 }
 
 }  // namespace

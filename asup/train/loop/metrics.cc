@@ -10,7 +10,7 @@
 namespace asup::train {
 namespace {
 
-constexpr std::size_t kFigures = 7;  // of a row
+constexpr std::size_t kFigures = 8;  // of a row
 
 }  // namespace
 
@@ -30,6 +30,7 @@ void Metrics::Part::add(const Part& other) {
   diverged += other.diverged;
   skipped += other.skipped;
   given_up += other.given_up;
+  in_succession += other.in_succession;
   ended = std::max(ended, other.ended);
 }
 
@@ -53,10 +54,12 @@ void Metrics::leave_out(std::int64_t step, double samples) {
   part_of(step).add({.left_out = samples});
 }
 
-void Metrics::skip(std::int64_t step, double steps, bool gives_up, double loss) {
-  part_of(step).add({.diverged = gives_up && !std::isfinite(loss) ? loss : 0,
+void Metrics::skip(std::int64_t step, double steps, GivesUp gives_up, double loss) {
+  const bool is_last = gives_up != GivesUp::no;
+  part_of(step).add({.diverged = is_last && !std::isfinite(loss) ? loss : 0,
                      .skipped = steps,
-                     .given_up = gives_up ? 1.0 : 0.0});
+                     .given_up = is_last ? 1.0 : 0.0,
+                     .in_succession = gives_up == GivesUp::in_succession ? 1.0 : 0.0});
 }
 
 void Metrics::took(std::int64_t step, double waited, double now) {
@@ -77,9 +80,9 @@ std::vector<double> Metrics::flat_sums(std::size_t rows, bool stop) const {
   std::vector<double> sums(kFigures * rows);
   for (std::size_t i = 0; i < own_.parts.size() && rows > 0; ++i) {
     const Part& part = own_.parts[i];
-    const std::array<double, kFigures> figures{part.loss,    part.samples,  part.left_out,
-                                               part.waited,  part.diverged, part.skipped,
-                                               part.given_up};
+    const std::array<double, kFigures> figures{part.loss,     part.samples,      part.left_out,
+                                               part.waited,   part.diverged,     part.skipped,
+                                               part.given_up, part.in_succession};
     double* sum = sums.data() + kFigures * std::min(i, rows - 1);
     for (const double figure : figures) *sum++ += figure;
   }
@@ -147,6 +150,7 @@ Metrics::Sums Metrics::take_in(const std::vector<double>& sums) {
                            .diverged = figures[4],
                            .skipped = figures[5],
                            .given_up = figures[6],
+                           .in_succession = figures[7],
                            .waited = figures[3] / communicator_.size(),
                            .began = std::exchange(began, ended[i]),
                            .ended = ended[i]});

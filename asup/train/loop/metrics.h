@@ -24,7 +24,8 @@ class Metrics {
     double left_out = 0;          // other samples, whose losses do not count
     double diverged = 0;          // the sum of losses that are infinite or NaN, and count
     double skipped = 0;           // steps
-    double given_up = 0;          // workers that have skipped too many in succession
+    double given_up = 0;          // workers that have skipped too many
+    double in_succession = 0;     // of them, those that have skipped these in succession
     double waited = 0;            // seconds that a worker stood still for others: the mean
     double began = 0, ended = 0;  // by this worker's clock
   };
@@ -50,8 +51,9 @@ class Metrics {
   void add(std::int64_t step, double loss, double samples);
   // The same where their loss is no number, and does not count.
   void leave_out(std::int64_t step, double samples);
-  // So many steps were skipped; `gives_up`: too many in succession, with this loss.
-  void skip(std::int64_t step, double steps, bool gives_up, double loss);
+  // So many steps were skipped; where that is too many, the last one had this loss.
+  enum class GivesUp { no, in_succession, lately };
+  void skip(std::int64_t step, double steps, GivesUp gives_up, double loss);
   // The step was done at `now`, and this worker stood still for so many seconds of it.
   void took(std::int64_t step, double waited, double now);
 
@@ -79,7 +81,8 @@ class Metrics {
  private:
   // What this worker has added from step `first` on.
   struct Part {
-    double loss = 0, samples = 0, left_out = 0, waited = 0, diverged = 0, skipped = 0, given_up = 0;
+    double loss = 0, samples = 0, left_out = 0, waited = 0, diverged = 0, skipped = 0, given_up = 0,
+           in_succession = 0;
     double ended = 0;  // when the last of it was done here; 0: none was
     void add(const Part& other);
   };

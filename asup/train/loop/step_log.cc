@@ -54,7 +54,7 @@ void StepLog::took(const StepOutcome& outcome, double waited) {
   show(outcome.step + 1, outcome.loss / static_cast<double>(outcome.samples), waited, now);
 }
 
-void StepLog::skipped(const StepOutcome& outcome, std::uint64_t steps, bool gives_up) {
+void StepLog::skipped(const StepOutcome& outcome, std::uint64_t steps, Metrics::GivesUp gives_up) {
   metrics_.skip(outcome.step, static_cast<double>(steps), gives_up, outcome.loss);
 }
 
@@ -176,10 +176,11 @@ void StepLog::require_finite(const Metrics::Row& row, const report::StepRecord& 
       row.given_up > 0 && std::isfinite(row.diverged)
           ? fmt::format("gradients became infinite or NaN in step {}", record.step)
           : fmt::format("the loss became {} in step {}", loss, record.step);
-  const std::string skipped =
-      row.given_up > 0
-          ? fmt::format(" {} steps in succession were skipped.", sync::kMostSkippedSteps)
-          : "";
+  std::string skipped;
+  if (row.in_succession > 0)
+    skipped = fmt::format(" {} steps in succession were skipped.", sync::kMostSkippedSteps);
+  else if (row.given_up > 0)
+    skipped = " More than half of the last steps were skipped.";
   throw Error(fmt::format(
       "{}: training has diverged. A lower learning rate (lr is {:g}) or a warm-up may help.{}",
       what, record.lr, skipped));

@@ -24,7 +24,7 @@ class StepLog {
   void took(const StepOutcome& outcome, double waited);
   // So many steps were left out, since gradients were no numbers; `gives_up`: too many in
   // succession.
-  void skipped(const StepOutcome& outcome, std::uint64_t steps, bool gives_up);
+  void skipped(const StepOutcome& outcome, std::uint64_t steps, Metrics::GivesUp gives_up);
 
   // Sums over workers of all up to the run's step, beside the computation; collect() takes them in,
   // and says whether a worker was asked to stop. Collective.

@@ -11,12 +11,6 @@ namespace {
 constexpr std::size_t kLargest = 2;
 
 std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
-
-std::uint64_t bytes_of(const models::Model& model) {
-  std::uint64_t bytes = 0;
-  for (const torch::Tensor& parameter : model.parameters()) bytes += parameter.nbytes();
-  return bytes;
-}
 }  // namespace
 
 TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
@@ -35,7 +29,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       sums_statistics_(config.sync_bn),
       label_smoothing_(config.label_smoothing),
       noise_(noise),
-      looks_every_(steps_between_looks(bytes_of(model))) {
+      looks_every_(steps_between_looks(sync::total_bytes(sync::parameters_of(model)))) {
   let_gradients_be_watched();
 }
 

@@ -32,6 +32,12 @@ NoiseScale* noise_of_portions(RunState& run) {
   return averages && run.config().workers > 1 ? nullptr : &run.context().portion_noise;
 }
 
+Metrics::GivesUp gives_up_after(const ReplicaStats& stats) {
+  if (!sync::too_many_skipped(stats)) return Metrics::GivesUp::no;
+  return stats.skipped_in_succession >= sync::kMostSkippedSteps ? Metrics::GivesUp::in_succession
+                                                                : Metrics::GivesUp::lately;
+}
+
 }  // namespace
 
 Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_asked)
@@ -94,15 +100,15 @@ void Trainer::take_step() {
 }
 
 // Whether the step was left out. Where all workers leave it out alike, one tells of it. After too
-// many in succession all are told at a sync point.
+// many all are told at a sync point.
 bool Trainer::note_skipped(const StepOutcome& outcome) {
   const ReplicaStats stats = replica_.stats();
   const std::uint64_t skipped = stats.skipped - std::exchange(skipped_, stats.skipped);
   if (skipped == 0) return false;
   const bool is_common = run_.config().strategy.capabilities().exchanges == Exchange::gradients;
-  const bool gives_up = stats.skipped_in_succession >= sync::kMostSkippedSteps;
+  const Metrics::GivesUp gives_up = gives_up_after(stats);
   log_.skipped(outcome, is_common && run_.control().rank() > 0 ? 0 : skipped, gives_up);
-  stop_.asked = stop_.asked || gives_up;
+  stop_.asked = stop_.asked || gives_up != Metrics::GivesUp::no;
   return true;
 }
 

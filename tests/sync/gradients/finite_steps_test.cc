@@ -68,20 +68,34 @@ TEST(FiniteSteps, AllRanksLeaveOutWhatOneHasSpoiled) {
     });
 }
 
-TEST(FiniteSteps, DoublesToo) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    Mlp model(16, torch::kFloat64);
-    auto optimizer = sgd(model);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    const auto take = [&](double factor) {
-      optimizer.zero_grad();
-      (factor * loss_of(model, Mlp::batch(0, 24, torch::kFloat64))).backward();
-      return replica->step();
-    };
-    EXPECT_EQ(take(communicator.rank() == 0 ? std::numeric_limits<double>::quiet_NaN() : 1),
-              StepResult::skipped);
-    EXPECT_EQ(take(1), StepResult::applied);
-  });
+// Ten in succession are too many, and more than half of the last hundred, of twenty at least.
+TEST(FiniteSteps, TooManyAreCounted) {
+  Mlp model;
+  auto optimizer = sgd(model);
+  const sync::TrainedModel trained(model, optimizer);
+  const auto after = [&](int steps, auto is_finite) {
+    sync::FiniteSteps finite(trained, NonFinite::skip, /*warns=*/false);
+    for (int i = 0; i < steps; ++i) EXPECT_EQ(finite.count(1, is_finite(i)), is_finite(i));
+    return sync::too_many_skipped({.steps = static_cast<std::uint64_t>(steps),
+                                   .skipped = finite.skipped(),
+                                   .skipped_in_succession = finite.in_succession(),
+                                   .skipped_lately = finite.lately()});
+  };
+  const auto never = [](int) { return false; };
+  EXPECT_EQ(after(9, never), std::nullopt);
+  EXPECT_EQ(after(10, never), "10 steps in succession");
+  const auto each_third = [](int i) { return i % 3 == 2; };
+  EXPECT_EQ(after(19, each_third), std::nullopt);
+  EXPECT_EQ(after(20, each_third), "14 of the last 20 steps");
+  EXPECT_EQ(after(21, each_third), std::nullopt) << "the last one was not skipped";
+  EXPECT_EQ(after(200, each_third), "67 of the last 100 steps");
+  EXPECT_EQ(after(200, [](int i) { return i % 2 == 0; }), std::nullopt) << "no more than half";
+  const auto later = [&](int i) { return i < 500 || each_third(i); };
+  EXPECT_EQ(after(571, later), std::nullopt);
+  EXPECT_EQ(after(578, later), "52 of the last 100 steps");
+  const auto no_longer = [&](int i) { return i > 150 ? i % 4 > 0 : each_third(i); };
+  EXPECT_NE(after(149, no_longer), std::nullopt);
+  EXPECT_EQ(after(253, no_longer), std::nullopt);
 }
 
 struct Normalised : torch::nn::Module {

@@ -90,34 +90,32 @@ TEST(GradientNoise, OfPortionsThatAddUp) {
                });
 }
 
-TEST(GradientNoise, IsUnknownWhereNobodySaysOfHowManySamples) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+// A few steps of two ranks, which tell nothing.
+template <typename Step>
+void expect_unknown(const Step& backward) {
+  train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
     Vector model;
     torch::optim::SGD optimizer(model.parameters(), 0.1);
     const auto replica = make_all_reduce_replica(communicator, model, optimizer);
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
-      loss_of(model, 4, communicator.rank(), step).backward();
+      backward(*replica, [&] { loss_of(model, 4, communicator.rank(), step).backward(); });
       replica->step();
     }
     EXPECT_EQ(replica->stats().noise_scale, std::nullopt);
   });
 }
 
+TEST(GradientNoise, IsUnknownWhereNobodySaysOfHowManySamples) {
+  expect_unknown([](Replica&, const auto& backward) { backward(); });
+}
+
 // Averages of one backward are in what leaves with the next.
 TEST(GradientNoise, IsNotTakenFromStepsOfTwoBackwards) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    Vector model;
-    torch::optim::SGD optimizer(model.parameters(), 0.1);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    for (int step = 0; step < 3; ++step) {
-      optimizer.zero_grad();
-      replica->describe_weighed_batch(8);
-      for (int half = 0; half < 2; ++half)
-        loss_of(model, 4, communicator.rank(), 2 * step + half).backward();
-      replica->step();
-    }
-    EXPECT_EQ(replica->stats().noise_scale, std::nullopt);
+  expect_unknown([](Replica& replica, const auto& backward) {
+    replica.describe_weighed_batch(8);
+    backward();
+    backward();
   });
 }
 

@@ -51,13 +51,14 @@ std::vector<double> ends_of(const Metrics::Sums& sums) {
 // A step that was skipped is in the row of its interval; who gives up tells its loss.
 TEST(Metrics, SkippedStepsAreCounted) {
   with_ranks(2, [](Communicator& communicator) {
+    using GivesUp = Metrics::GivesUp;
     Metrics metrics(communicator, 5);
     const bool first = communicator.rank() == 0;
     metrics.add(1, 6, 2);
     metrics.leave_out(2, 3);
-    metrics.skip(2, first ? 1 : 0, false, std::nan(""));
+    metrics.skip(2, first ? 1 : 0, GivesUp::no, std::nan(""));
     metrics.leave_out(7, 3);
-    metrics.skip(7, 1, first, std::nan(""));
+    metrics.skip(7, 1, first ? GivesUp::lately : GivesUp::in_succession, std::nan(""));
     metrics.start(10, 0, false, When::at_collect);
     const Metrics::Sums sums = metrics.collect().value();
     ASSERT_EQ(sums.rows.size(), 2u);
@@ -66,7 +67,8 @@ TEST(Metrics, SkippedStepsAreCounted) {
     EXPECT_EQ(sums.rows[0].skipped, 1);
     EXPECT_EQ(sums.rows[0].diverged, 0) << "a loss that is left out";
     EXPECT_EQ(sums.rows[1].skipped, 2);
-    EXPECT_EQ(sums.rows[1].given_up, 1);
+    EXPECT_EQ(sums.rows[1].given_up, 2);
+    EXPECT_EQ(sums.rows[1].in_succession, 1);
     EXPECT_TRUE(std::isnan(sums.rows[1].diverged));
   });
 }
