@@ -112,6 +112,22 @@ class OwnPace(Case):
                 counts = self.samples_by_worker(run)
                 self.assertLess(counts[1], 0.7 * counts[0])
 
+    # Of 400 samples 16 fill no batch, or eight of the first ones fill theirs up.
+    def test_what_fills_no_batch_is_left_out_or_filled_up(self):
+        for name in ("ring", "rounds"):
+            for remainder, steps, once, twice in (("drop", 16, 384, 0), ("pad", 17, 392, 8)):
+                with self.subTest(pace=name, remainder=remainder):
+                    run = Run(self.path(f"{name}-{remainder}"))
+                    self.call("train", *WATCHED, *PACES[name], "--workers=3", "--epochs=3",
+                              f"--remainder={remainder}", f"--out={run.folder}",
+                              WATCHED=self.path("watched"))
+                    self.assertEqual(run.summary["steps_per_epoch"], steps)
+                    self.assertEqual(run.summary["samples"], 3 * (once + 2 * twice))
+                    times = self.watched()
+                    for epoch in range(3):
+                        counts = [count for (of, _), count in times.items() if of == epoch]
+                        self.assertEqual((counts.count(1), counts.count(2)), (once, twice))
+
     # It is killed in the middle of a step, and others take that step's samples: these may have been
     # read twice, and no others.
     def test_what_a_lost_worker_left_is_done_by_the_others(self):
