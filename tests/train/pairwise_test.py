@@ -147,9 +147,39 @@ class OwnPace(Case):
                 for epoch in range(3):
                     self.assertEqual(sum(1 for of, _ in times if of == epoch), 400)
                 twice = [key for key, count in times.items() if count > 1]
-                self.assertLessEqual(len(twice), 9 if lost == 1 else 400)
+                # The step that it was in, and what it had read for the next.
+                self.assertLessEqual(len(twice), 2 * 9 if lost == 1 else 400)
                 self.assertLessEqual(max(times.values()), 2)
                 self.assertEqual({epoch for epoch, _ in twice} - {1, 2}, set())
+
+    # It deals the samples out, and is halted early in an epoch: the others go on with those that they
+    # have ahead. A step takes them 0.16 s, by sleeps.
+    def test_workers_go_on_while_the_first_is_halted(self):
+        self.environment["WATCHED"] = self.path("watched")
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=20"
+        process = self.start("train", *WATCHED, *PACES["ring"], "--workers=3", "--steps=34",
+                             "--out=" + self.path("halted"))
+
+        def reads():
+            counts = {}
+            for path in glob.glob(self.path("watched.*")):
+                with open(path) as file:
+                    counts[path] = file.read().count("\n")
+            return counts
+
+        self.wait_for(lambda: sum(reads().values()) >= 7, process, "first steps")
+        first = self.members()["rank 0"]
+        os.kill(first, signal.SIGSTOP)
+        try:
+            before = reads()
+            self.wait_for(lambda: sum(count >= before[path] + 2
+                                      for path, count in reads().items()) == 2, process,
+                          "steps of the others")
+        finally:
+            os.kill(first, signal.SIGCONT)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(set(self.watched().values()), {1})
 
     # Here the other one does all the work of the run while it takes its first step.
     def test_a_worker_is_not_called_too_slow_by_its_first_step(self):
