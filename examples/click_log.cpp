@@ -4,7 +4,9 @@
 //   asup run -n 2 --servers 2 -- click_log
 //   asup run -n 2 --servers 2 --env ASUP_SYNC=server --env ASUP_PACE=asp -- click_log
 //
-//   usage: click_log [steps [rows of the table [batch size of a process [folder to save it in]]]]
+//   usage: click_log [steps [rows of the table [batch size of a process [folder of checkpoints]]]]
+//
+// With a folder, model and table are saved there four times, and a next run goes on from the last.
 //
 // The log is made up as it is read: a sample has some ids, a few of which are in most samples and
 // most in few, and the clicks follow from a taste that each id has and that the model must find.
@@ -17,6 +19,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -123,7 +126,11 @@ int main(int argc, char** argv) {
                                  {.optimizer = torch::optim::AdagradOptions(0.1), .seed = 1});
   Sequential model(Linear(kFields * kWidth, 32), ReLU(), Linear(32, 1));
   torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(2e-3));
-  auto replica = embeddings.distribute(model, optimizer);
+  std::optional<asup::Checkpoint> checkpoint;
+  if (argc > 4) checkpoint.emplace(job, argv[4]).add(embeddings);
+  auto replica = checkpoint ? checkpoint->distribute(model, optimizer)
+                            : embeddings.distribute(model, optimizer);
+  asup::TrainingProgress progress = checkpoint ? checkpoint->progress() : asup::TrainingProgress{};
 
   const auto predict = [&](const Batch& of) {
     return model->forward(table.forward(of.ids).flatten(1)).squeeze(1);
@@ -141,20 +148,22 @@ int main(int argc, char** argv) {
   };
 
   ClickLog log(rows, static_cast<std::uint64_t>(job.rank()) + 1);
-  if (job.rank() == 0) report(0);
+  for (std::int64_t step = 0; step < progress.step; ++step) (void)log.next(batch);  // seen before
+  if (job.rank() == 0) report(progress.step);
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t step = 1; step <= steps; ++step) {
+  while (progress.step < steps) {
     const Batch clicks = log.next(batch);
     optimizer.zero_grad();
     loss_of(predict(clicks), clicks).backward();
     replica->step();
     embeddings.step(static_cast<std::uint64_t>(batch));
-    if (job.rank() == 0 && (step == steps || step % std::max<std::int64_t>(1, steps / 4) == 0))
-      report(step);
+    const std::int64_t step = ++progress.step;
+    if (step < steps && step % std::max<std::int64_t>(1, steps / 4) != 0) continue;
+    if (job.rank() == 0) report(step);
+    if (checkpoint) checkpoint->save(progress);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   replica->synchronize();
-  if (argc > 4) embeddings.save(argv[4]);
 
   const asup::EmbeddingsStats stats = embeddings.stats();
   std::printf(

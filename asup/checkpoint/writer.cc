@@ -31,7 +31,7 @@ constexpr std::uint64_t kCutBytes = 1 << 20;  // smaller tensors are written by 
 class Unfinished {
  public:
   explicit Unfinished(const std::string& folder)
-      : folder_(folder), path_(temporary_path(folder)), sign_(path_ + "/sign") {}
+      : folder_(folder), path_(unfinished_path(folder)), sign_(path_ + "/sign") {}
 
   const std::string& path() const { return path_; }
 
@@ -112,6 +112,8 @@ void write_shards(Communicator& communicator, const Unfinished& unfinished, bool
 
 }  // namespace
 
+std::string unfinished_path(const std::string& folder) { return temporary_path(folder); }
+
 std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int ranks) {
   std::vector<WrittenPart> parts;
   std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks));
@@ -132,7 +134,7 @@ std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int
 }
 
 bool write(Communicator& communicator, const std::string& folder, const Json& run,
-           const std::vector<WrittenPart>& parts) {
+           const std::vector<WrittenPart>& parts, const std::set<std::string>& beside) {
   const bool is_first = communicator.rank() == 0;
   const Unfinished unfinished(broadcast_text(communicator, folder));
   const std::string sign = broadcast_text(communicator, is_first ? random_sign() : "");
@@ -149,7 +151,8 @@ bool write(Communicator& communicator, const std::string& folder, const Json& ru
     for (const std::string& text : indexes) merge(index.tensors, tensors_from(Json::parse(text)));
     check_whole(index);
     unfinished.write(index_file(unfinished.path()), to_text(index));
-    std::set<std::string> files{fs::path(index_file(folder)).filename().string()};
+    std::set<std::string> files = beside;
+    files.insert(fs::path(index_file(folder)).filename().string());
     for (int rank = 0; rank < communicator.size(); ++rank)
       files.insert(shard_name(rank, communicator.size()));
     unfinished.finish(files);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,14 @@ struct WrittenPart {
 // What rank `rank` of `ranks` writes, as views: so that ranks write about as many bytes each.
 std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int ranks);
 
-// The folder appears when it is whole, in place of one that was there. A rank that does not see
-// rank 0's file system sends its shard to rank 0, which writes it. Throws JobFailed on all ranks
-// when one cannot write; what was there is untouched then. Returns whether this rank sees the
-// folder.
+// Where the folder is until it is whole: rank 0 may put more into it before write().
+std::string unfinished_path(const std::string& folder);
+
+// The folder appears when it is whole, in place of one that was there, with what rank 0 has put
+// into it under the names `beside`. A rank that does not see rank 0's file system sends its shard
+// to rank 0, which writes it. Throws JobFailed on all ranks when one cannot write; what was there
+// is untouched then. Returns whether this rank sees the folder.
 bool write(Communicator& communicator, const std::string& folder, const nlohmann::ordered_json& run,
-           const std::vector<WrittenPart>& parts);
+           const std::vector<WrittenPart>& parts, const std::set<std::string>& beside = {});
 
 }  // namespace asup::checkpoint

@@ -19,6 +19,12 @@ std::uint64_t read(torch::serialize::InputArchive& archive, const char* key) {
   return static_cast<std::uint64_t>(value.item<std::int64_t>());
 }
 
+// None, where the saved sampler is of a version that had no classes.
+std::uint64_t read_labels(torch::serialize::InputArchive& archive) {
+  torch::Tensor value;
+  return archive.try_read("labels", value, /*is_buffer=*/true) ? read(archive, "labels") : 0;
+}
+
 void require_same(torch::serialize::InputArchive& archive, const char* key, std::uint64_t mine) {
   const std::uint64_t saved = read(archive, key);
   require(saved == mine, "the saved sampler's {} was {}, this one's is {}", key, saved, mine);
@@ -96,7 +102,10 @@ void Sampler::load(torch::serialize::InputArchive& archive) {
   require_same(archive, "size", size_);
   require_same(archive, "seed", options_.seed);
   require_same(archive, "ranks", ranks_);
-  require_same(archive, "labels", options_.labels.size());
+  const std::uint64_t labels = read_labels(archive);
+  require(labels == options_.labels.size(),
+          "the saved sampler had {} labels, this one has {}: classes were spread otherwise", labels,
+          options_.labels.size());
   const std::uint64_t position = read(archive, "position");
   require(position <= size_, "the saved sampler stood at sample {} of {}", position, size_);
   begin(read(archive, "epoch"), position);

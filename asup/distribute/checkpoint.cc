@@ -13,6 +13,7 @@
 #include "asup/checkpoint/writer.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
+#include "asup/distribute/embeddings.h"
 #include "asup/distribute/variables.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
@@ -22,9 +23,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const TrainingProgress& progress, const Strategy& strategy) {
+// In the checkpoint's folder.
+constexpr const char* kTables = "tables";
+
+Json to_json(const TrainingProgress& progress, const Strategy& strategy, bool has_tables) {
   return {{"program", true},         {"strategy", strategy.name()},   {"step", progress.step},
-          {"epoch", progress.epoch}, {"position", progress.position}, {"notes", progress.notes}};
+          {"epoch", progress.epoch}, {"position", progress.position}, {"notes", progress.notes},
+          {"tables", has_tables}};
 }
 
 TrainingProgress progress_from(const Json& json, const std::string& path) try {
@@ -76,6 +81,12 @@ class Checkpoint::State {
     if (failure_) log().error("the last checkpoint in {} was not written", folder_);
   }
 
+  void add(Embeddings& embeddings) {
+    check(embeddings_ == nullptr && model_ == nullptr,
+          "tables are added to a checkpoint once, before its distribute()");
+    embeddings_ = &embeddings;
+  }
+
   std::unique_ptr<DistributedReplica> distribute(torch::nn::Module& model,
                                                  torch::optim::Optimizer& optimizer,
                                                  const Strategy& strategy) {
@@ -84,7 +95,10 @@ class Checkpoint::State {
     optimizer_ = &optimizer;
     const auto reader = open();
     if (reader) restore(*reader, false).common(model, optimizer);
-    auto replica = asup::distribute(job_, model, optimizer, strategy);
+    if (reader && embeddings_)
+      sync::together(*communicator_, [&] { embeddings_->load(tables_in(path_)); });
+    auto replica = embeddings_ ? embeddings_->distribute(model, optimizer, strategy)
+                               : asup::distribute(job_, model, optimizer, strategy);
     replica_ = replica.get();
     left_ = replica_->left();
     if (reader) bring_back_own(*reader);
@@ -108,24 +122,46 @@ class Checkpoint::State {
   bool resumed() const { return resumed_; }
 
  private:
+  static std::string tables_in(const std::string& checkpoint) {
+    return (std::filesystem::path(checkpoint) / kTables).string();
+  }
+
+  // One that is damaged, or not of these tables, throws BadInput.
+  void verify(const std::string& path) const {
+    checkpoint::Folder folder(path);
+    folder.verify();
+    if (embeddings_ && folder.index().run.value("tables", false))
+      embeddings_->verify(tables_in(path));
+  }
+
   // The newest that is whole, of which all ranks know; null where there is none.
   std::unique_ptr<checkpoint::Reader> open() {
-    std::string path;
     sync::together(*communicator_, [&] {
       if (job_.rank() != 0) return;
-      const report::FoundCheckpoint found = checkpoint::newest_whole(series_);
+      const report::FoundCheckpoint found =
+          series_.newest_whole([&](const std::string& path) { verify(path); });
       for (const auto& damaged : found.newer)
         log().warn("a checkpoint is passed over: {}", damaged.why);
       require(!found.path.empty() || found.newer.empty(),
               "{}: none of its {} checkpoints is whole; the newest: {}. Give another folder to "
               "begin anew",
               folder_, found.newer.size(), found.newer.empty() ? "" : found.newer.front().why);
-      path = found.path;
+      path_ = found.path;
     });
-    path = broadcast_text(*communicator_, path);
-    if (path.empty()) return nullptr;
-    auto reader = std::make_unique<checkpoint::Reader>(*communicator_, path);
-    sync::together(*communicator_, [&] { progress_ = progress_from(reader->index().run, path); });
+    path_ = broadcast_text(*communicator_, path_);
+    if (path_.empty()) return nullptr;
+    auto reader = std::make_unique<checkpoint::Reader>(*communicator_, path_);
+    sync::together(*communicator_, [&] {
+      const Json& run = reader->index().run;
+      progress_ = progress_from(run, path_);
+      const bool has_tables = run.value("tables", false);
+      require(has_tables || !embeddings_,
+              "{}: has no embedding tables, and this program has added some", path_);
+      require(!has_tables || embeddings_,
+              "{}: has embedding tables, and this program has added none: call add() of the "
+              "checkpoint before distribute()",
+              path_);
+    });
     resumed_ = true;
     return reader;
   }
@@ -167,8 +203,12 @@ class Checkpoint::State {
     auto parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
                                            communicator_->size());
     for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
-    writer_ = std::thread([this, path = series_.path(progress.step),
-                           run = to_json(progress, replica_->strategy()),
+    const std::string path = series_.path(progress.step);
+    if (embeddings_)
+      sync::together(*communicator_,
+                     [&] { embeddings_->save(tables_in(checkpoint::unfinished_path(path))); });
+    writer_ = std::thread([this, path,
+                           run = to_json(progress, replica_->strategy(), embeddings_ != nullptr),
                            parts = std::move(parts)] { write(path, run, parts); });
   }
 
@@ -192,7 +232,9 @@ class Checkpoint::State {
   // On the writer's thread. One that fails leaves the others in place.
   void write(const std::string& path, const Json& run,
              const std::vector<checkpoint::WrittenPart>& parts) try {
-    sees_folder_ = checkpoint::write(*communicator_, path, run, parts);
+    std::set<std::string> beside;
+    if (embeddings_) beside.insert(kTables);
+    sees_folder_ = checkpoint::write(*communicator_, path, run, parts, beside);
     if (communicator_->rank() == 0) series_.keep(options_.keep);
   } catch (...) {
     failure_ = std::current_exception();
@@ -210,6 +252,8 @@ class Checkpoint::State {
   torch::nn::Module* model_ = nullptr;
   torch::optim::Optimizer* optimizer_ = nullptr;
   DistributedReplica* replica_ = nullptr;
+  Embeddings* embeddings_ = nullptr;
+  std::string path_;  // that training went on from, as rank 0 sees it
   TrainingProgress progress_;
   bool resumed_ = false;
   // What the writer leaves behind when it has been joined.
@@ -221,6 +265,8 @@ class Checkpoint::State {
 Checkpoint::Checkpoint(Job& job, std::string folder, CheckpointOptions options)
     : state_(std::make_unique<State>(job, std::move(folder), options)) {}
 Checkpoint::~Checkpoint() = default;
+
+void Checkpoint::add(Embeddings& embeddings) { state_->add(embeddings); }
 
 std::unique_ptr<DistributedReplica> Checkpoint::distribute(torch::nn::Module& model,
                                                            torch::optim::Optimizer& optimizer) {

@@ -6,6 +6,8 @@
 //   … asup::Sampler(job, n, {.epoch = progress.epoch, .position = progress.position}) …
 //   checkpoint.save(progress);                                // now and then
 //
+// With embedding tables, checkpoint.add(embeddings) before distribute() has them in it too.
+//
 // A checkpoint has the model, the optimizer's state, each worker's buffers and random numbers, and
 // what the way of training keeps; it may be read by another number of workers, and by another way.
 // On as many workers, by the same way, training goes on to the same bits. The optimizer's options
@@ -13,7 +15,8 @@
 //
 // Everything here is collective, and for the thread that trains. Files are written by a thread
 // beside it, so that a step waits for a copy at most, and for a write before that has not ended
-// yet. The folder is rank 0's; others need not see it. Where rank 0 is lost and others go on
+// yet; tables are written while workers wait. The folder is rank 0's; others need not see it. Where
+// rank 0 is lost and others go on
 // (`--on-loss continue`), the lowest of them writes to it; where that one does not see it, save()
 // throws JobFailed.
 #pragma once
@@ -27,6 +30,8 @@
 #include "asup/distribute/distribute.h"
 
 namespace asup {
+
+class Embeddings;
 
 // How far a program has come, in its own count.
 struct TrainingProgress {
@@ -52,9 +57,13 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
+  // These tables are saved and loaded with the rest. Once, after their table() calls and before
+  // distribute(); they go after the last save().
+  void add(Embeddings& embeddings);
+
   // As asup::distribute(), from the newest checkpoint that is whole, if there is one. Damaged ones
   // are passed over with a warning. Once; the replica goes before this. Throws JobFailed on all
-  // ranks where the checkpoint is of another model or optimizer.
+  // ranks where the checkpoint is of another model, optimizer or tables.
   std::unique_ptr<DistributedReplica> distribute(torch::nn::Module& model,
                                                  torch::optim::Optimizer& optimizer);
   std::unique_ptr<DistributedReplica> distribute(torch::nn::Module& model,

@@ -314,6 +314,11 @@ void Embeddings::save(const std::string& folder) {
   });
 }
 
+void Embeddings::verify(const std::string& folder) const {
+  for (const auto& table : state_->tables)
+    (void)TableFile::open(path_of(folder, table->state_->setup), table->state_->setup);
+}
+
 void Embeddings::load(const std::string& folder) {
   state_->by_the_first([&](EmbeddingTable::State& table) {
     TableFile file = TableFile::open(path_of(folder, table.setup), table.setup);

@@ -107,6 +107,9 @@ class Embeddings {
   void save(const std::string& folder);
   // Throws BadInput, on that worker, for files that are not of these tables.
   void load(const std::string& folder);
+  // The same without loading: that they are there, of these tables and as long as they should be.
+  // On one worker.
+  void verify(const std::string& folder) const;
 
   // As asup::distribute(), for the dense part of the model; it may be trained by servers too, or by
   // all-reduce beside the tables.

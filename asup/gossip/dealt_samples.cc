@@ -5,17 +5,20 @@
 namespace asup::gossip {
 namespace {
 
-// Takes up to `count` places before `limit` from the begin of `from`.
-SampleRun take(SampleRun& from, std::uint64_t count, std::uint64_t limit) {
-  const std::uint64_t there = std::min(from.end, limit) - from.begin;
-  const bool leaves_one = count > 1 && there == count + 1;
-  const std::uint64_t taken = leaves_one ? there : std::min(count, there);
-  const SampleRun run{from.begin, from.begin + taken};
-  from.begin = run.end;
-  return run;
+std::uint64_t size_of(const std::deque<SampleRun>& runs) {
+  std::uint64_t size = 0;
+  for (const SampleRun& run : runs) size += run.size();
+  return size;
 }
 
 }  // namespace
+
+SampleRun SampleRun::take(std::uint64_t count) {
+  const bool leaves_one = count > 1 && size() == count + 1;
+  const SampleRun taken{begin, begin + (leaves_one ? size() : std::min(count, size()))};
+  begin = taken.end;
+  return taken;
+}
 
 DealtSamples::DealtSamples(std::uint64_t begin, std::vector<SampleRun> finished) : next_(begin) {
   std::ranges::sort(finished, {}, &SampleRun::begin);
@@ -29,25 +32,50 @@ DealtSamples::DealtSamples(std::uint64_t begin, std::vector<SampleRun> finished)
 std::optional<SampleRun> DealtSamples::deal(int worker, std::uint64_t count, std::uint64_t limit) {
   std::optional<SampleRun> run;
   if (!returned_.empty() && returned_.front().begin < limit) {
-    run = take(returned_.front(), count, limit);
-    if (returned_.front().size() == 0) returned_.pop_front();
+    SampleRun& first = returned_.front();
+    run = SampleRun{first.begin, std::min(first.end, limit)}.take(count);
+    first.begin = run->end;
+    if (first.size() == 0) returned_.pop_front();
   } else if (next_ < limit) {
-    SampleRun rest{next_, limit};
-    run = take(rest, count, limit);
+    run = SampleRun{next_, limit}.take(count);
     next_ = run->end;
   }
-  if (run) out_[worker] = *run;
+  if (run) out_[worker].push_back(*run);
   return run;
 }
 
-void DealtSamples::finish(int worker) {
-  if (const auto found = out_.extract(worker)) finished_[worker] += found.mapped().size();
+std::optional<SampleRun> DealtSamples::deal_ahead(int worker, std::uint64_t count,
+                                                  std::uint64_t steps, std::uint64_t limit,
+                                                  int workers) {
+  if (!returned_.empty() || next_ >= limit || count == 0) return std::nullopt;
+  std::uint64_t finished_by_all = 0;
+  for (const auto& [_, finished] : finished_) finished_by_all += finished;
+  if (finished_by_all == 0) return std::nullopt;
+  const double part =
+      std::min(static_cast<double>(finished_by(worker)) / static_cast<double>(finished_by_all),
+               1.0 / workers);
+  const auto most = static_cast<std::uint64_t>(part * static_cast<double>(limit - next_) / 2);
+  const std::uint64_t has = size_of(out_[worker]);
+  const std::uint64_t fit = most > has ? std::min(steps, (most - has) / count) : 0;
+  return fit > 0 ? deal(worker, fit * count, limit) : std::nullopt;
+}
+
+void DealtSamples::finish(int worker, std::uint64_t count) {
+  auto& runs = out_[worker];
+  while (count > 0 && !runs.empty()) {
+    SampleRun& first = runs.front();
+    const std::uint64_t done = std::min(count, first.size());
+    first.begin += done;
+    finished_[worker] += done;
+    count -= done;
+    if (first.size() == 0) runs.pop_front();
+  }
 }
 
 void DealtSamples::lose(int worker) {
   const auto found = out_.extract(worker);
   if (!found) return;
-  returned_.push_back(found.mapped());
+  returned_.insert(returned_.end(), found.mapped().begin(), found.mapped().end());
   std::ranges::sort(returned_, {}, &SampleRun::begin);
 }
 

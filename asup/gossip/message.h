@@ -101,12 +101,14 @@ struct QuorumMessage {
   std::uint64_t given_up = 0;
 };
 
-// Wants up to `count` samples before the place `limit` (dealt_samples.h).
+// Wants up to `count` samples before the place `limit`, or, ahead of time, those of up to
+// `steps_ahead` such steps (dealt_samples.h).
 struct WantSamples {
   static constexpr Kind kKind = Kind::want_samples;
   std::uint64_t number = 0;  // of the asker's questions
   std::uint64_t count = 0;
   std::uint64_t limit = 0;
+  std::uint64_t steps_ahead = 0;
 };
 // Gets those; none where begin is end.
 struct DealSamples {
@@ -114,9 +116,10 @@ struct DealSamples {
   std::uint64_t number = 0;  // of the question
   std::uint64_t begin = 0, end = 0;
 };
-// Has done what it got last.
+// Has done so many of what it got, the first ones.
 struct SamplesDone {
   static constexpr Kind kKind = Kind::samples_done;
+  std::uint64_t count = 0;
 };
 
 }  // namespace asup::gossip

@@ -88,16 +88,12 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
     return std::any_of(strategies.begin(), strategies.end(),
                        [&](const Strategy& each) { return has(each.capabilities()); });
   };
-  const auto free_running = [](const Capabilities& c) { return !c.lockstep && !c.leases_samples; };
   require(
       config.servers.value_or(0) == 0 || any([](const Capabilities& c) { return c.needs_servers; }),
       "servers = {} has no effect: sync = {} has none. Leave it out.", config.servers.value_or(0),
       config.strategy.name());
   if (!any([](const Capabilities& c) { return !c.needs_servers; }))
     unused(config, "algorithm", "with servers there are no collectives to choose for");
-  if (!any([&](const Capabilities& c) { return !free_running(c); }))
-    unused(config, "remainder",
-           "workers that go at their own pace go through their own samples, all of them");
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
   if (config.balance) check_balance(config, strategies);
   if (config.sync_bn) check_sync_bn(config, strategies);

@@ -138,7 +138,7 @@ TEST(Help, OfTrainIsShortAndLeadsToTheRest) {
                           HasSubstr("run-folder"), Not(HasSubstr("--outer-lr")),
                           Not(HasSubstr("--decay-factor"))));
   const std::string all = help_of({"train"}, "all");
-  for (const char* flag : {"--batch N=128", "--decay-factor", "--outer-lr X=0.7", "--graph"})
+  for (const char* flag : {"--batch N=128", "--decay-factor", "--outer-lr X=0.5", "--graph"})
     EXPECT_THAT(all, HasSubstr(flag));
 }
 
@@ -152,7 +152,7 @@ TEST(Help, OfTrainHasAPageForEachGroupAndWay) {
               AllOf(HasSubstr("--servers N|auto"), HasSubstr("--staleness"),
                     HasSubstr("asup train --sync asup")));
   EXPECT_THAT(help_of({"train"}, "diloco"),
-              AllOf(HasSubstr("--outer-lr X=0.7"), HasSubstr("asup train --sync diloco"),
+              AllOf(HasSubstr("--outer-lr X=0.5"), HasSubstr("asup train --sync diloco"),
                     Not(HasSubstr("--batch"))));
   const Ended none = run({"train", "--help", "dilocco"});
   EXPECT_EQ(none.status, 2);

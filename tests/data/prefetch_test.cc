@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "asup/base/clock.h"
+#include "asup/data/read_ahead.h"
 
 namespace asup::data {
 namespace {
@@ -113,6 +114,39 @@ TEST(Prefetcher, GoesAwayPromptly) {
   const ShardedBatches batches(1000, 1, 0, 1, 10, Remainder::drop);
   { Prefetcher prefetcher(numbers, batches, 0, 0, 100); }
   EXPECT_LT(numbers.made, 100u);
+}
+
+TEST(ReadAhead, WhatWasBegunIsReadOnceAndBesideTheCaller) {
+  const Numbers numbers(1000);
+  ReadAhead ahead(numbers);
+  const std::vector<std::int64_t> first{3, 1, 4}, second{1, 5, 9, 2};
+  ahead.begin(first, 7);
+  while (numbers.made == 0) std::this_thread::yield();  // by nobody's take()
+  const Batch batch = ahead.take(first, 7);
+  EXPECT_EQ(indices_in(batch), first);
+  EXPECT_EQ(batch.target[0].item<int>(), 7);
+  EXPECT_EQ(numbers.made, 1u);
+  EXPECT_EQ(indices_in(ahead.take(second, 7)), second);  // not begun
+  EXPECT_EQ(numbers.made, 2u);
+}
+
+TEST(ReadAhead, AnotherBatchThanWasBegunIsRead) {
+  const Numbers numbers(1000);
+  ReadAhead ahead(numbers);
+  const std::vector<std::int64_t> first{3, 1, 4}, second{1, 5, 9, 2};
+  ahead.begin(first, 7);
+  EXPECT_EQ(indices_in(ahead.take(second, 7)), second);
+  const Batch later = ahead.take(first, 8);
+  EXPECT_EQ(later.target[0].item<int>(), 8);
+}
+
+TEST(ReadAhead, ThrowsWhatTheDatasetThrows) {
+  Numbers numbers(1000);
+  numbers.fail_at = 0;
+  ReadAhead ahead(numbers);
+  ahead.begin({1}, 0);
+  EXPECT_THROW(ahead.take({1}, 0), std::runtime_error);
+  EXPECT_EQ(ahead.take({1}, 0).input.numel(), 1);
 }
 
 }  // namespace

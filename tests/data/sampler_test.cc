@@ -156,6 +156,52 @@ struct Numbers : torch::data::datasets::Dataset<Numbers> {
   std::optional<std::size_t> size() const override { return 103; }
 };
 
+// Sixty samples of two classes, a sixth of them of the second: each batch has its part of both.
+TEST(Sampler, WithLabelsEveryBatchHasOfEachClass) {
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < 60; ++i) labels.push_back(i < 50 ? 0 : 1);
+  std::set<std::size_t> seen;
+  for (int rank = 0; rank < 2; ++rank) {
+    Sampler sampler(rank, 2, 60, {.seed = 5, .labels = labels});
+    sampler.reset();
+    while (const auto batch = sampler.next(6)) {
+      EXPECT_EQ(std::ranges::count_if(*batch, [&](std::size_t i) { return labels[i] == 1; }), 1);
+      seen.insert(batch->begin(), batch->end());
+    }
+  }
+  EXPECT_EQ(seen.size(), 60u);
+}
+
+// Of a version that knew no labels there are none in the file.
+TEST(Sampler, SavedWithoutLabelsGoesOnWhereThereAreNone) {
+  std::stringstream stream;
+  {
+    torch::serialize::OutputArchive archive;
+    const auto write = [&](const char* key, std::int64_t value) {
+      archive.write(key, torch::tensor(value), /*is_buffer=*/true);
+    };
+    write("size", 4);
+    write("seed", 8);
+    write("ranks", 1);
+    write("epoch", 2);
+    write("position", 1);
+    archive.save_to(stream);
+  }
+  const auto load = [&](Sampler& sampler) {
+    std::stringstream copy(stream.str());
+    torch::serialize::InputArchive archive;
+    archive.load_from(copy);
+    sampler.load(archive);
+  };
+  Sampler plain(0, 1, 4, {.seed = 8});
+  load(plain);
+  EXPECT_EQ(plain.epoch(), 2u);
+  const Indices order = global_order(4, 8, 2);
+  EXPECT_EQ(*plain.next(3), Indices(order.begin() + 1, order.end()));
+  Sampler stratified(0, 1, 4, {.seed = 8, .labels = {0, 1, 0, 1}});
+  EXPECT_THAT(message_of([&] { load(stratified); }), HasSubstr("had 0 labels, this one has 4"));
+}
+
 TEST(Sampler, FeedsTorchsDataLoader) {
   for (const std::size_t workers : {0u, 2u}) {
     std::vector<std::multiset<std::int64_t>> epochs(2);

@@ -278,6 +278,94 @@ TEST(Embeddings, AreSavedAndLoadedByAnotherNumberOfServers) {
   EXPECT_EQ(file.read("weight").sizes(), (std::vector<std::int64_t>{kRows, kWidth}));
 }
 
+// A model and a table that are trained together up to `steps`, and saved after every step from 3
+// on.
+class TrainingWithTables {
+ public:
+  explicit TrainingWithTables(std::string folder) : folder_(std::move(folder)) {}
+
+  bool adds_tables = true;
+  std::int64_t began_at = -1;
+
+  // All numbers of both, on rank 0.
+  Tensor run(int workers, int servers, std::int64_t steps, const Strategy& strategy = AllReduce{}) {
+    Tensor ended;
+    with_servers(workers, servers, [&](Job& job) {
+      Embeddings embeddings(job, {.pace = TablePace::bsp});
+      auto& table = embeddings.table("items", kRows, kWidth);
+      torch::nn::Linear model(2 * kWidth, 16);
+      {
+        torch::NoGradGuard no_grad;
+        for (auto& parameter : model->parameters()) parameter.fill_(0.1);
+      }
+      torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+      Checkpoint checkpoint(job, folder_);
+      if (adds_tables) checkpoint.add(embeddings);
+      const auto replica = checkpoint.distribute(model, optimizer, strategy);
+      TrainingProgress progress = checkpoint.progress();
+      if (job.rank() == 0) began_at = progress.step;
+      while (progress.step < steps) {
+        optimizer.zero_grad();
+        const auto step = static_cast<int>(progress.step);
+        model->forward(table.forward(ids_of(step)).flatten(1)).square().mean().backward();
+        replica->step();
+        embeddings.step();
+        ++progress.step;
+        if (progress.step >= 3) checkpoint.save(progress);
+      }
+      checkpoint.wait();
+      const Tensor rows = all_rows(table);
+      if (job.rank() == 0)
+        ended = torch::cat(
+            {rows.flatten(), torch::nn::utils::parameters_to_vector(model->parameters()).detach()});
+    });
+    return ended;
+  }
+
+ private:
+  const std::string folder_;
+};
+
+TEST(EmbeddingsInCheckpoint, GoOnWithTheRestAndByAnotherNumberOfServers) {
+  for (const Strategy& strategy : {Strategy(AllReduce{}), Strategy(ParameterServer{})}) {
+    const TemporaryFolder whole, parts;
+    const Tensor expected = TrainingWithTables(whole.path()).run(2, 1, 6, strategy);
+    TrainingWithTables training(parts.path());
+    training.run(2, 2, 4, strategy);
+    EXPECT_TRUE(std::filesystem::exists(parts.path() + "/step-00000004/tables/items.safetensors"));
+    EXPECT_TRUE(torch::equal(training.run(2, 3, 6, strategy), expected)) << strategy.name();
+    EXPECT_EQ(training.began_at, 4);
+    training.run(3, 1, 7, strategy);  // and workers
+    EXPECT_EQ(training.began_at, 6);
+  }
+}
+
+TEST(EmbeddingsInCheckpoint, OneWithADamagedTableIsPassedOver) {
+  const TemporaryFolder folder;
+  TrainingWithTables training(folder.path());
+  const Tensor expected = training.run(1, 1, 4);
+  const std::string path = folder.path() + "/step-00000004/tables/items.safetensors";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_TRUE(torch::equal(training.run(1, 1, 4), expected));
+  EXPECT_EQ(training.began_at, 3);
+}
+
+TEST(EmbeddingsInCheckpoint, AProgramWithoutTheTablesIsRefused) {
+  const TemporaryFolder with, without;
+  TrainingWithTables training(with.path());
+  training.run(1, 1, 3);
+  training.adds_tables = false;
+  const Strategy strategy(ParameterServer{});
+  EXPECT_THAT(message_of<JobFailed>([&] { training.run(1, 1, 3, strategy); }),
+              HasSubstr("has embedding tables, and this program has added none"));
+  TrainingWithTables dense(without.path());
+  dense.adds_tables = false;
+  dense.run(1, 1, 3, strategy);
+  dense.adds_tables = true;
+  EXPECT_THAT(message_of<JobFailed>([&] { dense.run(1, 1, 3, strategy); }),
+              HasSubstr("has no embedding tables"));
+}
+
 TEST(Embeddings, FilesThatAreNotOfTheTableAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/items.safetensors";

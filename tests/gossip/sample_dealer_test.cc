@@ -36,7 +36,8 @@ TEST_P(DealerOnEveryLink, EverySampleIsDealtOnce) {
           const std::lock_guard lock(mutex);
           for (std::uint64_t i = run->begin; i < run->end; ++i) ++times[i];
         }
-        dealer.finish();
+        if (run->begin % 2 == 0) dealer.ask_ahead(5, 3, limit);
+        dealer.finish(run->size());
       }
       all.arrive_and_wait();
       EXPECT_EQ(dealer.dealt(), job.rank() == 1 ? limit : 0);
@@ -54,7 +55,7 @@ TEST_P(DealerOnEveryLink, WhatAWorkerLeftUnfinishedComesBack) {
     all.arrive_and_wait();
     if (job.rank() == 2) {
       EXPECT_EQ(dealer->ask(10, 30, kTimeout), (SampleRun{0, 10}));
-      dealer->finish();
+      dealer->finish(10);
       EXPECT_EQ(dealer->ask(10, 30, kTimeout), (SampleRun{10, 20}));
       return all.arrive_and_drop();  // and is gone
     }
@@ -66,6 +67,30 @@ TEST_P(DealerOnEveryLink, WhatAWorkerLeftUnfinishedComesBack) {
     all.arrive_and_wait();
     if (job.rank() == 1) {
       EXPECT_EQ(dealer->ask(15, 30, kTimeout), (SampleRun{20, 30}));
+    }
+    all.arrive_and_wait();
+  });
+}
+
+// Asked for while there is somebody to answer, and taken when there is nobody.
+TEST_P(DealerOnEveryLink, WhatWasDealtAheadIsThereWithoutAnAnswer) {
+  std::barrier all(2);
+  asup::testing::run_ranks(2, GetParam(), [&](Job& job) {
+    std::optional<SampleDealer> dealer(std::in_place, net::workers_of(job));
+    dealer->begin(0, DealtSamples());
+    all.arrive_and_wait();
+    if (job.rank() == 1) {
+      EXPECT_EQ(dealer->take_ahead(), std::nullopt);
+      EXPECT_EQ(dealer->await_ahead(kTimeout), std::nullopt);  // nothing was asked for
+      EXPECT_EQ(dealer->ask(10, 1000, kTimeout), (SampleRun{0, 10}));
+      dealer->finish(10);
+      dealer->ask_ahead(10, 3, 1000);
+      dealer->ask_ahead(10, 3, 1000);  // the answer is still to come, or to be taken
+      EXPECT_EQ(dealer->await_ahead(kTimeout), (SampleRun{10, 40}));
+      dealer->ask_ahead(10, 1, 1000);
+      EXPECT_EQ(dealer->ask(10, 1000, kTimeout), (SampleRun{40, 50}));
+      dealer->ask_ahead(10, 3, 50);  // there are none: then it asks again
+      EXPECT_EQ(dealer->ask(10, 1000, kTimeout), (SampleRun{50, 60}));
     }
     all.arrive_and_wait();
   });

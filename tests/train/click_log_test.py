@@ -62,8 +62,25 @@ class ClickLog(Case):
                 out, err = process.communicate(timeout=300)
                 self.assertIn("step 400:", out, err)
                 self.assertIn("rank 2: ", out, err)
-                file = os.path.join(self.path(pace), "ids.safetensors")
+                file = os.path.join(self.path(pace), "step-00000400", "tables", "ids.safetensors")
                 self.assertGreater(os.path.getsize(file), 2 * 80000 * 32 * 4, "rows and sums")
+
+    # Killed when it has two checkpoints at least; then with other servers, and to the same figures.
+    def test_a_run_that_was_killed_goes_on_from_its_checkpoint(self):
+        job = [1200, 8000, 32]
+        whole = self.figures(self.call(*self.command_line(*job)).stdout)[0]
+        process = self.start(*self.command_line(*job, self.path("killed")))
+        while "step 900:" not in (line := process.stdout.readline()):
+            self.assertTrue(line, "the program ended too early")
+        os.kill(self.members()["rank 1"], signal.SIGKILL)
+        process.communicate(timeout=300)
+        again = self.call(*self.command_line(*job, self.path("killed"), servers=3))
+        tests = self.figures(again.stdout)[0]
+        self.assertGreater(tests[0][0], 0, "it went on")
+        self.assertEqual(tests, [test for test in whole if test[0] >= tests[0][0]])
+        self.assertEqual(sorted(os.listdir(self.path("killed"))), ["step-00000900", "step-00001200"])
+        fewer = self.call(*self.command_line(1300, 8000, 32, self.path("killed"), workers=1)).stdout
+        self.assertEqual(self.figures(fewer)[0][0], whole[-1])
 
     def test_tables_need_servers(self):
         done = self.call("run", "-n", "1", "--", CLICK_LOG, "1", status=2)

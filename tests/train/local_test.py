@@ -61,6 +61,14 @@ class OwnSteps(Case):
         self.assertLess(abs(often - reduced), 0.1 * reduced)
         self.assertLess(seldom, often / 10)
 
+    # With what it has by itself, in a run as short as this too.
+    def test_diloco_learns_what_local_sgd_does(self):
+        local, diloco = (self.train(sync, "--workers=4", "--steps=100", f"--sync={sync}")
+                         for sync in ("local", "diloco"))
+        self.assertGreater(local.summary["test_accuracy"], 0.9)
+        self.assertGreater(diloco.summary["test_accuracy"],
+                           local.summary["test_accuracy"] - 0.05)
+
     # Chosen anew after every merge: the loss falls too slowly, and it is halved.
     def test_an_interval_that_adapts(self):
         run = self.train("run", "--workers=2", "--steps=30", "--lr=0.0001", "--sync=local", "--every=auto",

@@ -112,6 +112,22 @@ class OwnPace(Case):
                 counts = self.samples_by_worker(run)
                 self.assertLess(counts[1], 0.7 * counts[0])
 
+    # Of 400 samples 16 fill no batch, or eight of the first ones fill theirs up.
+    def test_what_fills_no_batch_is_left_out_or_filled_up(self):
+        for name in ("ring", "rounds"):
+            for remainder, steps, once, twice in (("drop", 16, 384, 0), ("pad", 17, 392, 8)):
+                with self.subTest(pace=name, remainder=remainder):
+                    run = Run(self.path(f"{name}-{remainder}"))
+                    self.call("train", *WATCHED, *PACES[name], "--workers=3", "--epochs=3",
+                              f"--remainder={remainder}", f"--out={run.folder}",
+                              WATCHED=self.path("watched"))
+                    self.assertEqual(run.summary["steps_per_epoch"], steps)
+                    self.assertEqual(run.summary["samples"], 3 * (once + 2 * twice))
+                    times = self.watched()
+                    for epoch in range(3):
+                        counts = [count for (of, _), count in times.items() if of == epoch]
+                        self.assertEqual((counts.count(1), counts.count(2)), (once, twice))
+
     # It is killed in the middle of a step, and others take that step's samples: these may have been
     # read twice, and no others.
     def test_what_a_lost_worker_left_is_done_by_the_others(self):
@@ -131,9 +147,39 @@ class OwnPace(Case):
                 for epoch in range(3):
                     self.assertEqual(sum(1 for of, _ in times if of == epoch), 400)
                 twice = [key for key, count in times.items() if count > 1]
-                self.assertLessEqual(len(twice), 9 if lost == 1 else 400)
+                # The step that it was in, and what it had read for the next.
+                self.assertLessEqual(len(twice), 2 * 9 if lost == 1 else 400)
                 self.assertLessEqual(max(times.values()), 2)
                 self.assertEqual({epoch for epoch, _ in twice} - {1, 2}, set())
+
+    # It deals the samples out, and is halted early in an epoch: the others go on with those that they
+    # have ahead. A step takes them 0.16 s, by sleeps.
+    def test_workers_go_on_while_the_first_is_halted(self):
+        self.environment["WATCHED"] = self.path("watched")
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=20"
+        process = self.start("train", *WATCHED, *PACES["ring"], "--workers=3", "--steps=34",
+                             "--out=" + self.path("halted"))
+
+        def reads():
+            counts = {}
+            for path in glob.glob(self.path("watched.*")):
+                with open(path) as file:
+                    counts[path] = file.read().count("\n")
+            return counts
+
+        self.wait_for(lambda: sum(reads().values()) >= 7, process, "first steps")
+        first = self.members()["rank 0"]
+        os.kill(first, signal.SIGSTOP)
+        try:
+            before = reads()
+            self.wait_for(lambda: sum(count >= before[path] + 2
+                                      for path, count in reads().items()) == 2, process,
+                          "steps of the others")
+        finally:
+            os.kill(first, signal.SIGCONT)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(set(self.watched().values()), {1})
 
     # Here the other one does all the work of the run while it takes its first step.
     def test_a_worker_is_not_called_too_slow_by_its_first_step(self):

@@ -49,14 +49,12 @@ TEST(Phases, TimedRoundsLeaveTheIntervalToTheOtherWay) {
 }
 
 TEST(Phases, WhatOneWayAloneHasIsNotRefusedForTheOther) {
-  Sayings sayings{{"sync", "local"},
-                  {"then", "allreduce"},
-                  {"round-seconds", "5"},
-                  {"merge-deadline", "3"},
-                  {"remainder", "drop"}};
+  Sayings sayings{
+      {"sync", "server"}, {"then", "allreduce"}, {"algorithm", "ring"}, {"pace", "ssp"}};
   EXPECT_EQ(complaint(sayings), "");
-  sayings[1].second = "adpsgd";
-  EXPECT_THAT(complaint(sayings), HasSubstr("remainder = drop has no effect"));
+  sayings[1].second = "asup";
+  sayings.pop_back();
+  EXPECT_THAT(complaint(sayings), HasSubstr("algorithm = ring has no effect"));
 }
 
 TEST(Phases, TheFirstStopsWhereTheSecondBegins) {

@@ -15,10 +15,11 @@ constexpr auto names_of(ExchangeDtype) {
   return std::to_array<config::Named<ExchangeDtype>>({{"f32", f32}, {"bf16", bf16}});
 }
 
+// In the end a round counts outer_lr / (1 - outer_momentum) times: once, as it does in an average.
 struct DiLoCo {
-  std::int64_t every = 100;  // H: steps between two exchanges of one fragment
-  double outer_lr = 0.7;
-  double outer_momentum = 0.3;
+  std::int64_t every = 10;  // H: steps between two exchanges of one fragment
+  double outer_lr = 0.5;
+  double outer_momentum = 0.5;
   std::int64_t outer_overlap = 0;  // an exchange takes so many steps' time; 0: workers wait for it
   std::int64_t fragments = 1;      // no more than `every`
   ExchangeDtype exchange_dtype = ExchangeDtype::f32;

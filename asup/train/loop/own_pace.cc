@@ -32,6 +32,7 @@ OwnPace::OwnPace(RunState& run, Job& job, std::function<std::vector<int>()> left
       sync_points_(sync_points(run.config(), context_.length)),
       progress_(net::workers_of(job)),
       dealer_(net::workers_of(job)),
+      read_ahead_(*context_.train),
       rounds_(run, job, patience_for(run)),
       clock_(run.config().strategy.capabilities().round) {
   share_batch();
@@ -104,12 +105,36 @@ void OwnPace::take_over_dealing() {
   begin_dealing(static_cast<std::uint64_t>(most[0]), std::move(finished));
 }
 
+std::uint64_t OwnPace::limit() const {
+  return static_cast<std::uint64_t>(samples_.of(next_sync_point()));
+}
+
 bool OwnPace::ask_for_samples() {
-  if (!dealt_)
-    dealt_ =
-        dealer_.ask(clock_.fit(batch_), static_cast<std::uint64_t>(samples_.of(next_sync_point())),
-                    Seconds(run_.config().timeout));
-  return dealt_.has_value();
+  if (!dealt_ && ahead_.empty())
+    if (const auto run = dealer_.ask(clock_.fit(batch_), limit(), Seconds(run_.config().timeout)))
+      ahead_.push_back(*run);
+  return take_samples_ahead();
+}
+
+// A step's worth of what this worker has already.
+bool OwnPace::take_samples_ahead() {
+  if (dealt_ || ahead_.empty()) return dealt_.has_value();
+  dealt_ = ahead_.front().take(batch_);
+  if (ahead_.front().size() == 0) ahead_.pop_front();
+  return true;
+}
+
+// What comes after the step that begins is read beside it, and more is asked for.
+void OwnPace::look_ahead() {
+  if (const auto run = dealer_.take_ahead()) ahead_.push_back(*run);
+  std::size_t steps = 0;
+  for (const gossip::SampleRun& run : ahead_) steps += (run.size() + batch_ - 1) / batch_;
+  if (!ahead_.empty()) {
+    const gossip::SampleRun next = gossip::SampleRun(ahead_.front()).take(batch_);
+    read_ahead_.begin(indices_of(next), epoch_of(next));
+  }
+  const std::size_t most = comes_ ? 0 : clock_.steps_ahead();
+  if (steps < most) dealer_.ask_ahead(batch_, most - steps, limit());
 }
 
 // Samples of a run follow each other from step to step, all in one epoch, whose end is a sync
@@ -142,8 +167,8 @@ StepWork OwnPace::next() {
   share_ = count / static_cast<double>(batch_);
   StepWork work;
   work.step = step_of(samples);
-  work.batch = context_.train->get(
-      indices_of(samples), static_cast<std::uint64_t>(work.step / context_.length.steps_per_epoch));
+  work.batch = read_ahead_.take(indices_of(samples), epoch_of(samples));
+  look_ahead();
   work.weight = 1 / std::max(count, 1.0);
   work.lr = share_ * learning_rate(run_.config(), context_.length, work.step);
   return work;
@@ -154,7 +179,7 @@ void OwnPace::computed(const StepOutcome& outcome) { counts_[rank_] += outcome.s
 void OwnPace::stepped(double) {
   clock_.stepped(seconds_since(step_began_), share_);
   if (dealt_) {
-    dealer_.finish();
+    dealer_.finish(dealt_->size());
     done_.push_back(*dealt_);
     dealt_.reset();
   }
@@ -171,20 +196,28 @@ std::int64_t OwnPace::step_of(const gossip::SampleRun& samples) const {
                     next_sync_point() - 1);
 }
 
+std::uint64_t OwnPace::epoch_of(const gossip::SampleRun& samples) const {
+  return static_cast<std::uint64_t>(step_of(samples) / context_.length.steps_per_epoch);
+}
+
+// What this worker has it does first, and others are called meanwhile.
 bool OwnPace::sync_point_due(const StopRequest& stop) {
   if (!has_stepped_ || run_.step() >= run_.last_step()) return false;
   const auto heard = progress_.tell(static_cast<std::uint64_t>(counts_[rank_]));
   const bool called = heard.round >= next_round_;
   const bool ends = clock_.measured() && (called || clock_.over());  // after a few steps of all
-  if (!ends && !stop.asked && !stop.agreed && ask_for_samples()) return false;
+  comes_ = comes_ || ends || stop.asked || stop.agreed;
+  if (!comes_ && ask_for_samples()) return false;
   if (!called) progress_.call_round(next_round_);
-  return true;
+  if (const auto run = dealer_.await_ahead(Seconds(run_.config().timeout))) ahead_.push_back(*run);
+  return !take_samples_ahead();
 }
 
 // At the end of the run all are waited for.
 bool OwnPace::come(const StopRequest& stop) {
   came_ = Clock::now();
   has_stepped_ = false;
+  comes_ = false;
   if (std::exchange(together_, false)) return true;
   const auto all_dealt =
       static_cast<std::int64_t>(dealer_.dealt()) >= samples_.of(run_.last_step());

@@ -1,7 +1,8 @@
 // Work at one's own pace: every worker takes steps as fast as it can, each on the next samples of
 // the global order that nobody has (gossip/sample_dealer.h), and meets the others only at sync
-// points. So an epoch is one pass over the data, of which a fast worker does more. Used from the
-// thread that trains.
+// points. So an epoch is one pass over the data, of which a fast worker does more. It asks for its
+// next samples ahead of time, and reads them beside the step that it is in; what it has, it does
+// before it comes to a sync point. Used from the thread that trains.
 //
 // Who finds that no samples are left before the next sync point, is asked to stop, or sees that the
 // time of a round is over (`--round-seconds`), calls the others (gossip/gossip_progress.h); each
@@ -11,6 +12,9 @@
 // (`--merge-deadline`, loop/quorum_rounds.h).
 #pragma once
 
+#include <deque>
+
+#include "asup/data/read_ahead.h"
 #include "asup/gossip/gossip_progress.h"
 #include "asup/gossip/sample_dealer.h"
 #include "asup/net/job.h"
@@ -51,6 +55,10 @@ class OwnPace : public WorkSource {
   std::int64_t step_of(const gossip::SampleRun& samples) const;
   std::vector<std::int64_t> indices_of(const gossip::SampleRun& samples) const;
   bool ask_for_samples();
+  bool take_samples_ahead();
+  void look_ahead();
+  std::uint64_t limit() const;
+  std::uint64_t epoch_of(const gossip::SampleRun& samples) const;
   void share_batch();
   void begin_dealing(std::uint64_t begin, std::vector<gossip::SampleRun> finished);
   void take_over_dealing();
@@ -66,6 +74,7 @@ class OwnPace : public WorkSource {
   const std::vector<std::int64_t> sync_points_;  // steps
   gossip::GossipProgress progress_;
   gossip::SampleDealer dealer_;
+  data::ReadAhead read_ahead_;
   QuorumRounds rounds_;
   RoundClock clock_;
 
@@ -73,6 +82,8 @@ class OwnPace : public WorkSource {
   std::vector<std::int64_t> counts_before_;  // when dealing began
   std::size_t batch_ = 0;                    // this worker's part of one
   std::optional<gossip::SampleRun> dealt_;   // what this worker is to do next, or does
+  std::deque<gossip::SampleRun> ahead_;      // and then: the first one is of a step
+  bool comes_ = false;                       // to a sync point, when it has done these
   // All before this place were done when workers last met, and those this worker has done since.
   std::uint64_t done_before_ = 0;
   std::vector<gossip::SampleRun> done_;

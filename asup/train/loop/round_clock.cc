@@ -14,6 +14,13 @@ constexpr int kStepsToMeasure = 3;
 // Of a step. What does not grow with samples is worth no less; and statistics over few are poor.
 constexpr double kLastPortion = 0.25;
 
+// What a worker can do while the one that deals out samples does not answer.
+constexpr double kSecondsAhead = 3;
+
+// In a round: one that is read while a worker is in a step, and one that is asked for meanwhile.
+// All three are to end in time even where one takes twice as long as the last.
+constexpr std::size_t kStepsAhead = 2;
+
 }  // namespace
 
 void RoundClock::stepped(double seconds, double share) {
@@ -40,6 +47,13 @@ std::size_t RoundClock::fit(std::size_t samples) const {
 }
 
 bool RoundClock::over() const { return seconds_.count() > 0 && steps_left() < kLastPortion; }
+
+std::size_t RoundClock::steps_ahead() const {
+  if (steps_ == 0) return 0;
+  if (seconds_.count() > 0) return measured() && steps_left() > kStepsAhead + 2 ? kStepsAhead : 0;
+  const auto steps = static_cast<std::size_t>(kSecondsAhead / std::max(last_, 1e-6));
+  return std::max(steps, kStepsAhead);
+}
 
 void RoundClock::require_longer_than(std::chrono::nanoseconds slowest_step) const {
   if (seconds_.count() == 0) return;

@@ -29,6 +29,10 @@ class RoundClock {
   // for.
   bool over() const;
 
+  // Steps that a worker may have samples for beside the one that it begins: some seconds' worth, or
+  // in a round two, so long as they end well before it does. None before a step was taken.
+  std::size_t steps_ahead() const;
+
   // Zero until it is measured: a first step alone may have taken far longer than those to come.
   std::chrono::nanoseconds shortest_step() const;
   // Throws BadInput where no step of the slowest worker fits into a round.

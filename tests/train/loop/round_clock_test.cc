@@ -66,5 +66,24 @@ TEST(RoundClock, RefusesRoundsShorterThanAStep) {
   }
 }
 
+TEST(RoundClock, StepsAheadAreOfSomeSecondsAndEndInTheRound) {
+  RoundClock endless{Seconds(0)};
+  EXPECT_EQ(endless.steps_ahead(), 0u);
+  endless.stepped(0.25);
+  EXPECT_EQ(endless.steps_ahead(), 12u);
+  endless.stepped(100);
+  EXPECT_EQ(endless.steps_ahead(), 2u);
+
+  RoundClock clock{Seconds(1000000)};
+  clock.begin_round();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(clock.steps_ahead(), 0u);
+    clock.stepped(1000);
+  }
+  EXPECT_EQ(clock.steps_ahead(), 2u);
+  clock.stepped(300000);
+  EXPECT_EQ(clock.steps_ahead(), 0u);
+}
+
 }  // namespace
 }  // namespace asup::train
