@@ -65,6 +65,8 @@ json to_json(const pace::Choice& choice) {
           {"staleness", choice.staleness},
           {"score", choice.score},
           {"score_before", choice.score_before},
+          {"samples", choice.samples},
+          {"mean_staleness_steps", choice.measured_staleness},
           {"reason", choice.reason}};
 }
 

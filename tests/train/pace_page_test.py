@@ -80,6 +80,9 @@ class PacePage(PageCase):
         self.assertEqual(len(self.table()), len(chosen))
         self.assertEqual(self.table()[-1]["Why"], chosen[-1]["reason"])
         self.assertGreaterEqual(len(self.bands()), 2)
+        samples = [one["samples"] for one in chosen]  # applied until then
+        self.assertEqual(samples, sorted(samples))
+        self.assertLessEqual(samples[-1], self.trained.summary["server"]["samples"])
 
     # Two workers that need 20 ms for their halves, and 80 ms from step 10 on: a step of 24 samples in 20 ms would be all
     # that they can do, and then one in 80 ms.
@@ -96,6 +99,21 @@ class PacePage(PageCase):
         self.assertEqual(measured([{"step": 20, "samples_per_s": 24 / 0.1}]), [(20, 50)])  # a row of both
         self.assertEqual(self.browser.evaluate(f"heldLine({json.dumps(chosen)}, 40, (c) => c.step)"),
                          [{"x": 0, "y": 0}, {"x": 10, "y": 0}, {"x": 10, "y": 10}, {"x": 40, "y": 10}])
+
+    # 100 samples that were in time until step 10, 100 until 20 that were half a step late, and 200 that were one.
+    def test_measured_lateness(self):
+        server = {"samples": 400, "mean_staleness_steps": 250 / 400}
+        told = [{"step": 10, "samples": 100, "mean_staleness_steps": 0},
+                {"step": 10, "samples": 100, "mean_staleness_steps": 0},
+                {"step": 20, "samples": 200, "mean_staleness_steps": 0.25}]
+        self.show([choice(1, "together", range(2))], 2)
+        def measured(chosen):
+            return self.browser.evaluate(f"measuredLateness({json.dumps(server)}, {json.dumps(chosen)}, 40)")
+        line = [(point["x"], point["y"]) for point in measured(told)["points"]]
+        self.assertEqual(line, [(0, 0), (10, 0), (10, 0.5), (20, 0.5), (20, 1), (40, 1)])
+        mean = measured([{"step": 10}])
+        self.assertEqual(mean["name"], "measured, mean of the run")
+        self.assertEqual([(point["x"], point["y"]) for point in mean["points"]], [(10, 0.625), (40, 0.625)])
 
     # Of four workers, one becomes slow, one leaves and comes again.
     def test_bands_marks_and_words(self):

@@ -268,6 +268,8 @@ Choice Controller::make_choice(const Situation& situation, const Workers& worker
   choice.staleness = taken.staleness;
   choice.score = taken.score;
   choice.score_before = before.score;
+  choice.samples = situation.samples;
+  choice.measured_staleness = situation.staleness;
   choice.name = kCandidates[taken.candidate].name;
   if (is_frozen_) choice.name += ", frozen";
   choice.reason = describe_speeds(choice.workers, choice.seconds);

@@ -24,8 +24,10 @@ namespace asup::ps::pace {
 struct Situation {
   double now = 0;
   std::uint64_t step = 0, version = 0;
-  double left = 1;           // share of the whole work that is left; 1 where that is not known
-  bool can_balance = false;  // leases can have any length
+  double left = 1;            // share of the whole work that is left; 1 where that is not known
+  bool can_balance = false;   // leases can have any length
+  std::uint64_t samples = 0;  // applied so far,
+  double staleness = 0;       // and how late they were, mean of a sample, in steps
   std::map<int, const Timing*> workers;  // that are here; some may not be known yet
 };
 

@@ -364,6 +364,12 @@ Situation Scheduler::situation() const {
     situation.left =
         static_cast<double>(allocator_->samples_total() - allocator_->samples_done()) / all;
   }
+  double late = 0;
+  for (const Account& account : accounts_) {
+    situation.samples += account.figures.samples;
+    late += account.weighed_staleness_steps;
+  }
+  if (situation.samples > 0) situation.staleness = late / static_cast<double>(situation.samples);
   for (const int worker : here_) situation.workers[worker] = &account(worker).timing;
   return situation;
 }

@@ -79,12 +79,32 @@ function measuredSpeed({steps, summary: sum}, all) {
   });
 }
 
+// How late gradients were between one choice and the next, where choices tell how late all before them were. Of a run
+// whose choices do not, its mean.
+function measuredLateness(server, all, last) {
+  const told = all.filter((c) => known(c.samples) && known(c.mean_staleness_steps));
+  if (!told.length) {
+    const y = server.mean_staleness_steps;
+    return {name: "measured, mean of the run", dashed: true, points: [{x: all[0].step, y}, {x: last, y}]};
+  }
+  const points = [];
+  let before = {step: 0, samples: 0, late: 0};
+  for (const {step, samples, mean_staleness_steps: mean} of [...told, {...server, step: last}]) {
+    const now = {step, samples, late: samples * mean};
+    if (now.step <= before.step || now.samples <= before.samples) continue;
+    const y = Math.max(0, now.late - before.late) / (now.samples - before.samples);
+    points.push({x: before.step, y}, {x: step, y});
+    before = now;
+  }
+  return {name: "measured", points};
+}
+
 // What the controller expected, beside what came of it.
 function drawnChoices(run, server, all) {
   const {steps, summary: sum} = run;
   const last = Math.max(sum.step, all[all.length - 1].step);
   const expected = (value) => ({name: "expected", color: "var(--c0)", points: heldLine(all, last, value)});
-  const measured = (points, rest = {}) => ({name: "measured", color: "var(--c1)", points, ...rest});
+  const measured = (points) => ({name: "measured", color: "var(--c1)", points});
   const draw = (title, options, ...series) => {
     const chart = new Chart(title, {zero: true, ...options});
     chart.set(series);
@@ -95,8 +115,7 @@ function drawnChoices(run, server, all) {
     draw("Speed, of what the workers could do together", inPercent,
          expected((c) => 100 * c.speed), measured(measuredSpeed(run, all))),
     draw("How late a gradient comes", {name: "steps"}, expected((c) => c.staleness),
-         measured([{x: all[0].step, y: server.mean_staleness_steps}, {x: last, y: server.mean_staleness_steps}],
-                  {name: "measured, mean of the run", dashed: true})),
+         {color: "var(--c1)", ...measuredLateness(server, all, last)}),
     draw("What a step of lateness costs", {name: "γ × weight"},
          {...expected(costOf), name: ""}),
     draw("How far a gradient of a step ago agrees", {name: "agreement, −1 to 1", zero: false},
