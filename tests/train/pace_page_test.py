@@ -1,6 +1,7 @@
 """How the report draws what the controller of an adaptive pace chose."""
 
 import json
+import os
 import unittest
 
 from browser import Browser
@@ -35,6 +36,9 @@ class PacePage(PageCase):
         summary["server"]["choices"] = choices
         with open(self.trained.path("summary.json"), "w") as file:
             json.dump(summary, file)
+        return self.open_report()
+
+    def open_report(self):
         self.call("report", "run")
         self.browser.open("about:blank")
         self.browser.wait_for("!document.querySelector('.card')")
@@ -83,6 +87,9 @@ class PacePage(PageCase):
         samples = [one["samples"] for one in chosen]  # applied until then
         self.assertEqual(samples, sorted(samples))
         self.assertLessEqual(samples[-1], self.trained.summary["server"]["samples"])
+        os.remove(self.trained.path("summary.json"))  # as of a run that was killed: the last sync point's
+        self.assertIn("This run has no end", self.open_report())
+        self.assertEqual(len(self.table()), len(chosen))
 
     # Two workers that need 20 ms for their halves, and 80 ms from step 10 on: a step of 24 samples in 20 ms would be all
     # that they can do, and then one in 80 ms.
