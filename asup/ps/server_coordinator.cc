@@ -71,7 +71,10 @@ json to_json(const pace::Choice& choice) {
           {"score", choice.score},
           {"score_before", choice.score_before},
           {"exchange_seconds", choice.exchange},
+          {"exchange_share", choice.exchange_share},
           {"leaves", choice.leaves.has_value()},
+          {"samples", choice.samples},
+          {"mean_staleness_steps", choice.measured_staleness},
           {"reason", choice.reason}};
 }
 

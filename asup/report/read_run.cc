@@ -48,6 +48,8 @@ Summary sum_up_rows(const RunFolder& folder) {
   summary.facts = facts_from(read_json(folder.facts_file()));
   summary.final_loss = std::nan("");
   for (const Json& row : read_metrics(folder.metrics_file())) add_row(summary, row);
+  if (summary.facts.servers > 0 && fs::exists(folder.server_file()))
+    summary.server = read_json(folder.server_file()).dump();
   if (const auto kept = folder.series().list(); !kept.empty())
     summary.checkpoint = fs::path(kept.back()).filename().string();
   return summary;

@@ -57,6 +57,18 @@ TEST_F(ReadRun, BeforeTheFirstRowFiguresAreUnknown) {
   EXPECT_EQ(describe_end(run), "killed after step 0 of 40");
 }
 
+TEST_F(ReadRun, WhatServersLastToldIsKnownBeforeTheEnd) {
+  write_atomically(folder.server_file(), R"({"updates":7,"choices":[]})");
+  EXPECT_EQ(read_run(folder.path()).summary.server,
+            "");  // it is of an earlier call, through servers
+  RunFacts facts;
+  facts.servers = 1;
+  write_atomically(folder.facts_file(), to_json(facts).dump());
+  EXPECT_EQ(read_run(folder.path()).summary.server, R"({"updates":7,"choices":[]})");
+  write_atomically(folder.server_file(), "no JSON");
+  EXPECT_THAT(message_of<BadInput>([&] { read_run(folder.path()); }), HasSubstr("server.json"));
+}
+
 TEST_F(ReadRun, RowsAreSummedUp) {
   const auto writer = make_metrics_writer(folder.metrics_file());
   writer->logged(row(1, 3.0));

@@ -11,6 +11,7 @@ import unittest
 
 from browser import Browser
 from harness import PATIENCE, SMALL, Case, Run
+from page_case import PageCase
 
 ENDLESS = ["--epochs=100000", "--eval-every=100", "--checkpoint-every=100"]
 
@@ -134,34 +135,8 @@ class Server(Watched):
         self.assertIn(f"live page  http://127.0.0.2:{port}/", out)
 
 
-class Page(Watched):
+class Page(Watched, PageCase):
     """What a browser shows."""
-
-    BAD_WORDS = re.compile(r"NaN|undefined|Infinity|\[object|null")
-
-    def check_text(self, browser):
-        self.assertEqual(browser.errors, [])
-        text = browser.evaluate("document.body.innerText")
-        self.assertIsNone(self.BAD_WORDS.search(text), text)
-        return text
-
-    def check_axes(self, browser):
-        """Each axis has a name, and ticks with as many digits behind the point."""
-        charts = browser.evaluate("""
-            [...document.querySelectorAll('.card:not([hidden]) .plot svg')].map((svg) => ({
-              names: [...svg.querySelectorAll('.axis')].map((e) => e.textContent),
-              ticks: [...svg.querySelectorAll('text[text-anchor=end]')].map((e) => e.textContent),
-              steps: [...svg.querySelectorAll('text[text-anchor=middle]:not(.axis)')].map((e) => e.textContent),
-            }))""")
-        self.assertGreater(len(charts), 0)
-        for chart in charts:
-            self.assertEqual(len(chart["names"]), 2, chart)
-            self.assertTrue(all(chart["names"]), chart)
-            self.assertGreater(len(chart["ticks"]), 1, chart)
-            for ticks in chart["ticks"], chart["steps"]:
-                self.assertEqual(len({len(tick.partition(".")[2]) for tick in ticks}), 1, chart)
-                self.assertNotIn("-0", ticks)
-        return charts
 
     def test_a_live_run_grows_and_ends(self):
         process, port, token = self.begin("--workers=2", *ENDLESS)
@@ -184,6 +159,7 @@ class Page(Watched):
         ways = {"plain": ["--workers=2", "--schedule=cosine"],
                 "alone": ["--workers=1"],
                 "served": ["--workers=2", "--sync=server"],
+                "adaptive": ["--workers=2", "--sync=asup"],
                 "local": ["--workers=2", "--sync=diloco", "--every=4"],
                 "balanced": ["--workers=2", "--balance"]}
         for name, flags in ways.items():

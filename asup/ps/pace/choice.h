@@ -23,8 +23,11 @@ struct Choice {
   double staleness = 0;             // predicted, mean of a sample, in steps
   double score = 0;                 // of these bounds
   double score_before = 0;          // of those in force until now, by the same numbers
-  double exchange = 0;              // seconds of a lease in which workers do not compute
+  double exchange = 0;              // seconds of a lease in which workers do not compute,
+  double exchange_share = 0;        // and their share of it: the largest of any worker
   std::optional<Elsewhere> leaves;  // training is to go on without the servers
+  std::uint64_t samples = 0;        // applied until now,
+  double measured_staleness = 0;    // and how late they really were, mean of a sample, in steps
   std::string name, reason;         // in words
 };
 

@@ -382,6 +382,7 @@ Choice Controller::make_choice(const Situation& situation, const Workers& worker
     choice.lengths.push_back(taken.lengths.at(id));
     choice.seconds.push_back(worker.typical);
     choice.exchange = std::max(choice.exchange, worker.exchange);
+    choice.exchange_share = std::max(choice.exchange_share, worker.exchange / worker.typical);
   }
   choice.sensitivity = sensitivity_.gamma();
   choice.weight = weight_of(situation.left);
@@ -389,6 +390,8 @@ Choice Controller::make_choice(const Situation& situation, const Workers& worker
   choice.staleness = taken.staleness;
   choice.score = taken.score;
   choice.score_before = before.score;
+  choice.samples = situation.samples;
+  choice.measured_staleness = situation.staleness;
   choice.name = kCandidates[taken.candidate].name;
   if (is_frozen_) choice.name += ", frozen";
   choice.reason = describe_speeds(choice.workers, choice.seconds);

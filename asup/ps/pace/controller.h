@@ -29,6 +29,8 @@ struct Situation {
   bool can_balance = false;   // leases can have any length
   bool can_leave = false;     // workers can go on without the servers
   double update_seconds = 0;  // of an update, for one server alone
+  std::uint64_t samples = 0;  // applied so far,
+  double staleness = 0;       // and how late they were, mean of a sample, in steps
   struct Worker {
     const Timing* timing = nullptr;  // may not be known yet
     double elapsed = 0;              // seconds that it has been at work on its lease

@@ -389,6 +389,12 @@ Situation Scheduler::situation() const {
     situation.workers[worker] = {&account.timing,
                                  pacer_.works(worker) ? now_ - account.released : 0};
   }
+  double late = 0;
+  for (const Account& account : accounts_) {
+    situation.samples += account.figures.samples;
+    late += account.weighed_staleness_steps;
+  }
+  if (situation.samples > 0) situation.staleness = late / static_cast<double>(situation.samples);
   return situation;
 }
 

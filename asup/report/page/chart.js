@@ -174,12 +174,18 @@ class Chart {
     const first = near[0].p.x;
     for (const end of ["x1", "x2"]) this.cursor.setAttribute(end, this.X(first));
     this.cursor.setAttribute("opacity", 0.5);
+    this.tell(event, near.map(({s, p}) => (near.length > 1 ? `${s.name}  ` : "") +
+      `${this.options.say(p.y)} · ${this.along.say(p.x)}`).join("\n"));
+  }
+
+  // A text beside the pointer, where the window has room for it.
+  tell(event, text) {
     const tip = at("tip");
-    tip.textContent = near.map(({s, p}) => (near.length > 1 ? `${s.name}  ` : "") +
-      `${this.options.say(p.y)} · ${this.along.say(p.x)}`).join("\n");
-    const beyond = event.clientX + tip.offsetWidth + 28 > innerWidth;
-    tip.style.left = (beyond ? event.clientX - tip.offsetWidth - 14 : event.clientX + 14) + "px";
-    tip.style.top = event.clientY + 14 + "px";
+    tip.textContent = text;
+    const place = (pointer, size, room) =>
+      Math.max(0, pointer + size + 28 > room ? pointer - size - 14 : pointer + 14) + "px";
+    tip.style.left = place(event.clientX, tip.offsetWidth, innerWidth);
+    tip.style.top = place(event.clientY, tip.offsetHeight, innerHeight);
     tip.style.opacity = 1;
   }
 

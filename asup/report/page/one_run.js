@@ -102,7 +102,7 @@ class RunPage {
     const {summary: sum, evaluation} = run;
     this.rest.replaceChildren(...[
       ...workerTimes(run.workers || []),
-      ...(sum.server ? pace(sum, sum.server) : []),
+      ...(sum.server ? pace(run, sum.server) : []),
       ...writing(run.generated),
       ...(evaluation && evaluation.classes ? [
         ...gallery("What the model sees", "The first test images: what the model says, and how sure it is.",

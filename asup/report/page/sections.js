@@ -87,43 +87,6 @@ function workerTimes(workers) {
     element("div", {class: "workers"}, ...rows)));
 }
 
-// The servers: who did how much, how late it came, and what the controller chose.
-function pace(sum, server) {
-  const lines = [
-    `${plural(sum.servers, "server")} at pace ${sum.pace}: ${plural(server.updates, "update")} of ` +
-    `${plural(server.samples, "sample")}.`,
-    `Gradients were late by ${short(server.mean_staleness_steps)} steps on average, ` +
-    `${short(server.worst_staleness_steps)} at most.`,
-    server.samples_dropped > 0 && `${plural(server.samples_dropped, "sample")} came too late, or ` +
-      "with values that are no numbers, and were left out.",
-  ].filter(Boolean).join(" ");
-  const rows = server.workers.map((w) => [
-    `rank ${w.worker}${w.here ? "" : " (left)"}`, grouped(w.pushes), grouped(w.samples),
-    short(w.mean_staleness_steps), short(w.worst_staleness_steps),
-    seconds(w.seconds_working), seconds(w.seconds_waiting),
-    percent(w.seconds_working / (w.seconds_working + w.seconds_waiting || 1), 0)]);
-  const table = element("div", {class: "card scroll"}, element("p", {class: "lead-in"}, lines),
-    figures(["Worker", "Pushes", "Samples", "Late by, mean steps", "Late by, most steps", "Working",
-             "Waiting", "At work"], rows));
-  return section("The pace", table, choices(server.choices));
-}
-
-function choices(all) {
-  if (!all.length) return null;
-  const most = 60;  // of many, those by which something changed
-  const changes = all.length <= most ? all
-    : all.filter((c, i) => i === 0 || c.name !== all[i - 1].name).slice(-most);
-  const rows = changes.map((c) => [
-    grouped(c.step), seconds(c.seconds), c.name || c.bounds, percent(c.speed, 0),
-    short(c.staleness), c.reason]);
-  const note = changes.length < all.length
-    ? ` The last ${changes.length} changes of ${plural(all.length, "choice")}; server.json has all.` : "";
-  return element("div", {class: "card scroll"},
-    element("p", {class: "lead-in"}, "What the controller chose, and what it expected of it: the " +
-      "workers' speed that is used, and how late a gradient comes, in steps." + note),
-    figures(["Step", "After", "Choice", "Speed", "Late", "Why"], rows, [2, 5]));
-}
-
 function gallery(title, note, examples, names) {
   if (!examples || !examples.length) return [];
   const pictures = examples.map((e) => {

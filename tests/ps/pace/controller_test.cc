@@ -256,5 +256,25 @@ TEST(Controller, ChoicesSayWhatTheySaw) {
   EXPECT_THAT(describe(last), HasSubstr("balanced"));
 }
 
+// What was applied under one choice, and how late, is known by the next one, and by the report.
+TEST(Controller, ChoicesSayHowLateGradientsReallyWere) {
+  Cluster cluster = Scene(one_slow).run(kAsup, 40);
+  const PaceReport report = cluster.head().report();
+  EXPECT_EQ(report.choices.front().samples, 0u);  // it is made at the first push
+  EXPECT_EQ(report.choices.front().measured_staleness, 0);
+  std::uint64_t samples = 0;
+  double late = 0;
+  for (const Choice& choice : report.choices) {
+    const double late_now = static_cast<double>(choice.samples) * choice.measured_staleness;
+    EXPECT_GE(choice.samples, samples);
+    EXPECT_GE(late_now, late - 1e-6);
+    samples = choice.samples;
+    late = late_now;
+  }
+  EXPECT_GT(samples, 0u);
+  EXPECT_LE(samples, report.samples);
+  EXPECT_LE(late, static_cast<double>(report.samples) * report.mean_staleness_steps + 1e-6);
+}
+
 }  // namespace
 }  // namespace asup::ps::pace
