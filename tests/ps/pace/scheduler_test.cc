@@ -161,7 +161,8 @@ TEST(Scheduler, WithoutLeasesAStepOfBackupsIsWholeToo) {
   options.pace.backup = 1;
   Cluster cluster(options, one_slow);
   cluster.on_decision = [&](const Decision& decision) {
-    if (const auto* update = std::get_if<Update>(&decision)) EXPECT_EQ(update->gain, 1);
+    const auto* update = std::get_if<Update>(&decision);
+    EXPECT_EQ(update ? update->gain : 1, 1);
   };
   cluster.run(20);
   EXPECT_EQ(cluster.head().report().updates, 20u);
