@@ -119,7 +119,7 @@ double milliseconds_of_a_look(int workers) {
   }
   std::vector<double> looks;
   for (int look = 0; look < 25; ++look) {
-    Controller controller(false);  // a fresh one compares at once
+    Controller controller(false, 0.9);  // a fresh one compares at once
     const std::clock_t began = std::clock();
     (void)controller.decide(situation);
     looks.push_back(1e3 * static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC);

@@ -78,6 +78,17 @@ json to_json(const pace::Choice& choice) {
           {"reason", choice.reason}};
 }
 
+// The most that a group of parameters has.
+double momentum_of(const std::vector<kernels::Rule>& rules) {
+  double most = 0;
+  for (const kernels::Rule& rule : rules) {
+    const bool is_adam =
+        rule.kind == kernels::Rule::Kind::adam || rule.kind == kernels::Rule::Kind::adamw;
+    most = std::max(most, is_adam ? rule.beta1 : rule.momentum);
+  }
+  return most;
+}
+
 bool is_merge(const kernels::Rule& rule) { return rule.kind == kernels::Rule::Kind::merge; }
 
 }  // namespace
@@ -86,7 +97,11 @@ ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup
                                      std::uint64_t version, Delegate& delegate)
     : servers_(servers),
       delegate_(delegate),
-      head_({.workers = workers, .pace = setup.pace, .work = setup.work, .version = version}),
+      head_({.workers = workers,
+             .pace = setup.pace,
+             .work = setup.work,
+             .version = version,
+             .momentum = momentum_of(setup.rules)}),
       leases_samples_(setup.work.has_value()),
       pushes_gradients_(std::ranges::none_of(setup.rules, is_merge)),
       noise_(setup.layout.elements * sizeof(float), servers) {}

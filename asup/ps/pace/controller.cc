@@ -23,8 +23,8 @@ constexpr std::size_t kTogether = 0, kBalanced = 1;  // of these
 const Controller::Candidate Controller::kCandidates[] = {
     {"together", 1, 8, false},
     {"together, balanced", 1, 8, true},
-    {"together, balanced, patient", 3, 8, true},
-    {"together, patient", 3, 8, false},
+    {"together, balanced, patient", 16, 8, true},
+    {"together, patient", 16, 8, false},
     {"hardly waiting", 0.5, 8, false},
     {"hardly waiting", 0.25, 8, false},
     {"hardly waiting", 0.1, 8, false},
@@ -53,7 +53,7 @@ constexpr double kEnd = 0.2;        // share of the work in which staleness coun
 constexpr double kWeightAtEnd = 5;  // up to this
 
 constexpr double kLeastComputing = 0.05;  // of a lease
-constexpr double kUneven = 1.5;           // times that differ by more than a few leases' jitter
+constexpr double kUneven = 1.8;           // times that differ by more than a few leases' jitter
 
 constexpr double kMuchFaster = 1.15;    // a way without servers, to be worth the change,
 constexpr double kSecondsToGain = 1.0;  // with as much as this to be gained in the rest of the run

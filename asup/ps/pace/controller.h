@@ -57,8 +57,8 @@ using Workers = std::map<int, Measured>;
 class Controller {
  public:
   // `freeze`: the first choice that is made of all workers' times stays, and nothing that is
-  // measured later has any influence.
-  explicit Controller(bool freeze) : freeze_(freeze) {}
+  // measured later has any influence. `momentum`: of the rule that applies gradients.
+  Controller(bool freeze, double momentum) : freeze_(freeze), sensitivity_(momentum) {}
 
   // A push was applied; see Sensitivity::add().
   void applied(double steps, double loss, double staleness) {

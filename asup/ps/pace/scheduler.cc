@@ -30,7 +30,8 @@ Scheduler::Scheduler(const SchedulerOptions& options)
       version_(options.version) {
   if (options.work)
     allocator_.emplace(*options.work, dealing_of(options), options.pace.shares(options.workers));
-  if (options.pace.kind == Kind::adaptive) controller_.emplace(options.pace.freeze);
+  if (options.pace.kind == Kind::adaptive)
+    controller_.emplace(options.pace.freeze, options.momentum);
   for (int worker = 0; worker < options.workers; ++worker) {
     missing_.insert(worker);
     account(worker).figures.worker = worker;

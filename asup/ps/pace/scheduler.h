@@ -66,6 +66,7 @@ struct SchedulerOptions {
   // workers in n, and there are neither sync points nor an end.
   std::optional<Workload> work;
   std::uint64_t version = 0;  // of the parameters at the start
+  double momentum = 0.9;      // of the rule that applies gradients
 };
 
 struct WorkerFigures {

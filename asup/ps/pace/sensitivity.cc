@@ -1,20 +1,23 @@
 #include "asup/ps/pace/sensitivity.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace asup::ps::pace {
 namespace {
 
-constexpr double kHalfWindow = 16;                       // steps
-constexpr double kPriorMiddle = 0.8, kPriorWidth = 0.5;  // of log gamma
-constexpr double kLeastDifference = 0.2;                 // of staleness, to learn from
+constexpr double kHalfWindow = 16;  // steps
+// Of the prior: its middle without momentum, what momentum adds to it, and the width of log gamma.
+constexpr double kWithoutMomentum = 0.1, kByMomentum = 0.8, kPriorWidth = 0.5;
+constexpr double kLeastDifference = 0.2;  // of staleness, to learn from
 constexpr double kTrend = 0.5;  // progress may change by so much on its own, from window to window
 
 }  // namespace
 
-Sensitivity::Sensitivity() {
+Sensitivity::Sensitivity(double momentum) {
+  const double middle = kWithoutMomentum + kByMomentum * std::clamp(momentum, 0.0, 1.0);
   for (std::size_t i = 0; i < kValues.size(); ++i) {
-    const double off = std::log(kValues[i] / kPriorMiddle) / kPriorWidth;
+    const double off = std::log(kValues[i] / middle) / kPriorWidth;
     probability_[i] = std::exp(-0.5 * off * off);
   }
 }

@@ -6,8 +6,9 @@
 // windows of different staleness, progress should change as gamma says. What is known of gamma is a
 // probability for each of a few values, and every such pair makes those likelier that fit. Losses
 // are noisy, so that pairs count by how well they are known, and most of the time the prior
-// decides: it is what training with a momentum of 0.9 showed (docs/adaptive_synchronization.md has
-// the figures). One thread at a time.
+// decides: it is what training showed (docs/adaptive_synchronization.md has the figures). Late
+// gradients act like more momentum, so that they cost little where the rule has none, and much
+// where it has all that it can bear. One thread at a time.
 #pragma once
 
 #include <array>
@@ -16,7 +17,8 @@ namespace asup::ps::pace {
 
 class Sensitivity {
  public:
-  Sensitivity();
+  // `momentum`: of the rule that applies gradients.
+  explicit Sensitivity(double momentum);
 
   // A push was applied: what part of a step it is, the mean loss of its samples, and how many steps
   // it was late. Losses that are not finite or not positive are left out.

@@ -161,6 +161,25 @@ TEST(Controller, PausesAreNotWaitedFor) {
   EXPECT_LE(asup.span(0, 400).staleness / asup.span(0, 400).samples, 0.12);
 }
 
+TEST(Controller, RestlessWorkersWaitForEachOther) {
+  const auto seconds_of = [](const Options& pace) {
+    SchedulerOptions options;
+    options.workers = 16;
+    options.pace = pace;
+    options.work = Workload{.steps = 240, .batch = 128, .steps_per_epoch = 240};
+    std::mt19937 random(3);
+    Cluster cluster(options, [&](int, double length, double) {
+      return (0.7 + 6e-4 * static_cast<double>(random() % 1001)) * (0.2 + 0.8 * length);
+    });
+    cluster.run();
+    const PaceReport report = cluster.head().report();
+    EXPECT_LE(report.samples_dropped, 240u);  // of 30720
+    EXPECT_LE(report.choices.size(), 20u);
+    return cluster.now();
+  };
+  EXPECT_LE(seconds_of(kAsup), 1.05 * seconds_of(kBsp));
+}
+
 TEST(Controller, FollowsAWorkerThatSlowsDownAndRecovers) {
   const Scene scene(slow_for_a_while);
   Cluster asup = scene.run(kAsup, 300);
@@ -228,7 +247,7 @@ TEST(Controller, StalenessCountsMoreTowardTheEnd) {
   }
   Situation situation;
   situation.workers = {{0, {&fast}}, {1, {&fast}}, {2, {&fast}}, {3, {&slow}}};
-  Controller controller(false);
+  Controller controller(false, 0.9);
   const Choice early = *controller.decide(situation);
   EXPECT_EQ(early.weight, 1);
   EXPECT_GT(early.staleness, 0.1);

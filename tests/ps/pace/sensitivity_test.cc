@@ -10,7 +10,7 @@ namespace {
 // A job whose log loss falls by 0.1 in 16 steps, and by 1 / (1 + gamma s) of that while gradients
 // are s = 2 steps late, which is so in every other window.
 double observed(double gamma) {
-  Sensitivity sensitivity;
+  Sensitivity sensitivity(0.9);
   double log_loss = 0;
   for (int step = 0; step < 16 * 40; ++step) {
     const double staleness = step / 32 % 2 == 0 ? 0 : 2;
@@ -21,7 +21,11 @@ double observed(double gamma) {
   return sensitivity.gamma();
 }
 
-TEST(Sensitivity, StartsFromThePrior) { EXPECT_NEAR(Sensitivity().gamma(), 0.91, 0.02); }
+TEST(Sensitivity, StartsFromWhatMomentumTells) {
+  EXPECT_NEAR(Sensitivity(0.9).gamma(), 0.93, 0.02);
+  EXPECT_LT(Sensitivity(0.5).gamma(), 0.65);
+  EXPECT_LT(Sensitivity(0).gamma(), 0.2);
+}
 
 TEST(Sensitivity, LearnsWhatStalenessCosts) {
   EXPECT_LT(observed(0), 0.25);
@@ -29,7 +33,7 @@ TEST(Sensitivity, LearnsWhatStalenessCosts) {
 }
 
 TEST(Sensitivity, NothingIsLearnedFromLossesThatDoNotFallOrAreNone) {
-  Sensitivity sensitivity;
+  Sensitivity sensitivity(0.9);
   const double prior = sensitivity.gamma();
   for (int step = 0; step < 1000; ++step) {
     sensitivity.add(1, 2, step / 40 % 2);
