@@ -140,7 +140,7 @@ TEST(Settings, FlagsSayTheSameAgain) {
                                    {"fragments", "3"}});
   const std::vector<std::string> flags = to_flags(config);
   for (const char* flag : {"--lr=0.1", "--nesterov=true", "--eval-every=7", "--out=a folder",
-                           "--sync=diloco", "--fragments=3", "--outer-lr=0.7"})
+                           "--sync=diloco", "--fragments=3", "--outer-lr=0.5"})
     EXPECT_THAT(flags, Contains(flag));
   config::Given again;
   for (const std::string& flag : flags)
