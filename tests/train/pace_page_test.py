@@ -143,12 +143,12 @@ class PacePage(PageCase):
                       "γ × weight: 0.75 × 2 = 1.5", "the reason of step 10",
                       "rank 3: 7.7\u00a0% of a batch, 0.31 times an even lease", "80 ms, 4.0 times the fastest"):
             self.assertIn(words, tip)
-        self.assertNotIn("agreement", tip)
+        self.assertNotIn("communication", tip)
         self.assertIn("left since the choice before: rank 1", self.tip(25, 0.1))
         self.assertIn("rank 2:", self.tip(25, 0.6))
         self.assertIn("new since the choice before: rank 1", self.tip(35, 0.1))
         self.assertIn("step 10,", self.tip(10, 0.5))
-        self.assertNotIn("Agreement", self.table()[0])
+        self.assertNotIn("Communication", self.table()[0])
         self.assertEqual(self.table()[1]["γ × weight"], "1.5")
         self.assertIn("Speed, of what the workers could do together", text)
         self.assertNotIn("Communication, as choices saw it", text)
@@ -156,16 +156,13 @@ class PacePage(PageCase):
     def test_what_only_some_choices_know(self):
         bare = {"step": 20, "name": "local, every 8", "reason": "the exchange takes long"}
         text = self.show([choice(1, "together", range(2)),
-                          choice(10, "all-reduce, balanced", range(2), agreement=0.25, exchange_share=0.4), bare], 2)
+                          choice(10, "all-reduce, balanced", range(2), exchange_share=0.4), bare], 2)
         self.assertEqual(len(self.bands()), 4)
-        self.assertIn("agreement with a gradient of a step ago: 0.25", self.tip(15, 0.5))
         self.assertIn("communication: 40\u00a0% of a step", self.tip(15, 0.5))
         self.assertEqual(self.tip(30, 0.5), "step 20: local, every 8\nthe exchange takes long")
         rows = self.table()
-        self.assertEqual([row["Agreement"] for row in rows], ["–", "0.25", "–"])
         self.assertEqual([row["Communication"] for row in rows], ["–", "40\u00a0%", "–"])
         self.assertEqual((rows[2]["Choice"], rows[2]["Score"]), ("local, every 8", "–"))
-        self.assertIn("How far a gradient of a step ago agrees", text)
         self.assertIn("Communication, as choices saw it", text)
 
     def test_one_worker_and_many_and_few_choices_and_many(self):

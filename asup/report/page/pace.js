@@ -36,7 +36,6 @@ function wordsOfChoice(c) {
     known(c.speed) && `expected: ${percent(c.speed, 0)} of the workers' summed speed` +
       (known(c.staleness) ? `, ${short(c.staleness)} steps late` : ""),
     known(c.sensitivity) && `γ × weight: ${short(c.sensitivity)} × ${short(c.weight ?? 1)} = ${short(costOf(c))}`,
-    known(c.agreement) && `agreement with a gradient of a step ago: ${fixed(c.agreement, 2)}`,
     known(c.exchange_share) && `communication: ${percent(c.exchange_share, 0)} of a step`,
     c.reason && cut(c.reason, 360),
   ].filter(Boolean);
@@ -118,8 +117,6 @@ function drawnChoices(run, server, all) {
          {color: "var(--c1)", ...measuredLateness(server, all, last)}),
     draw("What a step of lateness costs", {name: "γ × weight"},
          {...expected(costOf), name: ""}),
-    draw("How far a gradient of a step ago agrees", {name: "agreement, −1 to 1", zero: false},
-         {...expected((c) => c.agreement), name: ""}),
     ...(all.some((c) => known(c.exchange_share)) ? [
       draw("Communication, as choices saw it", inPercent, {...expected((c) => 100 * c.exchange_share), name: "at a choice"},
            measured(curve(steps, "comm_share", "step", 100)))] : []),
@@ -139,7 +136,6 @@ function choices(all) {
     ["Speed", (c) => known(c.speed) && percent(c.speed, 0)],
     ["Late", (c) => known(c.staleness) && short(c.staleness)],
     ["γ × weight", (c) => known(c.sensitivity) && short(costOf(c))],
-    ["Agreement", (c) => known(c.agreement) && fixed(c.agreement, 2)],
     ["Communication", (c) => known(c.exchange_share) && percent(c.exchange_share, 0)],
     ["Score before", (c) => known(c.score_before) && fixed(c.score_before, 3)],
     ["Score", (c) => known(c.score) && fixed(c.score, 3)],
