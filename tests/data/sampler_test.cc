@@ -32,6 +32,14 @@ Indices global_order(std::size_t size, std::uint64_t seed, std::uint64_t epoch) 
   return {order.begin(), order.end()};
 }
 
+// What was saved to the stream, which may be read again.
+void load_from(const std::stringstream& saved, Sampler& sampler) {
+  std::stringstream copy(saved.str());
+  torch::serialize::InputArchive archive;
+  archive.load_from(copy);
+  sampler.load(archive);
+}
+
 TEST(Sampler, RanksShareEachGlobalBatch) {
   Sampler first(0, 2, 20, {.seed = 3}), second(1, 2, 20, {.seed = 3});
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
@@ -127,12 +135,7 @@ TEST(Sampler, GoesOnWhereItWasSaved) {
     original.save(archive);
     archive.save_to(stream);
   }
-  const auto load = [&](Sampler& sampler) {
-    std::stringstream copy(stream.str());
-    torch::serialize::InputArchive archive;
-    archive.load_from(copy);
-    sampler.load(archive);
-  };
+  const auto load = [&](Sampler& sampler) { load_from(stream, sampler); };
 
   Sampler resumed(1, 2, 40, {.seed = 8});
   load(resumed);
@@ -187,12 +190,7 @@ TEST(Sampler, SavedWithoutLabelsGoesOnWhereThereAreNone) {
     write("position", 1);
     archive.save_to(stream);
   }
-  const auto load = [&](Sampler& sampler) {
-    std::stringstream copy(stream.str());
-    torch::serialize::InputArchive archive;
-    archive.load_from(copy);
-    sampler.load(archive);
-  };
+  const auto load = [&](Sampler& sampler) { load_from(stream, sampler); };
   Sampler plain(0, 1, 4, {.seed = 8});
   load(plain);
   EXPECT_EQ(plain.epoch(), 2u);
