@@ -17,7 +17,7 @@ using ::testing::Each;
 using ::testing::Ge;
 using ::testing::Le;
 
-constexpr std::size_t kElements = 300'000;
+constexpr std::size_t kElements = 30'000;
 
 class OnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 
@@ -105,7 +105,7 @@ TEST_P(OnEveryLink, TheOthersGoOnWithoutTheDead) {
     GossipProgress progress(net::workers_of(job));
     Exchanger exchanger(net::workers_of(job), kElements, [] {
       ExchangerOptions options = options_of(Graph::ring(4));
-      options.chunk = 1 << 12;
+      options.chunk = 1 << 9;
       return options;
     }());
     Model model(kElements, static_cast<float>(job.rank()));

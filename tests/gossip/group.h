@@ -15,7 +15,7 @@ namespace asup::gossip::testing {
 using Model = std::vector<float>;
 
 // Time for what must come sooner or later, however busy the machine is.
-constexpr Seconds kLimit{30};
+constexpr Seconds kLimit{120};
 
 template <typename Done>
 void wait_until(const Done& done, const char* what) {
