@@ -177,6 +177,30 @@ TEST(Parts, LeaveSecondMomentsAsTheirMeanDoes) {
     }
 }
 
+// Where there is no history, their mean alone is no measure of what they are.
+TEST(Parts, ThatCancelOutGoNoFurtherThanAStep) {
+  for (const Rule& rule : {
+           Rule{.kind = Kind::rmsprop},
+           Rule{.kind = Kind::rmsprop, .momentum = 0.9},
+           Rule{.kind = Kind::adagrad},
+           Rule{.kind = Kind::adam},
+           Rule{.kind = Kind::adamw, .amsgrad = true},
+           Rule{.kind = Kind::asup, .momentum = 0.9},
+       }) {
+    Model whole(rule), cut(rule);
+    const Floats g = random_floats(3), first = cut.parameters();
+    Floats opposite(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) opposite[i] = -1.001f * g[i];
+    whole.step(0.01, g);
+    cut.part(0.01, g, 0.5);
+    cut.part(0.01, opposite, 0.5);
+    for (std::size_t i = 0; i < kCount; ++i)
+      EXPECT_LE(std::fabs(cut.parameters()[i] - first[i]),
+                1.5f * std::fabs(whole.parameters()[i] - first[i]))
+          << describe(rule);
+  }
+}
+
 // A part that is of two steps counts in each by what it has of it.
 TEST(Parts, MayGoBeyondTheStep) {
   const Rule rule{.kind = Kind::adam};

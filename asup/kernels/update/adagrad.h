@@ -48,9 +48,8 @@ class AdagradPart {
   void apply(Floats g, Floats& w, Floats* state) const {
     g += weight_decay_ * w;
     const Floats mean = gathered_.mean(g, state[1]);
-    const Floats sum = state[0] + mean * mean;
-    w -= lr_ * g / (square_root(sum) + eps_);
-    if (gathered_.ends_step()) state[0] = sum;
+    w -= lr_ * g / (square_root(state[0] + gathered_.square(g, mean)) + eps_);
+    if (gathered_.ends_step()) state[0] += mean * mean;
   }
 
  private:

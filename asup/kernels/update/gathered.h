@@ -30,6 +30,13 @@ class Gathered {
     return so_far * scale_;
   }
 
+  // What is divided by while the step is not over: the square of the mean so far, and no less than
+  // this part's own would add to it. Gradients of parts may cancel out, and where there is no
+  // history yet, parts would be divided by next to nothing.
+  Floats square(Floats g, Floats mean) const {
+    return Max::apply<float>(mean * mean, used_ * g * g);
+  }
+
  private:
   static double used_of(const UpdateStep& step) {
     const double room = 1 - step.gathered;

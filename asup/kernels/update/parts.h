@@ -1,8 +1,8 @@
 // Parts of a step of the rules that keep squares of gradients or take norms; whole steps and their
 // equations are in the files of the same names. A part moves parameters and momentum by its share.
 // It divides by the second moment as it would be if the step ended with it, with the mean of the
-// step's gradients so far: in the first step there is no other, and parts with the same gradient
-// come to a whole step. The second moment itself changes when the step ends.
+// step's gradients so far (Gathered::square): in the first step there is no other, and parts with
+// the same gradient come to a whole step. The second moment itself changes when the step ends.
 //
 // The last slot is the sum that Gathered adds up. Values only; safe from any thread.
 #pragma once
@@ -35,13 +35,13 @@ class AdamPart {
     else
       g += weight_decay_ * w;
     const Floats mean = gathered_.mean(g, state[2 + kAmsgrad]);
-    const Floats square = beta2_ * state[1] + gain2_ * mean * mean;
-    Floats divided_by = square;
-    if constexpr (kAmsgrad) divided_by = Max::apply<float>(state[2], square);
+    const Floats decayed = beta2_ * state[1];
+    Floats divided_by = decayed + gain2_ * gathered_.square(g, mean);
+    if constexpr (kAmsgrad) divided_by = Max::apply<float>(state[2], divided_by);
     w -= lr_ * momentum_.advance(state[0], g) / (square_root(divided_by) * scale_ + eps_);
     if (!gathered_.ends_step()) return;
-    state[1] = square;
-    if constexpr (kAmsgrad) state[2] = divided_by;
+    state[1] = decayed + gain2_ * mean * mean;
+    if constexpr (kAmsgrad) state[2] = Max::apply<float>(state[2], state[1]);
   }
 
  private:
@@ -72,8 +72,8 @@ class RmsPropPart {
   void apply(Floats g, Floats& w, Floats* state) const {
     g += weight_decay_ * w;
     const Floats mean = gathered_.mean(g, state[1 + kCentered + kMomentum]);
-    const Floats square = alpha_ * state[0] + gain_ * mean * mean;
-    Floats variance = square, average = {};
+    const Floats decayed = alpha_ * state[0];
+    Floats variance = decayed + gain_ * gathered_.square(g, mean), average = {};
     if constexpr (kCentered) {
       average = alpha_ * state[1] + gain_ * mean;
       variance -= average * average;
@@ -85,7 +85,7 @@ class RmsPropPart {
     else
       w -= lr_ * momentum_.from_u * u;
     if (!gathered_.ends_step()) return;
-    state[0] = square;
+    state[0] = decayed + gain_ * mean * mean;
     if constexpr (kCentered) state[1] = average;
   }
 
@@ -112,9 +112,10 @@ class AsupPart {
   void apply(Floats g, Floats& w, Floats* state) const {
     g += weight_decay_ * w;
     const Floats mean = gathered_.mean(g, state[2]);
-    const Floats square = alpha_ * state[1] + gain_ * mean * mean;
-    w -= momentum_.advance(state[0], lr_ * g / square_root(square * scale_ + eps_));
-    if (gathered_.ends_step()) state[1] = square;
+    const Floats decayed = alpha_ * state[1];
+    const Floats divided_by = decayed + gain_ * gathered_.square(g, mean);
+    w -= momentum_.advance(state[0], lr_ * g / square_root(divided_by * scale_ + eps_));
+    if (gathered_.ends_step()) state[1] = decayed + gain_ * mean * mean;
   }
 
  private:

@@ -16,7 +16,10 @@ constexpr double kLast = 0.1;          // share of an exchange that is after it 
 // sum and its parts.
 constexpr double kAllReduce = 2;
 constexpr double kOwnUpdate = 1.5;  // times the servers', whose kernels do a rule in one pass
-constexpr double kDrift = 0.01;     // what each step without an exchange costs, of its progress
+// What each step without an exchange costs, of its progress, for each worker: the smaller its part
+// of a batch, the further it goes astray. Most jobs lose half of that (bench/scenes.py).
+constexpr double kDrift = 0.01;
+constexpr double kHeldBack = 1.3;  // and what it would, if a worker became slower: all wait for it
 constexpr int kEvery[] = {2, 4, 8, 16};
 
 double mean(const std::vector<double>& values) {
@@ -64,9 +67,10 @@ Elsewhere best_elsewhere(std::span<const Computing> workers, double exchange, do
   Elsewhere best{Elsewhere::By::all_reduce, 1,
                  balanced + own + std::max(wire - kBackward * balanced, kLast * wire)};
   const std::vector<double> even(workers.size(), 1.0);
+  const double drift = kDrift * static_cast<double>(workers.size());
   for (const int every : kEvery) {
     const double step = step_in_lockstep(workers, even, static_cast<std::size_t>(every));
-    const double seconds = (step + own + wire / every) * (1 + kDrift * (every - 1));
+    const double seconds = (step + own + wire / every) * (1 + drift * (every - 1)) * kHeldBack;
     if (seconds < best.seconds) best = {Elsewhere::By::local, every, seconds};
   }
   return best;

@@ -14,7 +14,7 @@ struct Elsewhere {
   enum class By { all_reduce, local };
   By by = By::all_reduce;
   int every = 1;       // by local: steps between two exchanges
-  double seconds = 0;  // of a step, and what it is short of a synchronous one's progress
+  double seconds = 0;  // of a step, with what it is short of a synchronous one's progress
   bool operator==(const Elsewhere&) const = default;
 };
 
