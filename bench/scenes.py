@@ -227,6 +227,7 @@ class Run:
             process = subprocess.Popen(self.command(network), stdout=log, stderr=log)
             self.watch(process, network)
             if self.joined:
+                self.joined.terminate()
                 self.joined.wait(60)
             said = pathlib.Path(log.name).read_text()
             seconds = self.time_to_target()

@@ -229,6 +229,19 @@ TEST_F(GenerationTest, ANewcomerIsToldThatTheJobIsOver) {
               testing::ThrowsMessage<JobFailed>(HasSubstr("the job is over")));
 }
 
+// However long the others may be waited for.
+TEST_F(GenerationTest, ANewcomerDoesNotWaitForAJobThatHasEnded) {
+  timeout_ = Seconds(3600);
+  std::optional<Coordinator> coordinator(options(1));
+  const std::string address = coordinator->address();
+  coordinator.reset();
+  JoinOptions newcomer = identity(0, 1);
+  newcomer.joins = true;
+  newcomer.coordinator = address;
+  EXPECT_THAT([&] { Membership::join(newcomer, listening_at("127.0.0.1:77")); },
+              testing::ThrowsMessage<JobFailed>(HasSubstr("could not reach the coordinator")));
+}
+
 TEST_F(GenerationTest, NewcomersAreRefusedWithAReason) {
   Coordinator coordinator(options(1));
   auto members = join_all(1, coordinator);

@@ -29,6 +29,8 @@ constexpr Seconds kHeartbeat{1};
 constexpr Seconds kFlush{0.5};
 // A member waits this much longer than the coordinator, which knows whose fault it is.
 constexpr Seconds kGrace{5};
+// The coordinator of a job that one joins is there already, or the job has ended.
+constexpr Seconds kToAnswer{5};
 
 Member complete(Member self, const JoinOptions& options) {
   self.rank = options.rank;
@@ -328,7 +330,8 @@ Membership Membership::join(const JoinOptions& options, Member self) {
     check(options.size == 1, "a job of {} without a coordinator", options.size);
     return Membership(std::make_unique<State>(options, std::move(self)));
   }
-  const Deadline deadline = after(options.join_timeout);
+  const Deadline deadline =
+      after(options.joins ? std::min(options.join_timeout, kToAnswer) : options.join_timeout);
   std::unique_ptr<Coordinator> coordinator;
   Key key = options.key;
   JoinOptions there = options;
