@@ -17,10 +17,10 @@ using namespace asup::ps::pace;
 
 namespace {
 
-constexpr int kWorkers = 4;
 constexpr double kSeconds = 600;  // an even lease takes one
 constexpr double kFixed = 0.1;    // of it, whatever its length
 constexpr double kPause = 5;
+constexpr int kEven = 64;  // samples of an even lease
 
 struct Scene {
   const char* name;
@@ -28,6 +28,7 @@ struct Scene {
   // Of worker `worker` at `now`: how many times slower it is, and how likely a lease is to pause.
   double (*slow)(int worker, double now);
   double (*pauses)(int worker);
+  int workers = 4;
 };
 
 double never(int) { return 0; }
@@ -49,6 +50,9 @@ const Scene kScenes[] = {
     {"all pause", 0.03, equal, [](int) { return 0.05; }},
     {"one 4x slower for a third", 0.03,
      [](int w, double now) { return w == 3 && now > 200 && now < 400 ? 4.0 : 1; }, never},
+    {"1, 2, 4, 8x", 0.03, [](int w, double) { return static_cast<double>(1 << w); }, never},
+    {"16 equal, jitter 30 %", 0.3, equal, never, 16},
+    {"three of 16 pause", 0.03, equal, [](int w) { return w % 5 == 1 && w < 15 ? 0.1 : 0; }, 16},
 };
 
 struct Way {
@@ -74,13 +78,14 @@ struct Result {
 
 Result run(const Scene& scene, const Options& pace) {
   SchedulerOptions options;
-  options.workers = kWorkers;
+  options.workers = scene.workers;
   options.pace = pace;
   options.work = Workload{};
   options.work->steps = options.work->steps_per_epoch = 1'000'000;
-  options.work->batch = 256;
+  options.work->batch = static_cast<std::uint64_t>(kEven * scene.workers);
   std::vector<std::mt19937> random;  // a worker's times do not depend on what the others do
-  for (unsigned worker = 0; worker < kWorkers; ++worker) random.emplace_back(worker);
+  for (int worker = 0; worker < scene.workers; ++worker)
+    random.emplace_back(static_cast<unsigned>(worker));
   Cluster cluster(options, [&](int worker, double length, double now) {
     auto& own = random[static_cast<std::size_t>(worker)];
     const double noise = 2e-6 * static_cast<double>(own() % 1'000'001) - 1;
@@ -96,10 +101,10 @@ Result run(const Scene& scene, const Options& pace) {
 // Samples that the workers could do together if nobody waited and leases were even.
 double possible(const Scene& scene) {
   double seconds = 0;
-  for (int worker = 0; worker < kWorkers; ++worker)
+  for (int worker = 0; worker < scene.workers; ++worker)
     for (double now = 0; now < kSeconds; ++now)
       seconds += 1 / (scene.slow(worker, now) + kPause * scene.pauses(worker));
-  return 64 * seconds;
+  return kEven * seconds;
 }
 
 // All candidates compared, of workers with speeds of their own: the median of some looks, in ms.

@@ -35,5 +35,7 @@ struct Choice {
 // One line, such as "step 120: balanced leases, …: worker 3 takes 4.0 times as long as …".
 std::string describe(const Choice& choice);
 std::string describe(const Bounds& bounds);
+// Each worker's pace beside the fastest one's.
+std::string describe_speeds(const std::vector<int>& workers, const std::vector<double>& seconds);
 
 }  // namespace asup::ps::pace

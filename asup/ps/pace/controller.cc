@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
-#include <numeric>
 
 namespace asup::ps::pace {
 
@@ -46,17 +44,12 @@ namespace {
 constexpr double kClearly = 1.25;   // a gain that is taken at once
 constexpr double kSlightly = 1.03;  // and one that must show this often
 constexpr int kTimes = 3;
-constexpr double kShortest = 1.0 / 64;  // of balanced leases
 constexpr double kOtherLengths = 1.05;  // a step that is so much longer is worth other lengths
 constexpr double kOtherUnit = 1.25;     // a change of times that is worth other patience
 constexpr double kEnd = 0.2;        // share of the work in which staleness counts more and more,
 constexpr double kWeightAtEnd = 5;  // up to this
 
-constexpr double kLeastComputing = 0.05;  // of a lease
-constexpr double kUneven = 1.8;           // times that differ by more than a few leases' jitter
-
-constexpr double kMuchFaster = 1.15;    // a way without servers, to be worth the change,
-constexpr double kSecondsToGain = 1.0;  // with as much as this to be gained in the rest of the run
+constexpr double kUneven = 1.8;  // times that differ by more than a few leases' jitter
 
 constexpr double kNews = 1.05;  // a change of times at which candidates are compared again
 constexpr int kLooks = 8;       // and how often nothing is done where there is none
@@ -80,55 +73,7 @@ bool are_worth_changing(const Workers& workers, const std::map<int, double>& len
   return before > now * kOtherLengths;
 }
 
-// The worker's pace beside the fastest one's, in words.
-std::string describe_speeds(const std::vector<int>& workers, const std::vector<double>& seconds) {
-  const double fastest = *std::min_element(seconds.begin(), seconds.end());
-  std::string slow;
-  for (std::size_t i = 0; i < workers.size(); ++i)
-    if (seconds[i] > 1.15 * fastest)
-      slow += fmt::format("{}worker {} takes {:.1f} times", slow.empty() ? "" : ", ", workers[i],
-                          seconds[i] / fastest);
-  return slow.empty() ? fmt::format("all take about {:.3g} s", fastest)
-                      : slow + fmt::format(" the fastest one's {:.3g} s", fastest);
-}
-
 }  // namespace
-
-Measured::Measured(const Timing& timing)
-    : typical(timing.typical()),
-      overdue(timing.overdue()),
-      fixed(timing.fixed()),
-      exchange(timing.exchange()),
-      seconds(timing.seconds()) {
-  mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-}
-
-void Measured::scale(double by) {
-  typical *= by;
-  overdue *= by;
-  mean *= by;
-  for (double& each : seconds) each *= by;
-}
-
-std::map<int, double> balanced_lengths(const Workers& workers) {
-  const auto even = static_cast<double>(workers.size());
-  const auto length_of = [](const Measured& worker, double time) {
-    return std::max(worker.length_for(time), kShortest);
-  };
-  double low = 0, high = 0;
-  for (const auto& [id, worker] : workers)
-    high = std::max(high, worker.typical * worker.factor(even));
-  // The time in which all are done: longer leases take longer, so halving finds it.
-  for (int round = 0; round < 50; ++round) {
-    const double middle = (low + high) / 2;
-    double sum = 0;
-    for (const auto& [id, worker] : workers) sum += length_of(worker, middle);
-    (sum < even ? low : high) = middle;
-  }
-  std::map<int, double> lengths;
-  for (const auto& [id, worker] : workers) lengths[id] = length_of(worker, high);
-  return lengths;
-}
 
 // Candidates by the same measurements.
 class Controller::Comparison {
@@ -196,67 +141,6 @@ bool are_settled(const Situation& situation) {
                              [](const auto& worker) { return worker.second.timing->is_settled(); });
 }
 
-// A worker of which something is known, if there is one: better from more than its first lease.
-const Timing* example_of(const Situation& situation) {
-  const Timing* example = nullptr;
-  for (const auto& [id, worker] : situation.workers)
-    if (worker.timing->is_known() && (!example || example->has_only_first()))
-      example = worker.timing;
-  return example;
-}
-
-// Who has not pushed yet is taken to be like another, or as slow as it has shown to be. None where
-// nobody has.
-Workers measure(const Situation& situation) {
-  Workers workers;
-  const Timing* example = example_of(situation);
-  if (example == nullptr) return workers;
-  for (const auto& [id, worker] : situation.workers) {
-    const Timing& own = *worker.timing;
-    Measured measured(own.is_known() ? own : *example);
-    if (own.has_only_first()) measured.scale(own.factor_after_first(*example));
-    if (!own.is_known() && worker.elapsed > measured.overdue)
-      measured.scale(worker.elapsed / measured.typical);
-    workers.emplace(id, std::move(measured));
-  }
-  return workers;
-}
-
-// The longest: all wait for it.
-double exchange_of(const Workers& workers) {
-  double longest = 0;
-  for (const auto& [id, worker] : workers) longest = std::max(longest, worker.exchange);
-  return longest;
-}
-
-// As many of the last times of each worker.
-std::vector<Computing> computing_of(const Workers& workers) {
-  std::size_t count = std::numeric_limits<std::size_t>::max();
-  for (const auto& [id, worker] : workers) count = std::min(count, worker.seconds.size());
-  std::vector<Computing> computing;
-  for (const auto& [id, worker] : workers) {
-    Computing& of = computing.emplace_back();
-    of.seconds.assign(worker.seconds.end() - static_cast<std::ptrdiff_t>(count),
-                      worker.seconds.end());
-    for (double& each : of.seconds) each = std::max(each - worker.exchange, each * kLeastComputing);
-    // What is fixed is the exchange, for the most part.
-    of.fixed = std::max(0.0, worker.fixed - worker.exchange / worker.typical);
-  }
-  return computing;
-}
-
-void tell_of_leaving(Choice& choice, const Elsewhere& elsewhere, double seconds) {
-  choice.leaves = elsewhere;
-  choice.name = name_of(elsewhere);
-  choice.speed *= seconds / elsewhere.seconds;
-  choice.score_before = choice.score;
-  choice.score *= seconds / elsewhere.seconds;
-  choice.reason = fmt::format(
-      "through servers a step takes {:.3g} s, of which {:.3g} s are exchange; without them about "
-      "{:.3g} s, by what was measured",
-      seconds, choice.exchange, elsewhere.seconds);
-}
-
 bool are_uneven(const Workers& workers) {
   const auto [fastest, slowest] = std::ranges::minmax_element(
       workers, {}, [](const auto& worker) { return worker.second.typical; });
@@ -264,19 +148,6 @@ bool are_uneven(const Workers& workers) {
 }
 
 }  // namespace
-
-// How to go on without the servers, where a step through them takes these seconds, if that has been
-// clearly better for a while.
-std::optional<Elsewhere> Controller::leave(const Situation& situation, const Workers& workers,
-                                           double seconds) {
-  if (!situation.can_leave) return std::nullopt;
-  const Elsewhere elsewhere =
-      best_elsewhere(computing_of(workers), exchange_of(workers), situation.update_seconds);
-  const bool pays = seconds > kMuchFaster * elsewhere.seconds &&
-                    (seconds - elsewhere.seconds) * situation.steps_left > kSecondsToGain;
-  times_elsewhere_ = pays ? times_elsewhere_ + 1 : 0;
-  return times_elsewhere_ >= kTimes ? std::optional(elsewhere) : std::nullopt;
-}
 
 // A few times tell little of jitter, but enough of workers that are far from equally fast: they get
 // balanced leases at once. Until there are more times, all wait for one until it is overdue: late
@@ -291,7 +162,7 @@ Controller::Scored Controller::first_choice(const Comparison& comparison, const 
 
 std::optional<Choice> Controller::decide(const Situation& situation) {
   if (is_frozen_) return std::nullopt;
-  const Workers workers = measure(situation);
+  const Workers workers = measure(situation.workers);
   if (workers.empty()) return std::nullopt;
   const bool is_settled = are_settled(situation);
   if (is_settled && !has_news(workers)) return std::nullopt;
@@ -305,13 +176,17 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
   } else if (Scored best = comparison.best_from(current); is_better(best, current)) {
     taken = std::move(best);
   }
-  if (is_settled && !freeze_)
-    if (const auto elsewhere = leave(situation, workers, comparison.seconds_of_step(taken))) {
+  if (is_settled && !freeze_ && situation.can_leave) {
+    const double seconds = comparison.seconds_of_step(taken);
+    const auto elsewhere =
+        leaving_.look(workers, {seconds, situation.update_seconds, situation.steps_left});
+    if (elsewhere) {
       is_frozen_ = true;
       choices_.push_back(make_choice(situation, workers, taken, current));
-      tell_of_leaving(choices_.back(), *elsewhere, comparison.seconds_of_step(taken));
+      leave(choices_.back(), *elsewhere, seconds);
       return choices_.back();
     }
+  }
   if (freeze_ && is_settled) {
     is_frozen_ = true;
     taken.bounds = without_clock(taken.bounds, workers, taken.lengths);
@@ -355,7 +230,7 @@ bool Controller::has_news(const Workers& workers) {
   };
   const bool is_all_the_same = now.size() == seen_.size() &&
                                std::equal(now.begin(), now.end(), seen_.begin(), is_same_worker);
-  const bool is_decided = times_ == 0 && times_elsewhere_ == 0;
+  const bool is_decided = times_ == 0 && !leaving_.is_likely();
   if (is_all_the_same && is_decided && ++looks_ < kLooks) return false;
   seen_ = std::move(now);
   looks_ = 0;
@@ -404,29 +279,6 @@ Choice Controller::make_choice(const Situation& situation, const Workers& worker
         fmt::format("; instead of '{}' at speed {:.2f} and {:.2f} steps of staleness",
                     kCandidates[before.candidate].name, before.speed, before.staleness);
   return choice;
-}
-
-std::string describe(const Bounds& bounds) {
-  std::string text = bounds.gather == kAll ? "gather all" : fmt::format("gather {}", bounds.gather);
-  if (bounds.spare > 0) text += fmt::format(" but {}", bounds.spare);
-  if (bounds.patience < kForever) text += fmt::format(", patience {:.3g} s", bounds.patience);
-  if (bounds.staleness < kForever) text += fmt::format(", staleness {:g}", bounds.staleness);
-  if (bounds.keep < kForever) text += fmt::format(", keep {:g}", bounds.keep);
-  return text;
-}
-
-std::string describe(const Choice& choice) {
-  std::string lengths;
-  const bool is_even = std::all_of(choice.lengths.begin(), choice.lengths.end(),
-                                   [](double length) { return length == 1; });
-  if (!is_even)
-    for (const double length : choice.lengths) lengths += fmt::format(" {:.2f}", length);
-  return fmt::format(
-      "step {}: {} ({}{}), speed {:.2f}, staleness {:.2f}, gamma {:.2f} x {:.1f}, score {:.3f} "
-      "(was {:.3f}): {}",
-      choice.step, choice.name, describe(choice.bounds),
-      lengths.empty() ? "" : ", leases" + lengths, choice.speed, choice.staleness,
-      choice.sensitivity, choice.weight, choice.score, choice.score_before, choice.reason);
 }
 
 }  // namespace asup::ps::pace

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "asup/ps/pace/choice.h"
+#include "asup/ps/pace/leaving.h"
+#include "asup/ps/pace/measured.h"
 #include "asup/ps/pace/sensitivity.h"
 #include "asup/ps/pace/simulate.h"
-#include "asup/ps/pace/timing.h"
 
 namespace asup::ps::pace {
 
@@ -31,28 +32,8 @@ struct Situation {
   double update_seconds = 0;  // of an update, for one server alone
   std::uint64_t samples = 0;  // applied so far,
   double staleness = 0;       // and how late they were, mean of a sample, in steps
-  struct Worker {
-    const Timing* timing = nullptr;  // may not be known yet
-    double elapsed = 0;              // seconds that it has been at work on its lease
-  };
-  std::map<int, Worker> workers;  // that are here
+  std::map<int, Watched> workers;  // that are here
 };
-
-// What is known of one worker's times, worked out once for a look.
-struct Measured {
-  explicit Measured(const Timing& timing);
-  double typical, overdue;      // of an even lease, in seconds
-  double fixed;                 // the share of it that does not grow with the length
-  double mean;                  // of `seconds`
-  double exchange;              // in which it does not compute, whatever the length
-  std::vector<double> seconds;  // one after the other
-
-  void scale(double by);  // all times
-
-  double factor(double length) const { return fixed + (1 - fixed) * length; }
-  double length_for(double time) const { return (time / typical - fixed) / (1 - fixed); }
-};
-using Workers = std::map<int, Measured>;
 
 class Controller {
  public:
@@ -84,25 +65,20 @@ class Controller {
   Scored first_choice(const Comparison& comparison, const Workers& workers, bool can_balance) const;
   bool has_news(const Workers& workers);
   bool is_better(const Scored& best, const Scored& current);
-  std::optional<Elsewhere> leave(const Situation& situation, const Workers& workers,
-                                 double seconds);
   Choice make_choice(const Situation& situation, const Workers& workers, const Scored& taken,
                      const Scored& before) const;
 
   const bool freeze_;
   Sensitivity sensitivity_;
+  Leaving leaving_;
   std::size_t current_ = 0;    // of the candidates
   std::size_t favourite_ = 0;  // what looked better last,
   int times_ = 0;              // and how often in a row
-  int times_elsewhere_ = 0;    // that training looked much faster without the servers, in a row
   std::map<int, Seen> seen_;   // workers, when candidates were last compared,
   int looks_ = 0;              // and looks since then
   bool is_frozen_ = false;
   std::vector<Choice> choices_;
 };
-
-// Lengths of leases with which all take equally long and that are even ones on average.
-std::map<int, double> balanced_lengths(const Workers& workers);
 
 // What bounds come to where these workers always take these times: the same number of workers
 // waited for, whatever the clock says later.

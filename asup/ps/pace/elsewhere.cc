@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "asup/base/error.h"
+#include "asup/ps/pace/mean.h"
 
 namespace asup::ps::pace {
 namespace {
@@ -17,14 +18,11 @@ constexpr double kLast = 0.1;          // share of an exchange that is after it 
 constexpr double kAllReduce = 2;
 constexpr double kOwnUpdate = 1.5;  // times the servers', whose kernels do a rule in one pass
 // What each step without an exchange costs, of its progress, for each worker: the smaller its part
-// of a batch, the further it goes astray. Most jobs lose half of that (bench/scenes.py).
-constexpr double kDrift = 0.01;
-constexpr double kHeldBack = 1.3;  // and what it would, if a worker became slower: all wait for it
+// of a batch, the further it goes astray. Jobs lose a quarter to three times as much
+// (bench/scenes.py).
+constexpr double kDrift = 0.006;
+constexpr double kHeldBack = 1.2;  // and what it would, if a worker became slower: all wait for it
 constexpr int kEvery[] = {2, 4, 8, 16};
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // The longest of the workers' spans of so many leases, by one lease, on average: where all wait for
 // all after them. `lengths`: of leases, even ones being 1.
@@ -50,10 +48,10 @@ double step_in_lockstep(std::span<const Computing> workers, const std::vector<do
 // As long as the workers are fast.
 std::vector<double> shares(std::span<const Computing> workers) {
   double rate = 0;
-  for (const Computing& worker : workers) rate += 1 / mean(worker.seconds);
+  for (const Computing& worker : workers) rate += 1 / mean_of(worker.seconds);
   std::vector<double> lengths;
   for (const Computing& worker : workers)
-    lengths.push_back(static_cast<double>(workers.size()) / mean(worker.seconds) / rate);
+    lengths.push_back(static_cast<double>(workers.size()) / mean_of(worker.seconds) / rate);
   return lengths;
 }
 

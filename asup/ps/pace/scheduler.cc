@@ -334,14 +334,11 @@ void Scheduler::expect_again(int pushed) {
       expect(worker);
 }
 
-// Another worker whose times are known, if there is one: better from more than its first lease.
+// Another worker whose times are known, if there is one.
 const Timing* Scheduler::example_for(int worker) const {
   const Timing* example = nullptr;
-  for (const int other : here_) {
-    const Timing& timing = account(other).timing;
-    if (other == worker || !timing.is_known()) continue;
-    if (!example || (example->has_only_first() && !timing.has_only_first())) example = &timing;
-  }
+  for (const int other : here_)
+    if (other != worker) example = better_known(example, &account(other).timing);
   return example;
 }
 

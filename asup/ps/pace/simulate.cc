@@ -5,16 +5,13 @@
 #include <numeric>
 
 #include "asup/base/error.h"
+#include "asup/ps/pace/mean.h"
 
 namespace asup::ps::pace {
 namespace {
 
 constexpr double kLeasesOfSlowest = 8;  // that are looked at, if it is not too slow
 constexpr double kLeasesOfAll = 384;    // where there are many workers, fewer of each will do
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 class Simulation {
  public:
@@ -166,7 +163,7 @@ double simulated_seconds(std::span<const VirtualWorker> workers) {
   double slowest = 0, fastest = kForever;
   for (const VirtualWorker& worker : workers) {
     check(!worker.seconds.empty(), "a virtual worker without a time");
-    const double seconds = mean(worker.seconds);
+    const double seconds = mean_of(worker.seconds);
     check(seconds > 0, "a virtual worker that takes {} s for a lease", seconds);
     slowest = std::max(slowest, seconds);
     fastest = std::min(fastest, seconds);

@@ -105,4 +105,10 @@ std::vector<double> Timing::last_few() const {
   return few;
 }
 
+const Timing* better_known(const Timing* one, const Timing* other) {
+  if (!other || !other->is_known()) return one && one->is_known() ? one : nullptr;
+  if (!one || !one->is_known()) return other;
+  return one->has_only_first() && !other->has_only_first() ? other : one;
+}
+
 }  // namespace asup::ps::pace

@@ -63,4 +63,8 @@ class Timing {
   int to_learn_ = 0;  // times from which the fixed share is still to be estimated
 };
 
+// Of two workers' times those that tell more of a third one's: better from more than a first lease.
+// Either may be null or not known; null where both are.
+const Timing* better_known(const Timing* one, const Timing* other);
+
 }  // namespace asup::ps::pace
