@@ -8,7 +8,7 @@ network's scenes need root. Scenes marked `unseen` are for judging alone: nothin
 
 Each way has a learning rate of its own for each job, the best of a few on samples that --validation sets
 aside, with equal workers; it is kept in --rates and found with --tune. Ways take turns within a seed, and
-are compared seed by seed. A run ends when it has come to the target; one that does not come there counts as
+are compared seed by seed; a scene's best fixed way is found by the other seeds. A run ends when it has come to the target; one that does not come there counts as
 twice the scene's longest. Runs that --json has already are not run again, so that a measurement may be interrupted.
 
     bench/scenes.py --list
@@ -317,14 +317,24 @@ def mean_log(results, scene, way, seeds):
     return statistics.fmean(math.log(counted(results, scene, way, seed)) for seed in seeds)
 
 
+def beside_best_way(results, scene, fixed, seeds):
+    """By the logarithm. Which way is the best is told by the other seeds: the best of several by the same figures
+    that it is then judged by would look better than it is, by as much as they vary."""
+    def of_seed(seed):
+        others = [other for other in seeds if other != seed] or [seed]
+        best = min(fixed, key=lambda way: mean_log(results, scene, way, others))
+        return mean_log(results, scene, ADAPTIVE, [seed]) - mean_log(results, scene, best, [seed])
+    return statistics.fmean(of_seed(seed) for seed in seeds)
+
+
 def ratios(results, scenes, ways, seeds):
     """Of the adaptive pace to the best fixed way of each scene, and to each fixed way over all of them."""
     fixed = [way for way in ways if way != ADAPTIVE]
-    own = {scene.name: mean_log(results, scene, ADAPTIVE, seeds) for scene in scenes}
-    of_ways = {way: {scene.name: mean_log(results, scene, way, seeds) for scene in scenes} for way in fixed}
-    best = {name: min(fixed, key=lambda way: of_ways[way][name]) for name in own}
-    beside_best = {name: math.exp(own[name] - of_ways[best[name]][name]) for name in own}
-    beside_each = {way: math.exp(statistics.fmean(own[name] - of_ways[way][name] for name in own)) for way in fixed}
+    best = {scene.name: min(fixed, key=lambda way: mean_log(results, scene, way, seeds)) for scene in scenes}
+    beside_best = {scene.name: math.exp(beside_best_way(results, scene, fixed, seeds)) for scene in scenes}
+    beside_each = {way: geometric_mean(math.exp(mean_log(results, scene, ADAPTIVE, seeds) -
+                                                mean_log(results, scene, way, seeds)) for scene in scenes)
+                   for way in fixed}
     return best, beside_best, beside_each
 
 
