@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -13,11 +12,11 @@
 #include "asup/bench/limit.h"
 #include "asup/bench/sizes.h"
 #include "asup/bench/table.h"
+#include "asup/bench/timed_job.h"
 #include "asup/bench/together.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/tuning/choose.h"
 #include "asup/collective/tuning/trial.h"
-#include "asup/launch/launch.h"
 #include "asup/net/transport/inproc/wire.h"
 #include "asup/net/transport/mesh.h"
 
@@ -62,9 +61,7 @@ std::vector<std::string> algorithms_of(const CollectiveBench& bench, const Spec&
 }
 
 Row summarize(const std::vector<double>& sorted, std::size_t bytes, double factor) {
-  const auto at = [&](double share) {
-    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))] * 1e6;
-  };
+  const auto at = [&](double share) { return at_share(sorted, share) * 1e6; };
   const double p50 = at(0.5);
   return {bytes, {}, at(0), p50, at(0.99), factor * static_cast<double>(bytes) / (p50 * 1e-6) / 1e9,
           {},    {}};
@@ -91,9 +88,7 @@ void write_json(const CollectiveBench& bench, const std::vector<Row>& rows) {
     if (row.share) list.back()["share_of_limit"] = *row.share;
     if (!row.parts.empty()) list.back()["parts"] = row.parts;
   }
-  std::ofstream file(bench.json);
-  file << list.dump(2) << "\n";
-  require(file.good(), "cannot write {}", bench.json);
+  write_rows(bench.json, list);
 }
 
 Table table_of_rows() {
@@ -237,15 +232,7 @@ int run_collective_bench(const CollectiveBench& bench, const std::vector<std::st
         measure_limits("bench_limit", bench.ranks, bench.sizes, bench.buffers, bench.quick).c_str(),
         1);
   if (bench.link == "inproc") return run_as_threads(bench);
-  launch::LaunchOptions launch;
-  launch.program = command;
-  launch.ranks = bench.ranks;
-  launch.links = bench.link;
-  launch.inherit_rank_zero = true;
-  launch.name = "asup bench";
-  const launch::JobResult result = launch::run(launch);
-  if (!result.message.empty()) fmt::print(stderr, "{}\n", result.message);
-  return result.exit_status;
+  return run_as_job(command, bench.ranks, /*servers=*/0, bench.link);
 }
 
 }  // namespace asup::bench

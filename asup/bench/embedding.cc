@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,8 +12,8 @@
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/bench/table.h"
+#include "asup/bench/timed_job.h"
 #include "asup/distribute/embeddings.h"
-#include "asup/launch/launch.h"
 #include "asup/ps/serve.h"
 
 namespace asup::bench {
@@ -63,10 +62,6 @@ std::vector<double> times_of(const EmbeddingBench& bench, const std::function<vo
   return times;
 }
 
-double at(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
-
 // torch::nn::Embedding with sparse gradients; its optimizers have no sparse Adam in C++.
 double time_of_torch(const EmbeddingBench& bench, const std::vector<Tensor>& ids) {
   if (bench.optimizer == "adam") return 0;
@@ -78,14 +73,15 @@ double time_of_torch(const EmbeddingBench& bench, const std::vector<Tensor>& ids
   else
     optimizer = std::make_unique<torch::optim::Adagrad>(std::vector{weight},
                                                         torch::optim::AdagradOptions(0.1));
-  return at(times_of(bench,
-                     [&](int i) {
-                       optimizer->zero_grad();
-                       const auto& batch = ids[static_cast<std::size_t>(i)];
-                       torch::embedding(weight, batch, -1, false, /*sparse=*/true).sum().backward();
-                       optimizer->step();
-                     }),
-            0.5);
+  return at_share(
+      times_of(bench,
+               [&](int i) {
+                 optimizer->zero_grad();
+                 const auto& batch = ids[static_cast<std::size_t>(i)];
+                 torch::embedding(weight, batch, -1, false, /*sparse=*/true).sum().backward();
+                 optimizer->step();
+               }),
+      0.5);
 }
 
 // The rows of a batch, out of a table and back into it: once to pull, once to push.
@@ -93,20 +89,20 @@ double time_of_copies(const EmbeddingBench& bench, const std::vector<Tensor>& id
   const auto width = static_cast<std::size_t>(bench.width), bytes = width * sizeof(float);
   std::vector<float> table(static_cast<std::size_t>(bench.rows) * width, 1);
   std::vector<float> rows(static_cast<std::size_t>(ids.front().numel()) * width);
-  return at(times_of(bench,
-                     [&](int i) {
-                       const Tensor& batch = ids[static_cast<std::size_t>(i)];
-                       const auto* id = batch.const_data_ptr<std::int64_t>();
-                       const auto count = static_cast<std::size_t>(batch.numel());
-                       const auto place = [&](std::size_t at) {
-                         return table.data() + static_cast<std::size_t>(id[at]) * width;
-                       };
-                       for (std::size_t at = 0; at < count; ++at)
-                         std::memcpy(rows.data() + at * width, place(at), bytes);
-                       for (std::size_t at = 0; at < count; ++at)
-                         std::memcpy(place(at), rows.data() + at * width, bytes);
-                     }),
-            0.5);
+  return at_share(times_of(bench,
+                           [&](int i) {
+                             const Tensor& batch = ids[static_cast<std::size_t>(i)];
+                             const auto* id = batch.const_data_ptr<std::int64_t>();
+                             const auto count = static_cast<std::size_t>(batch.numel());
+                             const auto place = [&](std::size_t at) {
+                               return table.data() + static_cast<std::size_t>(id[at]) * width;
+                             };
+                             for (std::size_t at = 0; at < count; ++at)
+                               std::memcpy(rows.data() + at * width, place(at), bytes);
+                             for (std::size_t at = 0; at < count; ++at)
+                               std::memcpy(place(at), rows.data() + at * width, bytes);
+                           }),
+                  0.5);
 }
 
 // A step of SGD takes 1 from the rows of its batch, whoever else has stepped.
@@ -168,9 +164,7 @@ void write_json(const EmbeddingBench& bench, const std::vector<Row>& rows) {
     if (row.torch_us > 0) list.back()["torch_us"] = row.torch_us;
     if (row.torch_us > 0) list.back()["ratio"] = row.torch_us / row.p50_us;
   }
-  std::ofstream file(bench.json);
-  file << list.dump(2) << "\n";
-  require(file.good(), "cannot write {}", bench.json);
+  write_rows(bench.json, list);
 }
 
 void take_part(Job& job, const EmbeddingBench& bench) {
@@ -196,8 +190,8 @@ void take_part(Job& job, const EmbeddingBench& bench) {
     });
     const double pushed = static_cast<double>(embeddings.stats().rows_pushed - before) /
                           static_cast<double>(times.size() + kDrawn);
-    rows.push_back({batch, at(times, 0.5), at(times, 0), at(times, 0.99),
-                    pushed * bench.workers / at(times, 0.5) * 1e6, 0, 0});
+    rows.push_back({batch, at_share(times, 0.5), at_share(times, 0), at_share(times, 0.99),
+                    pushed * bench.workers / at_share(times, 0.5) * 1e6, 0, 0});
     if (!first) continue;
     rows.back().torch_us = time_of_torch(bench, ids);  // the others wait in their next step
     rows.back().copy_us = time_of_copies(bench, ids);
@@ -235,16 +229,7 @@ int run_embedding_bench(const EmbeddingBench& bench, const std::vector<std::stri
       take_part(job, bench);
     return 0;
   }
-  launch::LaunchOptions launch;
-  launch.program = command;
-  launch.ranks = bench.workers;
-  launch.servers = bench.servers;
-  launch.links = bench.link;
-  launch.inherit_rank_zero = true;
-  launch.name = "asup bench";
-  const launch::JobResult result = launch::run(launch);
-  if (!result.message.empty()) fmt::print(stderr, "{}\n", result.message);
-  return result.exit_status;
+  return run_as_job(command, bench.workers, bench.servers, bench.link);
 }
 
 }  // namespace asup::bench

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -13,7 +12,7 @@
 #include "asup/bench/limit.h"
 #include "asup/bench/sizes.h"
 #include "asup/bench/table.h"
-#include "asup/launch/launch.h"
+#include "asup/bench/timed_job.h"
 #include "asup/net/job.h"
 #include "asup/ps/client.h"
 #include "asup/ps/serve.h"
@@ -139,15 +138,11 @@ void write_json(const ServerBench& bench, const std::vector<Row>& rows) {
                     {"gb_s", row.gb_s}});
     if (row.share) list.back()["share_of_limit"] = *row.share;
   }
-  std::ofstream file(bench.json);
-  file << list.dump(2) << "\n";
-  require(file.good(), "cannot write {}", bench.json);
+  write_rows(bench.json, list);
 }
 
 Row row_of(const ServerBench& bench, std::size_t bytes, const std::vector<double>& sorted) {
-  const auto at = [&](double share) {
-    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-  };
+  const auto at = [&](double share) { return at_share(sorted, share); };
   return {
       bytes, at(0), at(0.5), at(0.99), 2e-3 * static_cast<double>(bytes) * bench.workers / at(0.5),
       {}};
@@ -199,16 +194,7 @@ int run_server_bench(const ServerBench& bench, const std::vector<std::string>& c
                           bench.link == "shm" ? "shared" : "sockets", bench.quick)
                .c_str(),
            1);
-  launch::LaunchOptions launch;
-  launch.program = command;
-  launch.ranks = bench.workers;
-  launch.servers = bench.servers;
-  launch.links = bench.link;
-  launch.inherit_rank_zero = true;
-  launch.name = "asup bench";
-  const launch::JobResult result = launch::run(launch);
-  if (!result.message.empty()) fmt::print(stderr, "{}\n", result.message);
-  return result.exit_status;
+  return run_as_job(command, bench.workers, bench.servers, bench.link);
 }
 
 }  // namespace asup::bench

@@ -30,9 +30,8 @@ OwnPace::OwnPace(RunState& run, Job& job, std::function<std::vector<int>()> left
       rank_(static_cast<std::size_t>(job.rank())),
       samples_(context_.length, *context_.batches),
       sync_points_(sync_points(run.config(), context_.length)),
+      own_(run, job, sync_points_),
       progress_(net::workers_of(job)),
-      dealer_(net::workers_of(job)),
-      read_ahead_(*context_.train),
       rounds_(run, job, patience_for(run)),
       clock_(run.config().strategy.capabilities().round) {
   share_batch();
@@ -62,7 +61,7 @@ void OwnPace::share_batch() {
   const auto place = std::find(left.begin(), left.end(), static_cast<int>(rank_)) - left.begin();
   const auto batch =
       std::min(static_cast<std::size_t>(run_.config().batch), context_.train->size());
-  batch_ = data::part_of(batch, static_cast<std::size_t>(place), left.size()).size();
+  own_.set_part(data::part_of(batch, static_cast<std::size_t>(place), left.size()).size());
 }
 
 std::int64_t OwnPace::total() const {
@@ -71,89 +70,12 @@ std::int64_t OwnPace::total() const {
 
 void OwnPace::begin() {
   agree_on_counts();  // nobody knows less than what was done before
-  begin_dealing(static_cast<std::uint64_t>(total()), {});
+  counts_before_ = counts_;
+  own_.begin(left_().front(), static_cast<std::uint64_t>(total()));
   run_.control().barrier().or_throw();
   if (auto* replica = context_.local)
     replica->ask_before_taking([this] { rounds_.agree(QuorumRounds::Milestone::merged); });
   clock_.begin_round();
-}
-
-// The first of the workers that are left deals the samples out.
-void OwnPace::begin_dealing(std::uint64_t begin, std::vector<gossip::SampleRun> finished) {
-  counts_before_ = counts_;
-  done_before_ = begin;
-  dealer_.begin(left_().front(), gossip::DealtSamples(begin, std::move(finished)));
-}
-
-// The one that dealt is lost, and nobody has anything now. What it did since all last met is not
-// known, and is done again.
-void OwnPace::take_over_dealing() {
-  std::array<std::int64_t, 2> most{static_cast<std::int64_t>(done_before_), std::ssize(done_)};
-  run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
-  std::vector<std::int64_t> own;
-  for (const gossip::SampleRun& run : done_)
-    own.insert(own.end(),
-               {static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end)});
-  own.resize(static_cast<std::size_t>(2 * most[1]));
-  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(run_.control().size()));
-  if (!own.empty())
-    run_.control().all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
-  std::vector<gossip::SampleRun> finished;
-  for (std::size_t i = 0; i < all.size(); i += 2)
-    finished.push_back(
-        {static_cast<std::uint64_t>(all[i]), static_cast<std::uint64_t>(all[i + 1])});
-  begin_dealing(static_cast<std::uint64_t>(most[0]), std::move(finished));
-}
-
-std::uint64_t OwnPace::limit() const {
-  return static_cast<std::uint64_t>(samples_.of(next_sync_point()));
-}
-
-bool OwnPace::ask_for_samples() {
-  if (!dealt_ && ahead_.empty())
-    if (const auto run = dealer_.ask(clock_.fit(batch_), limit(), Seconds(run_.config().timeout)))
-      ahead_.push_back(*run);
-  return take_samples_ahead();
-}
-
-// A step's worth of what this worker has already.
-bool OwnPace::take_samples_ahead() {
-  if (dealt_ || ahead_.empty()) return dealt_.has_value();
-  dealt_ = ahead_.front().take(batch_);
-  if (ahead_.front().size() == 0) ahead_.pop_front();
-  return true;
-}
-
-// What comes after the step that begins is read beside it, and more is asked for.
-void OwnPace::look_ahead() {
-  if (const auto run = dealer_.take_ahead()) ahead_.push_back(*run);
-  std::size_t steps = 0;
-  for (const gossip::SampleRun& run : ahead_) steps += (run.size() + batch_ - 1) / batch_;
-  if (!ahead_.empty()) {
-    const gossip::SampleRun next = gossip::SampleRun(ahead_.front()).take(batch_);
-    read_ahead_.begin(indices_of(next), epoch_of(next));
-  }
-  const std::size_t most = comes_ ? 0 : clock_.steps_ahead();
-  if (steps < most) dealer_.ask_ahead(batch_, most - steps, limit());
-}
-
-// Samples of a run follow each other from step to step, all in one epoch, whose end is a sync
-// point.
-std::vector<std::int64_t> OwnPace::indices_of(const gossip::SampleRun& samples) const {
-  std::vector<std::int64_t> indices;
-  auto at = static_cast<std::int64_t>(samples.begin);
-  const auto end = static_cast<std::int64_t>(samples.end);
-  while (at < end) {
-    const std::int64_t step = samples_.step_at(at), first = samples_.of(step);
-    const std::int64_t stop = std::min(end, samples_.of(step + 1));
-    const auto more = context_.batches->indices(
-        static_cast<std::uint64_t>(step / context_.length.steps_per_epoch),
-        static_cast<std::size_t>(step % context_.length.steps_per_epoch),
-        {static_cast<std::size_t>(at - first), static_cast<std::size_t>(stop - first)});
-    indices.insert(indices.end(), more.begin(), more.end());
-    at = stop;
-  }
-  return indices;
 }
 
 // A step, or what of one fits into the round, or is left before the sync point, which moves the
@@ -161,14 +83,13 @@ std::vector<std::int64_t> OwnPace::indices_of(const gossip::SampleRun& samples) 
 StepWork OwnPace::next() {
   step_began_ = Clock::now();
   merged_ = false;
-  ask_for_samples();
-  const gossip::SampleRun samples = dealt_.value_or(gossip::SampleRun{});
-  const auto count = static_cast<double>(samples.size());
-  share_ = count / static_cast<double>(batch_);
+  own_.find(clock_.fit(own_.part()));
+  OwnSamples::Step step = own_.read(comes_ ? 0 : clock_.steps_ahead());
+  const auto count = static_cast<double>(step.samples);
+  share_ = count / static_cast<double>(own_.part());
   StepWork work;
-  work.step = step_of(samples);
-  work.batch = read_ahead_.take(indices_of(samples), epoch_of(samples));
-  look_ahead();
+  work.step = step.number;
+  work.batch = std::move(step.batch);
   work.weight = 1 / std::max(count, 1.0);
   work.lr = share_ * learning_rate(run_.config(), context_.length, work.step);
   return work;
@@ -178,26 +99,8 @@ void OwnPace::computed(const StepOutcome& outcome) { counts_[rank_] += outcome.s
 
 void OwnPace::stepped(double) {
   clock_.stepped(seconds_since(step_began_), share_);
-  if (dealt_) {
-    dealer_.finish(dealt_->size());
-    done_.push_back(*dealt_);
-    dealt_.reset();
-  }
+  own_.finish();
   has_stepped_ = true;
-}
-
-std::int64_t OwnPace::next_sync_point() const {
-  return *std::upper_bound(sync_points_.begin(), sync_points_.end(), run_.step());
-}
-
-// What a late or lost worker left of the steps before counts for the next one.
-std::int64_t OwnPace::step_of(const gossip::SampleRun& samples) const {
-  return std::clamp(samples_.step_at(static_cast<std::int64_t>(samples.begin)), run_.step(),
-                    next_sync_point() - 1);
-}
-
-std::uint64_t OwnPace::epoch_of(const gossip::SampleRun& samples) const {
-  return static_cast<std::uint64_t>(step_of(samples) / context_.length.steps_per_epoch);
 }
 
 // What this worker has it does first, and others are called meanwhile.
@@ -207,10 +110,9 @@ bool OwnPace::sync_point_due(const StopRequest& stop) {
   const bool called = heard.round >= next_round_;
   const bool ends = clock_.measured() && (called || clock_.over());  // after a few steps of all
   comes_ = comes_ || ends || stop.asked || stop.agreed;
-  if (!comes_ && ask_for_samples()) return false;
+  if (!comes_ && own_.find(clock_.fit(own_.part()))) return false;
   if (!called) progress_.call_round(next_round_);
-  if (const auto run = dealer_.await_ahead(Seconds(run_.config().timeout))) ahead_.push_back(*run);
-  return !take_samples_ahead();
+  return !own_.find_last();
 }
 
 // At the end of the run all are waited for.
@@ -219,8 +121,7 @@ bool OwnPace::come(const StopRequest& stop) {
   has_stepped_ = false;
   comes_ = false;
   if (std::exchange(together_, false)) return true;
-  const auto all_dealt =
-      static_cast<std::int64_t>(dealer_.dealt()) >= samples_.of(run_.last_step());
+  const auto all_dealt = static_cast<std::int64_t>(own_.dealt()) >= samples_.of(run_.last_step());
   const bool is_last = stop.asked || stop.agreed || all_dealt;
   const auto without_it = rounds_.come(next_round_, left_(), is_last);
   gathering_ += seconds_since(came_);
@@ -240,7 +141,7 @@ WorkSource::SyncPoint OwnPace::reach(bool stops) {
   // have come.
   const bool wants_merge = !merged_ && (clock_.over() || missed_ || must_merge_);
   std::array<std::int64_t, 3> most{static_cast<std::int64_t>(next_round_), wants_merge ? 1 : 0,
-                                   static_cast<std::int64_t>(dealer_.dealt())};
+                                   static_cast<std::int64_t>(own_.dealt())};
   run_.control().all_reduce(buffer_of(std::span(most)), ReduceOp::max).or_throw();
   next_round_ = static_cast<std::uint64_t>(most[0]);
   ends_round_ = ends_round_ || most[1] > 0;
@@ -258,7 +159,7 @@ WorkSource::SyncPoint OwnPace::reach(bool stops) {
 void OwnPace::agree_on_counts() {
   std::vector<std::int64_t> figures = counts_;
   const gossip::ProgressVector heard = progress_.counts();
-  const std::vector<std::uint64_t> finished = dealer_.finished_by_worker();
+  const std::vector<std::uint64_t> finished = own_.finished();
   for (std::size_t i = 0; i < counts_.size(); ++i)
     figures[i] =
         std::max({figures[i], static_cast<std::int64_t>(heard.samples(static_cast<int>(i))),
@@ -314,8 +215,7 @@ void OwnPace::end_sync_point() {
   if (!std::exchange(ended_whole_, whole_) && whole_ && run_.is_first_rank())
     log().info("all workers merge again");
   must_merge_ = false;
-  done_before_ = reached_;
-  std::erase_if(done_, [&](const gossip::SampleRun& run) { return run.end <= done_before_; });
+  own_.met(reached_);
   share_batch();
   std::exchange(ends_round_, false) ? clock_.begin_round() : clock_.leave_out(came_);
 }
@@ -335,9 +235,12 @@ void OwnPace::regroup() {
   must_merge_ = true;
   merged_ = false;
   const std::vector<int> left = left_();
-  if (left.front() != dealer_.dealer()) return take_over_dealing();
+  if (left.front() != own_.dealer()) {
+    counts_before_ = counts_;
+    return own_.begin_anew(left.front());
+  }
   for (int worker = 0; worker < static_cast<int>(counts_.size()); ++worker)
-    if (std::find(left.begin(), left.end(), worker) == left.end()) dealer_.lose(worker);
+    if (std::find(left.begin(), left.end(), worker) == left.end()) own_.lose(worker);
 }
 
 }  // namespace asup::train

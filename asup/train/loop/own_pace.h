@@ -12,12 +12,9 @@
 // (`--merge-deadline`, loop/quorum_rounds.h).
 #pragma once
 
-#include <deque>
-
-#include "asup/data/read_ahead.h"
 #include "asup/gossip/gossip_progress.h"
-#include "asup/gossip/sample_dealer.h"
 #include "asup/net/job.h"
+#include "asup/train/loop/own_samples.h"
 #include "asup/train/loop/quorum_rounds.h"
 #include "asup/train/loop/round_clock.h"
 #include "asup/train/loop/sample_count.h"
@@ -51,17 +48,7 @@ class OwnPace : public WorkSource {
 
  private:
   std::int64_t total() const;
-  std::int64_t next_sync_point() const;
-  std::int64_t step_of(const gossip::SampleRun& samples) const;
-  std::vector<std::int64_t> indices_of(const gossip::SampleRun& samples) const;
-  bool ask_for_samples();
-  bool take_samples_ahead();
-  void look_ahead();
-  std::uint64_t limit() const;
-  std::uint64_t epoch_of(const gossip::SampleRun& samples) const;
   void share_batch();
-  void begin_dealing(std::uint64_t begin, std::vector<gossip::SampleRun> finished);
-  void take_over_dealing();
   void agree_on_counts();
   void keep_counts();
   std::int64_t step_reached(bool stops) const;
@@ -72,29 +59,22 @@ class OwnPace : public WorkSource {
   const std::size_t rank_;
   const SampleCount samples_;
   const std::vector<std::int64_t> sync_points_;  // steps
+  OwnSamples own_;
   gossip::GossipProgress progress_;
-  gossip::SampleDealer dealer_;
-  data::ReadAhead read_ahead_;
   QuorumRounds rounds_;
   RoundClock clock_;
 
   std::vector<std::int64_t> counts_;  // samples by worker: our own, the others' as of the last time
   std::vector<std::int64_t> counts_before_;  // when dealing began
-  std::size_t batch_ = 0;                    // this worker's part of one
-  std::optional<gossip::SampleRun> dealt_;   // what this worker is to do next, or does
-  std::deque<gossip::SampleRun> ahead_;      // and then: the first one is of a step
   bool comes_ = false;                       // to a sync point, when it has done these
-  // All before this place were done when workers last met, and those this worker has done since.
-  std::uint64_t done_before_ = 0;
-  std::vector<gossip::SampleRun> done_;
-  std::uint64_t next_round_ = 1;  // the next sync point, or merge
-  bool whole_ = true;             // all came to the last one
-  bool ended_whole_ = true;       // and held it to its end
-  bool missed_ = false;           // the last one took place without this worker
-  bool merged_ = false;           // this worker has not stepped since
-  bool must_merge_ = false;       // since a worker was lost
-  bool ends_round_ = false;       // the last one did, by a merge
-  bool together_ = false;         // since then, all have come
+  std::uint64_t next_round_ = 1;             // the next sync point, or merge
+  bool whole_ = true;                        // all came to the last one
+  bool ended_whole_ = true;                  // and held it to its end
+  bool missed_ = false;                      // the last one took place without this worker
+  bool merged_ = false;                      // this worker has not stepped since
+  bool must_merge_ = false;                  // since a worker was lost
+  bool ends_round_ = false;                  // the last one did, by a merge
+  bool together_ = false;                    // since then, all have come
   double gathering_ = 0;
 
   bool has_stepped_ = false;  // since this worker last came
