@@ -202,7 +202,7 @@ class Run:
                 raise RuntimeError(f"{self.folder.name} took more than {PATIENCE} s")
             if self.time_to_target() is not None:
                 process.terminate()
-                process.wait(60)
+                process.wait()
             while due and self.progress() >= due[0][0]:
                 due.pop(0)[1]()
             time.sleep(0.1)
@@ -211,6 +211,11 @@ class Run:
         self.joined = subprocess.Popen(["env", self.variable, self.program, "run", "--join", str(self.folder), "-n", "1",
                                         "--", self.program, "train"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
+
+    def end_joined(self):
+        if self.joined:
+            self.joined.terminate()
+            self.joined.wait()
 
     def points(self):
         return curve(of_run(self.folder), self.measure)
@@ -225,10 +230,8 @@ class Run:
             network = (stack.enter_context(hosts.Network(self.scene.workers, self.scene.mbit * 1e6))
                        if self.scene.mbit else None)
             process = subprocess.Popen(self.command(network), stdout=log, stderr=log)
+            stack.callback(self.end_joined)
             self.watch(process, network)
-            if self.joined:
-                self.joined.terminate()
-                self.joined.wait(60)
             said = pathlib.Path(log.name).read_text()
             seconds = self.time_to_target()
             if process.returncode != 0 and seconds is None and "diverged" not in said:
@@ -251,6 +254,7 @@ def tune(options, rates):
     tasks = [(name, way, JOBS[name].lr * factor) for name in wanted for way in options.ways
              if way not in rates.get(name, {}) for factor in FACTORS]
     tried = {}
+    written = threading.Lock()
 
     def one(task):
         name, way, lr = task
@@ -258,13 +262,16 @@ def tune(options, rates):
         print(f"{name} by {way}, lr {lr:g}: "
               f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
         worse = math.inf if math.isnan(mark) else mark if JOBS[name].falls else -mark
-        tried.setdefault((name, way), []).append((seconds or math.inf, worse, lr))
+        with written:
+            runs = tried.setdefault((name, way), [])
+            runs.append((seconds or math.inf, worse, lr))
+            if len(runs) < len(FACTORS):
+                return
+            rates.setdefault(name, {})[way] = min(runs)[2]
+            options.rates.write_text(json.dumps(rates, indent=1) + "\n")
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(one, tasks))
-    for (name, way), runs in tried.items():
-        rates.setdefault(name, {})[way] = min(runs)[2]
-    options.rates.write_text(json.dumps(rates, indent=1) + "\n")
 
 
 def earlier_runs(options):
@@ -285,14 +292,15 @@ def write(options, results, more):
 
 def measure(options, rates):
     results = earlier_runs(options)
-    tasks = [(scene, way, seed) for seed in range(1, options.seeds + 1) for scene in options.scenes
-             for way in random.Random(seed).sample(options.ways, len(options.ways))
-             if (scene.name, way, seed) not in results]
+    tasks = [(scene, way, seed, rates.get(scene.job, {}).get(way, JOBS[scene.job].lr))
+             for seed in range(1, options.seeds + 1) for scene in options.scenes
+             for way in random.Random(seed).sample(options.ways, len(options.ways))]
+    tasks = [(scene, way, seed, lr) for scene, way, seed, lr in tasks
+             if results.get((scene.name, way, seed), {}).get("lr") != lr]
     written = threading.Lock()
 
     def one(task):
-        scene, way, seed = task
-        lr = rates.get(scene.job, {}).get(way, JOBS[scene.job].lr)
+        scene, way, seed, lr = task
         seconds, whole, mark = Run(options, scene, way, seed, lr)()
         with written:
             results[scene.name, way, seed] = {"seconds": seconds, "whole": whole, "mark": mark, "lr": lr}

@@ -7,7 +7,7 @@
 
 namespace asup::bench {
 
-// Runs this benchmark again, as the processes of a job; its exit status. `servers` are among no
+// Runs this benchmark again, as the processes of a job; its exit status. `servers`: beside the
 // ranks.
 int run_as_job(const std::vector<std::string>& command, int ranks, int servers,
                const std::string& links);

@@ -8,8 +8,8 @@
 namespace asup::launch {
 namespace {
 
-// Ranks that lost a peer notice it within a second, and their own words say best what it meant.
-constexpr Seconds kTimeForWords{1};
+// Ranks that lost a peer notice it soon, and their own words say best what it meant.
+constexpr Seconds kTimeForWords{2};
 // A start that takes no longer needs no words.
 constexpr Seconds kQuickStart{2};
 

@@ -35,8 +35,15 @@ struct Job::State {
     mesh = std::make_unique<net::Mesh>(
         roster, options.rank,
         net::connect_all(roster, options.rank, membership->key(), options.links, listeners,
-                         deadline, [&] { return !membership->gone_workers().empty(); }));
+                         deadline, [&](const auto& missing) { return is_gone(missing); }));
     communicators = services = 0;
+  }
+
+  // Others may have ended in good order, and were linked before.
+  bool is_gone(const std::vector<int>& ranks) const {
+    return std::ranges::any_of(membership->gone_workers(), [&](const net::Member& worker) {
+      return std::ranges::find(ranks, worker.rank) != ranks.end();
+    });
   }
 
   ~State() {

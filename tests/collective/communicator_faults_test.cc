@@ -135,7 +135,7 @@ TEST_P(CommunicationFaults, NamesTheRankThatIsLate) {
     auto data = numbers<float>(*communicator, 1000);
     Call call;
     call.input = call.output = data.buffer();
-    call.timeout = Seconds(1);  // also the time in which the others have to come
+    call.timeout = Seconds(3);  // also the time in which the others have to come
     communicator->barrier().or_throw();
     if (job.rank() == 1) {
       it_was_missed.arrive_and_wait();

@@ -183,7 +183,7 @@ TEST_P(OnEveryLink, WhoIsBusyIsPassedOver) {
 TEST_P(OnEveryLink, WhoIsSilentIsPassedOver) {
   const Graph graph = Graph::complete(3);
   ExchangerOptions options = options_of(graph, seed_for(graph, 0, 2));
-  options.patience = Seconds(0.2);
+  options.patience = Seconds(2);
   std::barrier all(3);
   run(3, [&](Job& job) {
     const net::MemberGroup group = net::workers_of(job);

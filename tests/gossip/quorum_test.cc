@@ -158,7 +158,7 @@ TEST_P(QuorumOnEveryLink, WhoHoldsARoundUpIsLeftOut) {
         // Rank 0's patience with rank 1 is not what is tested.
         if (job.rank() == 1) quorum.come(number + 1, kAll, kPatience, kTimeout);
         if (job.rank() == 0) {
-          auto round = quorum.come(number + 1, kAll, Seconds(1), kTimeout);
+          auto round = quorum.come(number + 1, kAll, Seconds(3), kTimeout);
           EXPECT_THAT(round.workers, ElementsAre(0, 1));
           EXPECT_EQ(round.since, number + 1);
         }

@@ -14,7 +14,7 @@ namespace {
 
 using net::LinkKind;
 
-constexpr Seconds kTimeout{30};
+constexpr Seconds kTimeout{120};
 
 class DealerOnEveryLink : public ::testing::TestWithParam<LinkKind> {};
 

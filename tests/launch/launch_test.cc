@@ -158,7 +158,7 @@ TEST(Failure, SurvivorsSayWhomTheyLost) {
 TEST(Launch, TellsOfASlowStart) {
   LaunchOptions options = member_job(3, {"never", "2"});
   options.name = "asup run";
-  options.join_timeout = Seconds(4);
+  options.join_timeout = Seconds(10);
   options.start_news = Seconds(0.5);
   Launched job(options);
   EXPECT_EQ(job.wait(), 1);
@@ -181,10 +181,10 @@ TEST(Launch, SaysNothingOfProgramsThatDoNotJoin) {
 
 TEST(Failure, ARankThatNeverJoinsIsNamed) {
   LaunchOptions options = member_job(3, {"never", "2"});
-  options.join_timeout = Seconds(4);  // also what the others have to reach the coordinator
+  options.join_timeout = Seconds(10);  // also what the others have to reach the coordinator
   Launched job(options);
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.last_line(), "rank 2 never joined within 4 s; ranks 0 and 1 did");
+  EXPECT_EQ(job.last_line(), "rank 2 never joined within 10 s; ranks 0 and 1 did");
 }
 
 TEST(Failure, ARankThatEndsInsteadOfJoiningIsNamedAtOnce) {
@@ -270,7 +270,7 @@ TEST(Signals, ASecondCtrlCKills) {
   Launched job(options);
   ASSERT_TRUE(job.wait_for_output("pid=", 2));
   job.signal(SIGINT);
-  EXPECT_EQ(job.wait(Seconds(0.5)), -1) << "the first one is only passed on";
+  EXPECT_EQ(job.wait(Seconds(3)), -1) << "the first one is only passed on";
   job.signal(SIGINT);
   EXPECT_EQ(job.wait(Seconds(60)), 130);
   EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(0)));

@@ -63,10 +63,10 @@ TEST(Servers, OneThatNeverJoinsIsNamed) {
   LaunchOptions options = member_job(2, {"work"});
   options.servers = 1;
   options.server_program = {"sh", "-c", "sleep 1000"};
-  options.join_timeout = Seconds(4);  // also what the others have to reach the coordinator
+  options.join_timeout = Seconds(10);  // also what the others have to reach the coordinator
   Launched job(options);
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.last_line(), "server 0 never joined within 4 s; ranks 0 and 1 did");
+  EXPECT_EQ(job.last_line(), "server 0 never joined within 10 s; ranks 0 and 1 did");
 }
 
 TEST(Servers, AKilledOneEndsTheJob) {

@@ -12,7 +12,7 @@ namespace {
 
 using net::LinkKind;
 
-constexpr Seconds kTimeout{30};
+constexpr Seconds kTimeout{120};
 constexpr std::uint64_t kElements = 40'000;
 constexpr double kLr = 0.2, kLambda = 0.7;
 constexpr double kShare = 0.5;  // of a step, that a push of one of two workers is

@@ -34,7 +34,7 @@ inline std::function<void(Job&)> play(
   return [work](Job& job) {
     const net::MemberGroup group = net::workers_and_servers(job);
     if (!job.is_server()) return work(job.rank(), group);
-    Server(group, {.threads = 2, .patience = Seconds(20)}).run();
+    Server(group, {.threads = 2, .patience = Seconds(120)}).run();
   };
 }
 

@@ -47,14 +47,14 @@ class RawMember : private net::Messenger::Handler {
   // Returns when all that was said has left.
   void flush() {
     const net::MeshLock lock(group_.mesh.loop());
-    group_.mesh.loop().drive([&] { return !messenger_->has_unsent(); }, after(Seconds(20)));
+    group_.mesh.loop().drive([&] { return !messenger_->has_unsent(); }, after(Seconds(120)));
   }
 
   // What another member says next, of this kind or Refused: its payload as text.
   std::string wait_for(Kind kind) {
     const net::MeshLock lock(group_.mesh.loop());
     const auto came = [&] { return heard_.contains(kind) || heard_.contains(Kind::refused); };
-    if (!group_.mesh.loop().drive(came, after(Seconds(20)))) return "nothing came";
+    if (!group_.mesh.loop().drive(came, after(Seconds(120)))) return "nothing came";
     const auto found = heard_.contains(kind) ? heard_.find(kind) : heard_.find(Kind::refused);
     std::string text = found->second;
     heard_.erase(found);

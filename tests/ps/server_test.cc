@@ -23,7 +23,7 @@ using net::LinkKind;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr Seconds kTimeout{30};
+constexpr Seconds kTimeout{120};
 
 Figures figures_of(const Release& release) {
   Figures figures;

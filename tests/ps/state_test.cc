@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Seconds kTimeout{30};
+constexpr Seconds kTimeout{120};
 
 // Several messages a slot, and tensors that lie in two shards.
 ServerSetup adam_setup() {

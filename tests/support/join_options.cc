@@ -10,7 +10,7 @@ net::JoinOptions join_options(int ranks, net::LinkKind links, int servers) {
   options.servers = servers;
   options.links = links;
   options.key = net::random_key();
-  options.join_timeout = Seconds(20);
+  options.join_timeout = Seconds(120);
   return options;
 }
 

@@ -53,7 +53,7 @@ class Halted(Case):
 
     def share(self, run, process, steps=12):
         """What part of the samples of the steps to come is the halted worker's."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         before = self.report(run)
         while True:
             self.assertIsNone(process.poll(), "the run ended too early")
@@ -71,7 +71,7 @@ class Halted(Case):
     def wait_until(self, run, process, is_so):
         """Until is_so(share, choices). The controller needs some steps to see a change."""
         shares = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             shares.append(self.share(run, process))
             choices = self.report(run)["choices"]

@@ -232,7 +232,7 @@ class Join(Case):
         self.environment["ASUP_KEY_FILE"] = key
         run = Run(self.path("remote"))
         port = self.free_port()
-        process = self.start("run", f"--port={port}", "-n2", "--", PROGRAM, "train", *ENDLESS,
+        process = self.start("run", f"--port={port}", "--grace=60", "-n2", "--", PROGRAM, "train", *ENDLESS,
                              f"--out={run.folder}")
         self.wait_for_step(run, 3, process)
         newcomer = self.join(f"127.0.0.1:{port}")

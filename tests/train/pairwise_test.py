@@ -95,7 +95,7 @@ class OwnPace(Case):
             os.remove(path)
         return times
 
-    # By sleeps: one worker takes four times as long for a sample.
+    # By sleeps: one worker takes eight times as long for a sample.
     def test_an_epoch_is_one_pass_over_the_data(self):
         for name, *flags in (
                 ["ring", *PACES["ring"], "--workers=3"],
@@ -104,7 +104,7 @@ class OwnPace(Case):
                 run = Run(self.path(name))
                 self.call("train", *WATCHED, "--epochs=3", *flags, f"--out={run.folder}",
                           WATCHED=self.path("watched"),
-                          ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:4")
+                          ASUP_INJECTED_SLOWNESS="sample_ms=1 slow=1:8")
                 times = self.watched()
                 self.assertEqual(set(times.values()), {1})
                 for epoch in range(3):

@@ -189,7 +189,7 @@ class Switch(Case):
     # Up to the change, and there those who are left begin a next generation.
     def test_a_worker_that_was_lost_is_done_without_at_the_change(self):
         run = Run(self.path("run"))
-        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=2"  # seconds are left to the change
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=4"  # seconds are left to the change
         process = self.start("train", *SMALL, "--workers=3", "--steps=187", "--at=170",
                              *ways("adpsgd-server"), f"--out={run.folder}")
         self.wait_for_step(run, 17, process)
@@ -205,7 +205,7 @@ class Switch(Case):
     # The one that is left cannot gossip, and need not any more.
     def test_what_is_behind_a_change_asks_for_no_workers(self):
         run = Run(self.path("run"))
-        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=2"  # seconds are left to the change
+        self.environment["ASUP_INJECTED_SLOWNESS"] = "sample_ms=4"  # seconds are left to the change
         process = self.start("train", *SMALL, "--workers=2", "--steps=187", "--at=170",
                              "--on-loss=continue", *ways("gossip-allreduce"), f"--out={run.folder}")
         self.wait_for_step(run, 17, process)

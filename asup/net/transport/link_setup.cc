@@ -108,7 +108,7 @@ class Acceptor {
   // Those admitted so far are moved into `wires`; ranks above ours that have not come by the
   // deadline are returned.
   std::vector<int> collect(std::vector<std::unique_ptr<Wire>>& wires, Deadline deadline,
-                           const std::function<bool()>& in_vain) {
+                           const InVain& in_vain) {
     std::unique_lock lock(mutex_);
     const auto missing = [&] {
       std::vector<int> ranks;
@@ -116,9 +116,9 @@ class Acceptor {
         if (!wires_[static_cast<std::size_t>(peer)]) ranks.push_back(peer);
       return ranks;
     };
-    while (!missing().empty() && Clock::now() < deadline && !in_vain())
+    std::vector<int> ranks;
+    while (!(ranks = missing()).empty() && Clock::now() < deadline && !in_vain(ranks))
       changed_.wait_for(lock, std::chrono::milliseconds(20));
-    const auto ranks = missing();
     for (std::size_t peer = 0; peer < wires_.size(); ++peer)
       if (wires_[peer]) wires[peer] = std::move(wires_[peer]);
     return ranks;
@@ -251,8 +251,7 @@ Listeners::Listeners(const JoinOptions& options) {
 
 std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, const Key& key,
                                                LinkKind links, const Listeners& listeners,
-                                               Deadline deadline,
-                                               const std::function<bool()>& in_vain) {
+                                               Deadline deadline, const InVain& in_vain) {
   std::vector<std::unique_ptr<Wire>> wires(roster.members.size());
   const Member& self = roster.members[static_cast<std::size_t>(rank)];
   Acceptor keeper(roster, rank, key, listeners);
@@ -265,7 +264,7 @@ std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, c
     throw PeerLost(fmt::format("no connection from {} to {}{}",
                                name_members(missing, roster.roles()),
                                name_member(rank, self.server),
-                               in_vain() ? ": somebody was lost" : " before the deadline"));
+                               in_vain(missing) ? ": somebody was lost" : " before the deadline"));
   return wires;
 }
 

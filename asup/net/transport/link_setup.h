@@ -31,12 +31,14 @@ class Listeners {
   std::string tcp_address_, unix_address_;
 };
 
+// Whether one of the ranks whose connection is missing will not come any more.
+using InVain = std::function<bool(const std::vector<int>& missing)>;
+
 // Wires to all others, by rank, null at `rank`. Throws JobFailed that names the ranks whose
 // connection is missing at the deadline, or once waiting is `in_vain`. Strangers at the listeners
 // are turned away and do not hold the others up.
 std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, const Key& key,
                                                LinkKind links, const Listeners& listeners,
-                                               Deadline deadline,
-                                               const std::function<bool()>& in_vain);
+                                               Deadline deadline, const InVain& in_vain);
 
 }  // namespace asup::net

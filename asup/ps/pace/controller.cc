@@ -182,7 +182,7 @@ std::optional<Choice> Controller::decide(const Situation& situation) {
         leaving_.look(workers, {seconds, situation.update_seconds, situation.steps_left});
     if (elsewhere) {
       is_frozen_ = true;
-      choices_.push_back(make_choice(situation, workers, taken, current));
+      choices_.push_back(make_choice(situation, workers, current, current));
       leave(choices_.back(), *elsewhere, seconds);
       return choices_.back();
     }

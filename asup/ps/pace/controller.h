@@ -49,8 +49,10 @@ class Controller {
   // A choice, if it differs from the one in force: to be taken from now on.
   std::optional<Choice> decide(const Situation& situation);
 
-  // Nothing is decided any more.
+  // Nothing is decided any more,
   bool is_frozen() const { return is_frozen_; }
+  // unless that was to leave the servers, and cannot be done.
+  void stay() { is_frozen_ = false; }
   const std::vector<Choice>& choices() const { return choices_; }
 
  private:

@@ -30,8 +30,9 @@ std::vector<Computing> computing_of(const Workers& workers) {
     of.seconds.assign(worker.seconds.end() - static_cast<std::ptrdiff_t>(count),
                       worker.seconds.end());
     for (double& each : of.seconds) each = std::max(each - worker.exchange, each * kLeastComputing);
-    // What is fixed is the exchange, for the most part.
-    of.fixed = std::max(0.0, worker.fixed - worker.exchange / worker.typical);
+    // What is fixed is the exchange, for the most part; the rest is a share of computing.
+    const double share = std::min(worker.exchange / worker.typical, 1 - kLeastComputing);
+    of.fixed = std::max(0.0, worker.fixed - share) / (1 - share);
   }
   return computing;
 }

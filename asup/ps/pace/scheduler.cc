@@ -86,6 +86,7 @@ Decisions Scheduler::left(int worker, double now) {
   now_ = now;
   missing_.erase(worker);
   if (here_.erase(worker) == 0) return finish();
+  if (std::exchange(leaves_, std::nullopt)) controller_->stay();  // that takes all workers
   resting_.erase(worker);
   Account& account = this->account(worker);
   account.figures.is_here = false;
@@ -375,7 +376,8 @@ Situation Scheduler::situation() const {
   situation.version = version_;
   situation.can_balance = allocator_.has_value();
   situation.update_seconds = update_seconds_;
-  situation.can_leave = allocator_ && options_.work->can_leave && options_.pace.leaves;
+  situation.can_leave = allocator_ && options_.work->can_leave && options_.pace.leaves &&
+                        here_.size() == static_cast<std::size_t>(options_.workers);
   if (allocator_ && allocator_->samples_total() > 0) {
     const auto all = static_cast<double>(options_.work->steps * options_.work->batch);
     const auto left = static_cast<double>(allocator_->samples_total() - allocator_->samples_done());

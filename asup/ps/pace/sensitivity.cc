@@ -61,16 +61,18 @@ void Sensitivity::close_window() {
 void Sensitivity::learn(const Progress& before, const Progress& now) {
   const bool has_changed = std::abs(now.staleness - before.staleness) >= kLeastDifference;
   if (!has_changed || before.fall <= 0) return;
+  auto likely = probability_;
   double sum = 0;
   for (std::size_t i = 0; i < kValues.size(); ++i) {
     const double ratio = (1 + kValues[i] * before.staleness) / (1 + kValues[i] * now.staleness);
     const double trend = kTrend * before.fall;
     const double variance = now.variance + ratio * ratio * before.variance + trend * trend;
     const double off = now.fall - ratio * before.fall;
-    probability_[i] *= std::exp(-0.5 * off * off / variance) / std::sqrt(variance);
-    sum += probability_[i];
+    likely[i] *= std::exp(-0.5 * off * off / variance) / std::sqrt(variance);
+    sum += likely[i];
   }
-  for (double& probability : probability_) probability = probability / sum + 1e-6;
+  if (!(sum > 0) || !std::isfinite(sum)) return;  // it is like none of them: a jump of the loss
+  for (std::size_t i = 0; i < kValues.size(); ++i) probability_[i] = likely[i] / sum + 1e-6;
 }
 
 }  // namespace asup::ps::pace

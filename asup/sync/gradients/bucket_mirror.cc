@@ -40,8 +40,9 @@ BucketMirror::BucketMirror(std::shared_ptr<SharedMemory> host, const torch::Devi
   const auto bytes = static_cast<std::int64_t>(host_->bytes().size());
   on_host_ = torch::from_blob(host_->bytes().data(), {bytes}, torch::kUInt8);
   on_device_ = torch::zeros({bytes}, torch::TensorOptions(torch::kUInt8).device(device));
-  peaks_ = torch::zeros({static_cast<std::int64_t>(buckets)},
-                        torch::dtype(torch::kDouble).pinned_memory(!device.is_cpu()));
+  peaks_ =
+      torch::full({static_cast<std::int64_t>(buckets)}, std::numeric_limits<double>::infinity(),
+                  torch::dtype(torch::kDouble).pinned_memory(!device.is_cpu()));
   memory_ = std::make_shared<torch::Tensor>(on_device_);
   if (device.is_cpu()) return;
   wait_for_stream(device);  // the zeros are there, whichever stream comes first

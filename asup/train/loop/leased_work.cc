@@ -77,10 +77,11 @@ bool LeasedWork::sync_point_due(const StopRequest& stop) {
 WorkSource::SyncPoint LeasedWork::reach(bool) {
   const std::int64_t step = samples_.steps_at(server_.release());
   run_.set_step(step);
-  const bool are_all_here = run_.control().size() == run_.config().workers;
-  if (const auto strategy = strategy_after(server_.release(), run_.config().strategy);
-      strategy && are_all_here)
-    run_.go_on_by(*strategy);
+  if (const auto strategy = strategy_after(server_.release(), run_.config().strategy)) {
+    const bool are_all_here = run_.control().size() == run_.config().workers;
+    // A sync point is held again where somebody is lost in it.
+    are_all_here&& step < run_.last_step() ? run_.go_on_by(*strategy) : run_.stay();
+  }
   return {.step = step};
 }
 

@@ -66,7 +66,7 @@ class OwnPace : public WorkSource {
 
   std::vector<std::int64_t> counts_;  // samples by worker: our own, the others' as of the last time
   std::vector<std::int64_t> counts_before_;  // when dealing began
-  bool comes_ = false;                       // to a sync point, when it has done these
+  bool comes_ = false;                       // to a sync point, when it has done what it has
   std::uint64_t next_round_ = 1;             // the next sync point, or merge
   bool whole_ = true;                        // all came to the last one
   bool ended_whole_ = true;                  // and held it to its end

@@ -28,6 +28,20 @@ TrainConfig from_text(const std::string& text) {
   return config_from(std::move(given));
 }
 
+// How the run goes on, where it has found that out on its way (RunState::go_on_by).
+void take_over_way(TrainConfig& now, const TrainConfig& before) {
+  if (has_phases(now) || !has_phases(before)) return;
+  now.then = before.then;
+  now.at = before.at;
+  now.balance = before.balance;
+}
+
+TrainConfig written_in(const std::string& folder) {
+  config::Given given;
+  given.read_toml(report::RunFolder(folder).config_file());
+  return config_from(std::move(given));
+}
+
 }  // namespace
 
 TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun) {
@@ -35,9 +49,12 @@ TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun be
   TrainConfig now = config;
   const bool has_checkpoint =
       begun == Begun::in_sight && !report::RunFolder(now.out).series().list().empty();
+  if (has_checkpoint) take_over_way(now, written_in(now.out));
   if (job.generation() == 1) {
     check(config.workers == job.size(), "a configuration for {} workers in a job of {}",
           config.workers, job.size());
+    const std::string text = broadcast_text(*workers, has_checkpoint ? to_text(now) : "");
+    if (!text.empty()) take_over_way(now, from_text(text));
     now.out = broadcast_text(*workers, now.out);
     now.resume = broadcast_text(*workers, has_checkpoint ? now.out : now.resume);
     return now;

@@ -212,7 +212,24 @@ void RunState::go_on_by(const Strategy& strategy) {
   config_.balance = can_balance(strategy);
   context_.facts.then = strategy.name();
   switch_step_ = step_;
-  if (first_rank_) write_atomically(folder_.config_file(), to_toml(config_));
+  write_way();
+}
+
+void RunState::stay() {
+  if (!config_.then) return;
+  const TrainConfig usual;
+  config_.then.reset();
+  config_.at = usual.at;
+  config_.balance = usual.balance;
+  context_.facts.then.clear();
+  switch_step_.reset();
+  write_way();
+}
+
+void RunState::write_way() {
+  if (!first_rank_) return;
+  write_atomically(folder_.config_file(), to_toml(config_));
+  write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
 }
 
 void RunState::switch_strategy(Job& job) {

@@ -103,6 +103,8 @@ class RunState {
   // It is to change to this strategy, at the sync point that all have come to. needs: it has no
   // phases
   void go_on_by(const Strategy& strategy);
+  // It is not, after all.
+  void stay();
   // Goes on by the other way. Collective. needs: switches(), and a settled replica
   void switch_strategy(Job& job);
 
@@ -111,6 +113,7 @@ class RunState {
   void open_files(std::int64_t first_step);
   void forget_own_counts();
   void require_all_workers();
+  void write_way();
   report::Summary summarise();
   bool is_finished() const { return step_ >= context_.length.steps || ends_early(); }
   std::int64_t tests_since_best() const { return best_ ? best_->tests_since : 0; }

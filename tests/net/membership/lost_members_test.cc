@@ -79,7 +79,7 @@ TEST_F(LostMembers, WhoComesBackIsToldThatTheJobGoesOnWithoutIt) {
 TEST_F(LostMembers, AStoppedMemberIsLateNotLost) {
   MemberProcess sleeper(join_options(1, 2, ""));
   CoordinatorOptions strict = options(2);
-  strict.late_after = Seconds(1.5);
+  strict.late_after = Seconds(4);
   Coordinator coordinator(strict);
   sleeper.start(coordinator.address());
   Membership other = join(0, 2, coordinator.address()).get();

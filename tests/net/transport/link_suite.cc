@@ -97,7 +97,7 @@ class Sink : public Receiver {
 TEST_P(LinkSuite, CarriesMessagesOfEverySize) {
   connect();
   for (const std::size_t size :
-       {0ul, 1ul, 31ul, 32ul, 33ul, 1000ul, 65536ul, 262145ul, 1048576ul, 5'000'003ul, 64ul << 20})
+       {0ul, 1ul, 31ul, 32ul, 33ul, 1000ul, 65536ul, 262145ul, 1048576ul, 5'000'003ul, 20ul << 20})
     for (const bool direct : {false, true}) {
       const auto payload = random_bytes(size, static_cast<unsigned>(size));
       const auto head = random_bytes(size % kMaxHead, 1);
@@ -192,7 +192,7 @@ TEST_P(LinkSuite, TellsWhatHasNotArrived) {
 TEST_P(LinkSuite, AReceiverThatComesHalfWayThroughAFrameLeavesTheWindowAsItIs) {
   connect();
   const auto payload = random_bytes(900'000, 6);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 12; ++i) {
     Outgoing message{{}, payload};
     Sink sink(i % 2 == 0);
     a->send(1, message);

@@ -41,7 +41,7 @@ class LinkSuite : public ::testing::TestWithParam<Kind> {
   const Kind& kind() const { return GetParam(); }
   void connect();
   // Moves both ends until `done`; false when that takes too long.
-  bool move_until(const std::function<bool()>& done, Seconds limit = Seconds(20));
+  bool move_until(const std::function<bool()>& done, Seconds limit = Seconds(120));
 
   std::unique_ptr<Link> a, b;
 };

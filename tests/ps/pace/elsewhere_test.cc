@@ -59,7 +59,8 @@ struct Advice {
   std::uint64_t sync_point = 0;
   std::vector<Choice> choices;
 };
-Advice advice_of(double exchange, bool can_leave = true, std::uint64_t steps = 200) {
+Advice advice_of(double exchange, bool can_leave = true, std::uint64_t steps = 200,
+                 std::function<void(Cluster&)> happens = {}) {
   SchedulerOptions options;
   options.workers = 4;
   options.pace = {.kind = Kind::adaptive, .leaves = true};
@@ -78,6 +79,7 @@ Advice advice_of(double exchange, bool can_leave = true, std::uint64_t steps = 2
     advice.leaves = release->leaves;
     advice.sync_point = release->sync_point;
   };
+  if (happens) happens(cluster);
   cluster.run(100);
   advice.choices = cluster.head().report().choices;
   return advice;
@@ -99,6 +101,22 @@ TEST(Elsewhere, ServersAreKeptWhereLittleOrNothingIsGained) {
   EXPECT_FALSE(advice_of(0.05).leaves);
   EXPECT_FALSE(advice_of(0.6, /*can_leave=*/false).leaves);
   EXPECT_FALSE(advice_of(0.6, true, 8).leaves);  // the run has ended before it is sure
+}
+
+// It takes all workers. The pace goes on as with servers that are kept.
+TEST(Elsewhere, ServersAreKeptWhereAWorkerIsLost) {
+  const auto loses_one_at = [](double time) {
+    return [time](Cluster& cluster) { cluster.at(time, [](Cluster& now) { now.lose(3); }); };
+  };
+  EXPECT_FALSE(advice_of(0.6, true, 200, loses_one_at(0.5)).leaves);
+
+  std::optional<double> decided;  // when it was found out that they are to be left
+  for (const Choice& choice : advice_of(0.6).choices)
+    if (choice.leaves) decided = choice.time;
+  ASSERT_TRUE(decided);
+  const Advice advice = advice_of(0.6, true, 200, loses_one_at(*decided + 0.01));
+  EXPECT_FALSE(advice.leaves);
+  EXPECT_GT(advice.choices.back().time, *decided) << "it goes on choosing";
 }
 
 }  // namespace

@@ -43,5 +43,14 @@ TEST(Sensitivity, NothingIsLearnedFromLossesThatDoNotFallOrAreNone) {
   EXPECT_DOUBLE_EQ(sensitivity.gamma(), prior);
 }
 
+// A quiet job whose loss jumps up while gradients are late is like none of the values.
+TEST(Sensitivity, AJumpOfTheLossTellsNothing) {
+  Sensitivity sensitivity(0.9);
+  const double prior = sensitivity.gamma();
+  for (int step = 0; step < 32; ++step) sensitivity.add(1, 2 - 0.0005 * step, 0);
+  for (int step = 0; step < 32; ++step) sensitivity.add(1, step < 16 ? 2 : 2000, 2);
+  EXPECT_DOUBLE_EQ(sensitivity.gamma(), prior);
+}
+
 }  // namespace
 }  // namespace asup::ps::pace

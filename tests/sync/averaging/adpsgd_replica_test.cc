@@ -61,7 +61,7 @@ torch::optim::SGD sgd(torch::nn::Module& module, double lr) {
 // Time for what must come sooner or later.
 template <typename Done>
 void wait_until(const Done& done) {
-  const Deadline deadline = after(Seconds(30));
+  const Deadline deadline = after(Seconds(120));
   while (!done()) {
     check(Clock::now() < deadline, "it did not come");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
