@@ -56,8 +56,7 @@ inline Halves narrow_f16(Floats floats) { return (Halves)vcvt_f16_f32((float32x4
 
 #else
 
-// Signed, since SSE2 compares only such; the values compared are below 2^31.
-using Ints = Vector<std::int32_t>;
+// Compared as signed numbers, since SSE2 has only such; they are below 2^31.
 
 // An f16's exponent is biased by 15, a float's by 127.
 constexpr std::int32_t kRebias = (127 - 15) << 23;

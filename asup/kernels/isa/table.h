@@ -6,6 +6,7 @@
 #include <span>
 
 #include "asup/base/dtype.h"
+#include "asup/kernels/code.h"
 #include "asup/kernels/update.h"
 
 namespace asup::kernels {
@@ -30,6 +31,13 @@ struct Table {
                           std::size_t source_count, std::size_t count, SquareSums& sums);
   float (*largest_magnitude)(const float* data, std::size_t count);
   std::size_t (*count_not_finite)(const float* data, std::size_t count);
+  // `seed` is how.noise's, or null: what is inline in std::optional is not called from here.
+  void (*encode)(Code code, std::byte* to, const float* from, std::size_t count,
+                 const Encoding& how, const std::uint64_t* seed);
+  void (*decode)(Code code, float* to, const std::byte* from, std::size_t count);
+  void (*sum_codes)(Code code, float* to, const float* own, const float* carried,
+                    const std::byte* const* codes, std::size_t code_count, std::size_t count,
+                    float factor);
 };
 
 extern const Table kBaselineTable;  // what every processor of the architecture has

@@ -1,8 +1,8 @@
 // Vectors of the width that the instruction set of this compilation has, as GCC's vector extension.
 //
-// Everything in isa/ except table.h, and in update/, is compiled once for each instruction set, so
-// it all lives in an unnamed namespace and calls no inline function of another header: were a
-// shared inline function emitted here with wide instructions, the linker might keep that copy for
+// Everything in isa/ except table.h, in code/ and in update/ is compiled once for each instruction
+// set, so it all lives in an unnamed namespace and calls no inline function of another header: were
+// a shared inline function emitted here with wide instructions, the linker might keep that copy for
 // everybody. Values only; safe from any thread.
 #pragma once
 
@@ -39,6 +39,7 @@ using Vector = typename VectorOf<T, kCount>::type;
 constexpr std::size_t kFloats = kVectorBytes / sizeof(float);
 using Floats = Vector<float>;
 using Words = Vector<std::uint32_t>;
+using Ints = Vector<std::int32_t>;
 using Halves = Vector<std::uint16_t, kFloats>;  // f16 as they lie in memory
 
 // Memory need not be aligned.
