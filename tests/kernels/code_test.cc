@@ -44,7 +44,7 @@ std::vector<Functions> all_functions() {
 // Between guards, at an odd address.
 Array floats_at(std::span<const float> values, std::size_t offset) {
   Array array(Dtype::f32, values.size(), offset);
-  std::memcpy(array.data(), values.data(), values.size_bytes());
+  std::ranges::copy(std::as_bytes(values), array.data());
   return array;
 }
 float* floats(Array& array) { return reinterpret_cast<float*>(array.data()); }

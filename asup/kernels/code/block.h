@@ -10,12 +10,16 @@ namespace {
 
 constexpr std::size_t kBlockBytes = kCodeBlock * sizeof(float);
 
+// Vectors of a line: loops take a line of each row at a time, and have as many chains of operations
+// that do not wait for each other.
+constexpr std::size_t kLineVectors = kLineBytes / kVectorBytes;
+
 // One block's part of encode(); contracts are in code.h.
 struct Block {
   std::byte* code = nullptr;
   const std::byte* from = nullptr;
-  const std::byte* carried = nullptr;  // or none
-  std::byte* lost = nullptr;
+  const std::byte* carried = nullptr;   // or none
+  std::byte* lost = nullptr;            // between two passes it holds the numbers to code
   std::size_t count = kCodeBlock;       // fewer: zeros follow, which are not part of a mean
   const std::uint64_t* seed = nullptr;  // or none: to the nearest
   std::uint64_t number = 0;             // of the block, in the whole
@@ -25,13 +29,12 @@ constexpr float kLeastScale = 0x1p-100f;
 constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
 constexpr std::uint32_t kSign = 0x80000000;
 
-template <bool kCarried>
-inline Floats load_sum(const Block& block, std::size_t at) {
-  const Floats x = load_vector<Floats>(block.from + at);
-  if constexpr (kCarried)
-    return x + load_vector<Floats>(block.carried + at);
-  else
-    return x;
+inline Floats magnitude_of(Floats x) {
+#if defined(__aarch64__)
+  return (Floats)vabsq_f32((float32x4_t)x);  // g++ does not see it in the bits, and copies them
+#else
+  return (Floats)((Words)x & ~kSign);
+#endif
 }
 
 inline void store_scale(std::byte* code, float scale) {
@@ -42,6 +45,15 @@ inline float load_scale(const std::byte* code) {
   float scale;
   __builtin_memcpy(&scale, code, sizeof scale);
   return scale;
+}
+
+template <bool kCarried>
+inline Floats load_sum(const std::byte* from, const std::byte* carried) {
+  const Floats x = load_vector<Floats>(from);
+  if constexpr (kCarried)
+    return x + load_vector<Floats>(carried);
+  else
+    return x;
 }
 
 // A block with a number that is infinite or NaN, as a code of `bytes` bytes.

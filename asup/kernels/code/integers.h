@@ -27,31 +27,28 @@ class IntegerCode {
   static constexpr std::size_t coded_bytes(std::size_t) { return kBytes; }
 
   static void encode(const Block& block) {
-    alignas(kLineBytes) std::byte tile[kBlockBytes];
-    const float largest =
-        block.carried != nullptr ? gather<true>(tile, block) : gather<false>(tile, block);
+    const float largest = block.carried != nullptr
+                              ? gather<true>(block.lost, block.from, block.carried)
+                              : gather<false>(block.lost, block.from, nullptr);
     if (!(largest < __builtin_inff())) return encode_not_finite(block, kBytes);
     const float scale = largest / kMost;
     const Step step = scale < kLeastScale ? Step{0, 0} : Step{scale, kMost / largest};
     store_scale(block.code, step.scale);
     if (block.seed != nullptr)
-      quantise<true>(block, tile, step);
+      quantise(block.code, block.lost, step, BlockNoise(*block.seed, block.number));
     else
-      quantise<false>(block, tile, step);
+      quantise(block.code, block.lost, step, NoNoise());
   }
 
-  // Calls visit(at, values) for vectors of numbers, `at` bytes from the first float.
+  // Calls visit(at, values) for vectors of numbers, `at` bytes from the first float, in their
+  // order: memory that is written in order need not be read before.
   template <typename Visit>
   static void for_each(const std::byte* code, Visit visit) {
     const float scale = load_scale(code);
-    for (std::size_t at = 0; at < kRowBytes; at += kVectorBytes) {
-      Words word = load_vector<Words>(code + sizeof scale + at);
-      if constexpr (kBits == 4) word ^= 0x88888888;  // q + 8 becomes q's two's complement
-      [&]<std::size_t... kRow>(std::index_sequence<kRow...>) {
-        (visit(kRow * kRowBytes + at, integers<kRow>(word) * scale), ...);
-      }
-      (Rows());
+    [&]<std::size_t... kRow>(std::index_sequence<kRow...>) {
+      (for_each_of_row<kRow>(code + sizeof scale, scale, visit), ...);
     }
+    (Rows());
   }
 
  private:
@@ -59,62 +56,79 @@ class IntegerCode {
     float scale, inverse;
   };
 
-  template <std::size_t kRow>
-  static Floats integers(Words word) {
-    const Ints highest = (Ints)(word << (32 - kBits * (kRow + 1)));
-    return __builtin_convertvector(highest >> (32 - kBits), Floats);
-  }
-
   // The numbers to code, and the largest magnitude: they are in the order of their bits, infinity
   // and NaN above all others.
   template <bool kCarried>
-  static float gather(std::byte* tile, const Block& block) {
-    Ints largest = {};
-    for (std::size_t at = 0; at < kBlockBytes; at += kVectorBytes) {
-      const Floats x = load_sum<kCarried>(block, at);
-      store_vector(tile + at, x);
-      const Ints magnitude = (Ints)x & 0x7fffffff;
-      largest = magnitude > largest ? magnitude : largest;
+  static float gather(std::byte* to, const std::byte* from, const std::byte* carried) {
+    Ints largest[kLineVectors] = {};
+    for (std::size_t line = 0; line < kBlockBytes; line += kLineBytes) {
+      Floats x[kLineVectors];
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kLineVectors; ++i)
+        x[i] =
+            load_sum<kCarried>(from + line + i * kVectorBytes, carried + line + i * kVectorBytes);
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kLineVectors; ++i) {
+        store_vector(to + line + i * kVectorBytes, x[i]);
+        const Ints magnitude = (Ints)magnitude_of(x[i]);
+        largest[i] = magnitude > largest[i] ? magnitude : largest[i];
+      }
     }
     std::int32_t of_all = 0;
-    for (std::size_t lane = 0; lane < kFloats; ++lane)
-      of_all = largest[lane] > of_all ? largest[lane] : of_all;
+    for (const Ints& some : largest)
+      for (std::size_t lane = 0; lane < kFloats; ++lane)
+        of_all = some[lane] > of_all ? some[lane] : of_all;
     return __builtin_bit_cast(float, of_all);
   }
 
-  // Integers above the lowest bits of what it returns, which are q's.
-  static Words quantise_at(std::byte* lost, Floats x, Floats wanted, Step step) {
-    const Floats rounded = wanted + kRound;
-    store_vector(lost, x - (rounded - kRound) * step.scale);
-    return (Words)rounded;
+  // The numbers at `lost` become code, and what it loses of them. Each step is taken for all
+  // numbers of a word before the next, so that none waits for another.
+  template <typename Noise>
+  static void quantise(std::byte* code, std::byte* lost, Step step, Noise noise) {
+    for (std::size_t at = 0; at < kRowBytes; at += kVectorBytes, noise.advance()) {
+      Floats x[kRows], wanted[kRows], rounded[kRows];
+#pragma GCC unroll 8
+      for (std::size_t row = 0; row < kRows; ++row)
+        x[row] = load_vector<Floats>(lost + row * kRowBytes + at);
+#pragma GCC unroll 8
+      for (std::size_t row = 0; row < kRows; ++row) wanted[row] = x[row] * step.inverse;
+      noise.template add<kRows>(wanted, kMost);
+#pragma GCC unroll 8
+      for (std::size_t row = 0; row < kRows; ++row) rounded[row] = wanted[row] + kRound;
+#pragma GCC unroll 8
+      for (std::size_t row = 0; row < kRows; ++row) x[row] -= (rounded[row] - kRound) * step.scale;
+#pragma GCC unroll 8
+      for (std::size_t row = 0; row < kRows; ++row)
+        store_vector(lost + row * kRowBytes + at, x[row]);
+      store_vector(code + sizeof step.scale + at, to_words(rounded, Rows()));
+    }
   }
 
-  template <bool kNoise>
-  static void quantise(const Block& block, const std::byte* tile, Step step) {
-    const BlockNoise noise(kNoise ? *block.seed : 0, block.number);
+  // The lowest bits of floats are those of q.
+  template <std::size_t... kRow>
+  static Words to_words(const Floats (&rounded)[kRows], std::index_sequence<kRow...>) {
+    Words words = (Words)rounded[0];
+    ((words = kRow == 0 ? words : put_above<kBits * kRow>(words, (Words)rounded[kRow])), ...);
+    return words;
+  }
+
+  // The bits of q are taken where they lie in the lower half of a word, as those of a float whose
+  // last place is 1, and the scale is divided by what they are too large: all of this is exact, and
+  // takes few shifts and no conversions, which are slow.
+  template <std::size_t kRow, typename Visit>
+  static void for_each_of_row(const std::byte* words, float scale, Visit visit) {
+    constexpr std::uint32_t kUnit = 1u << kRow % (kRows / 2) * kBits;
+    constexpr std::uint32_t kMask = kUnit * ((1u << kBits) - 1);
+    // Two's complement, with its sign bit turned, is q + 128; int4 has q + 8 as it is.
+    constexpr std::uint32_t kTurned = 0x4b000000 ^ (kBits == 8 ? kUnit << 7 : 0);
+    constexpr float kZero = 0x1p23f + static_cast<float>(kUnit << (kBits - 1));
+    const float unit = scale / static_cast<float>(kUnit);
+#pragma GCC unroll 4
     for (std::size_t at = 0; at < kRowBytes; at += kVectorBytes) {
-      Words random[kRows / 2] = {};
-      Words word = {};
-      const auto add_row = [&]<std::size_t kRow>(std::integral_constant<std::size_t, kRow>) {
-        const std::size_t place = kRow * kRowBytes + at;
-        const Floats x = load_vector<Floats>(tile + place);
-        Floats wanted = x * step.inverse;
-        if constexpr (kNoise) {
-          constexpr bool kLower = kRow < kRows / 2;
-          Words& bits = random[kRow % (kRows / 2)];
-          if constexpr (kLower) bits = noise.at(place / sizeof(float));
-          wanted += to_noise(kLower ? bits & 0xffff : bits >> 16);
-          wanted = wanted < kMost ? wanted : Floats{} + kMost;
-          wanted = wanted > -kMost ? wanted : Floats{} - kMost;
-        }
-        const Words q = quantise_at(block.lost + place, x, wanted, step);
-        word = kRow == 0 ? q : put_above<kBits * kRow>(word, q);
-      };
-      [&]<std::size_t... kRow>(std::index_sequence<kRow...>) {
-        (add_row(std::integral_constant<std::size_t, kRow>()), ...);
-      }
-      (Rows());
-      store_vector(block.code + sizeof step.scale + at, word);
+      Words word = load_vector<Words>(words + at);
+      if constexpr (kRow >= kRows / 2) word >>= 16;
+      const Floats q = (Floats)((word & kMask) ^ kTurned) - kZero;
+      visit(kRow * kRowBytes + at, q * unit);
     }
   }
 };

@@ -16,36 +16,65 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
+inline Floats clamp(Floats x, float most) {
+#if defined(__aarch64__)
+  return (Floats)vmaxq_f32(vminq_f32((float32x4_t)x, vdupq_n_f32(most)), vdupq_n_f32(-most));
+#else
+  const Floats low = x < most ? x : Floats{} + most;
+  return low > -most ? low : Floats{} - most;
+#endif
+}
+
+// The noise of a block's numbers, in the order in which integers.h comes to them: word by word.
 class BlockNoise {
  public:
-  BlockNoise(std::uint64_t seed, std::uint64_t block)
-      : key_(mix(mix(seed + 0x9e3779b97f4a7c15) + block)) {
+  BlockNoise(std::uint64_t seed, std::uint64_t block) {
+    const std::uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15) + block);
+    key_ = static_cast<std::uint32_t>(key >> 32);
     for (std::size_t lane = 0; lane < kFloats; ++lane)
-      lanes_[lane] = static_cast<std::uint32_t>(lane);
+      place_[lane] = static_cast<std::uint32_t>(lane) + static_cast<std::uint32_t>(key);
   }
 
-  // 16 bits for each of the block's numbers from `first` on in the lower halves of words, and for
-  // those half a block later in the upper halves. Two rounds of a hash of 32 bits: C. Wellons,
-  // "Prospecting for hash functions" (lowbias32), with half of the key before each.
-  Words at(std::size_t first) const {
-    Words x = lanes_ + static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(key_);
+  // To a number of each of kRows rows of a block, then to at most `most`.
+  template <std::size_t kRows>
+  void add(Floats (&numbers)[kRows], float most) const {
+    constexpr std::size_t kHalf = kRows / 2;
+#pragma GCC unroll 4
+    for (std::size_t row = 0; row < kHalf; ++row) {
+      const Words bits = hash(place_ + static_cast<std::uint32_t>(row * (kCodeBlock / kRows)));
+      numbers[row] = clamp(numbers[row] + to_noise(bits << 7), most);
+      numbers[row + kHalf] = clamp(numbers[row + kHalf] + to_noise(bits >> 9), most);
+    }
+  }
+  void advance() { place_ += static_cast<std::uint32_t>(kFloats); }
+
+ private:
+  // The lower halves are for the numbers at these places, the upper for those half a block later.
+  // Two rounds of a hash of 32 bits: C. Wellons, "Prospecting for hash functions" (lowbias32), with
+  // half of the key before each.
+  Words hash(Words x) const {
     x = (x ^ x >> 16) * 0x7feb352d;
-    x ^= static_cast<std::uint32_t>(key_ >> 32);
+    x ^= key_;
     x = (x ^ x >> 15) * 0x846ca68b;
     return x ^ x >> 16;
   }
 
- private:
-  std::uint64_t key_;
-  Words lanes_ = {};
+  // Evenly spread between -1/2 and 1/2, neither of which it reaches, so that a number that needs no
+  // rounding is not moved. A place of 2^-17 is the last that a float of up to 127 1/2 has: the sum
+  // of both is not rounded again. The 16 bits go below the leading one of 1, and a one below them.
+  static Floats to_noise(Words above_seven) {
+    return (Floats)((above_seven & 0x007fff80) | 0x3f800040) - 1.5f;
+  }
+
+  std::uint32_t key_;
+  Words place_ = {};
 };
 
-// From words below 2^16: evenly spread between -1/2 and 1/2, neither of which it reaches, so that a
-// number that needs no rounding is not moved. A place of 2^-17 is the last that a float of up to
-// 127 1/2 has: the sum of both is not rounded again.
-inline Floats to_noise(Words bits) {
-  return __builtin_convertvector((Ints)bits, Floats) * 0x1p-16f - (0.5f - 0x1p-17f);
-}
+struct NoNoise {
+  template <std::size_t kRows>
+  void add(Floats (&)[kRows], float) const {}
+  void advance() {}
+};
 
 }  // namespace
 }  // namespace asup::kernels

@@ -8,8 +8,8 @@ namespace asup::kernels {
 namespace {
 
 class OneBitCode {
-  static constexpr std::size_t kWords = kCodeBlock / 32;
-  static constexpr std::size_t kRowBytes = kWords * sizeof(std::uint32_t);
+  static constexpr std::size_t kRows = 32;  // numbers of a word
+  static constexpr std::size_t kRowBytes = kBlockBytes / kRows;
   static constexpr std::size_t kVectors = kRowBytes / kVectorBytes;
 
  public:
@@ -19,57 +19,87 @@ class OneBitCode {
   static constexpr std::size_t coded_bytes(std::size_t) { return kBytes; }
 
   static void encode(const Block& block) {
-    alignas(kLineBytes) std::byte tile[kBlockBytes];
-    const float half =
-        block.carried != nullptr ? gather<true>(tile, block) : gather<false>(tile, block);
-    if (!(half < __builtin_inff())) return encode_not_finite(block, kBytes);
-    const float mean =
-        half * (2 * static_cast<float>(kCodeBlock) / static_cast<float>(block.count));
-    const float finite = mean < __FLT_MAX__ ? mean : __FLT_MAX__;
-    const float scale = finite < kLeastScale ? 0 : finite;
+    const float sum = block.carried != nullptr ? gather<true>(block.lost, block.from, block.carried)
+                                               : gather<false>(block.lost, block.from, nullptr);
+    const float count = static_cast<float>(block.count);
+    const float mean = sum < __builtin_inff() ? sum / count : mean_of_huge(block.lost, count);
+    if (mean != mean) return encode_not_finite(block, kBytes);
+    const float scale = mean < kLeastScale ? 0 : mean;
     store_scale(block.code, scale);
-    for (std::size_t at = 0; at < kBlockBytes; at += kVectorBytes) {
-      const Floats x = load_vector<Floats>(tile + at);
-      store_vector(block.lost + at, x - with_signs(scale, (Words)x));
-    }
+    quantise(block.code + sizeof scale, block.lost, scale);
   }
 
   // Calls visit(at, values) for vectors of numbers, `at` bytes from the first float.
   template <typename Visit>
   static void for_each(const std::byte* code, Visit visit) {
     const float scale = load_scale(code);
-    for (std::size_t column = 0; column < kRowBytes; column += kVectorBytes) {
-      Words word = load_vector<Words>(code + sizeof scale + column);
-      for (std::size_t row = 32; row-- > 0; word <<= 1)
-        visit(row * kRowBytes + column, with_signs(scale, word));
-    }
+    Words words[kVectors];
+    __builtin_memcpy(words, code + sizeof scale, sizeof words);
+    for (std::size_t row = 0; row < kRows; ++row)
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kVectors; ++i)
+        visit(row * kRowBytes + i * kVectorBytes,
+              with_sign(scale, words[i] << static_cast<int>(kRows - 1 - row) & kSign));
   }
 
  private:
   // needs: a scale of at least 0, or NaN
-  static Floats with_signs(float scale, Words signs) {
-    return (Floats)((Words)(Floats{} + scale) | (signs & kSign));
+  static Floats with_sign(float scale, Words sign) {
+    return (Floats)(sign | (Words)(Floats{} + scale));
   }
 
-  // The numbers to code; writes the signs. Half the sum of all magnitudes over kCodeBlock, which
-  // cannot overflow, and is infinite or NaN if a number is. The magnitudes of a word's numbers are
-  // added up first, whatever the width of vectors, so that all instruction sets add in one order.
+  // The magnitudes of each word's numbers are added up first, whatever the width of vectors, so
+  // that all instruction sets add in one order.
+  using Sums = Floats[kVectors];
+  static float total(const Sums& sums) {
+    float of_all = 0;
+    for (const Floats& some : sums)
+      for (std::size_t lane = 0; lane < kFloats; ++lane) of_all += some[lane];
+    return of_all;
+  }
+
+  // The numbers to code, and the sum of their magnitudes.
   template <bool kCarried>
-  static float gather(std::byte* tile, const Block& block) {
-    Floats sums[kVectors] = {};
-    Words signs[kVectors] = {};
+  static float gather(std::byte* to, const std::byte* from, const std::byte* carried) {
+    Sums sums = {};
     for (std::size_t row = 0; row < kBlockBytes; row += kRowBytes)
+#pragma GCC unroll 8
       for (std::size_t i = 0; i < kVectors; ++i) {
         const std::size_t at = row + i * kVectorBytes;
-        const Floats x = load_sum<kCarried>(block, at);
-        store_vector(tile + at, x);
-        sums[i] += (Floats)((Words)x & ~kSign) * (0.5f / kCodeBlock);
-        signs[i] = signs[i] >> 1 | ((Words)x & kSign);
+        const Floats x = load_sum<kCarried>(from + at, carried + at);
+        store_vector(to + at, x);
+        sums[i] += magnitude_of(x);
       }
-    __builtin_memcpy(block.code + sizeof(float), signs, sizeof signs);
-    float half = 0;
-    for (std::size_t word = 0; word < kWords; ++word) half += sums[word / kFloats][word % kFloats];
-    return half;
+    return total(sums);
+  }
+
+  // Where the sum is beyond the range of floats; NaN where a number is infinite or NaN.
+  [[gnu::cold]] static float mean_of_huge(const std::byte* numbers, float count) {
+    constexpr float kSmall = 0.5f / kCodeBlock;
+    Sums sums = {};
+    for (std::size_t at = 0; at < kBlockBytes; at += kVectorBytes)
+      sums[at / kVectorBytes % kVectors] +=
+          magnitude_of(load_vector<Floats>(numbers + at)) * kSmall;
+    const float small = total(sums);
+    if (!(small < __builtin_inff())) return __builtin_nanf("");
+    const float mean = small / count / kSmall;
+    return mean < __FLT_MAX__ ? mean : __FLT_MAX__;  // rounded up to infinity
+  }
+
+  // The numbers at `lost` become their signs, and what these lose of them.
+  static void quantise(std::byte* words, std::byte* lost, float scale) {
+    for (std::size_t column = 0; column < kRowBytes; column += kVectorBytes) {
+      Words word = {};
+#pragma GCC unroll 32
+      for (std::size_t row = 0; row < kRows; ++row) {
+        std::byte* at = lost + row * kRowBytes + column;
+        const Floats x = load_vector<Floats>(at);
+        const Words sign = (Words)x & kSign;
+        store_vector(at, x - with_sign(scale, sign));
+        word += sign >> (kRows - 1 - row);
+      }
+      store_vector(words + column, word);
+    }
   }
 };
 

@@ -23,7 +23,7 @@ inline FloatPairs widen_bf16(Words pairs) {
 // bits.
 inline Words round_to_bf16(Floats floats) {
   const Words bits = (Words)floats;
-  return (bits + 0x7fff + ((bits >> 16) & 1)) | (Words)(floats != floats);
+  return (bits + 0x7fff + ((bits & 0x10000) >> 16)) | (Words)(floats != floats);
 }
 
 inline Words narrow_bf16(FloatPairs floats) {
