@@ -56,12 +56,16 @@ inline void set_bits(std::byte* words, std::size_t word, int first, int width, u
 inline float scale_of(Code code, std::span<const float> block) {
   float scale = 0;
   if (code == Code::onebit) {
-    float sums[32] = {}, small_sums[32] = {}, sum = 0, small_sum = 0;
-    for (std::size_t i = 0; i < block.size(); ++i) sums[i % 32] += std::fabs(block[i]);
-    for (std::size_t i = 0; i < block.size(); ++i) small_sums[i % 32] += std::fabs(block[i]) / 2048;
-    for (std::size_t lane = 0; lane < 32; ++lane) sum += sums[lane], small_sum += small_sums[lane];
+    const auto sum = [&](float factor) {
+      float sums[32] = {};
+      for (std::size_t i = 0; i < block.size(); ++i)
+        sums[i % 32] += times(std::fabs(block[i]), factor);
+      for (const std::size_t apart : {16, 8, 4, 2, 1})
+        for (std::size_t lane = 0; lane < apart; ++lane) sums[lane] += sums[lane + apart];
+      return sums[0];
+    };
     const auto count = static_cast<float>(block.size());
-    scale = std::isfinite(sum) ? sum / count : small_sum / count * 2048;
+    scale = std::isfinite(sum(1)) ? sum(1) / count : sum(1 / 2048.0f) / count * 2048;
     scale = std::min(scale, std::numeric_limits<float>::max());
   } else {
     for (const float x : block) scale = std::max(scale, std::fabs(x));

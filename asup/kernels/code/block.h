@@ -37,6 +37,24 @@ inline Floats magnitude_of(Floats x) {
 #endif
 }
 
+// Where the next block would be: it may lie behind the last.
+inline Block block_after(const Block& block) {
+  Block next = block;
+  next.from += kBlockBytes;
+  next.lost += kBlockBytes;
+  return next;
+}
+
+// Asks for kBytes bytes of a block's numbers, from `at` on. Memory would be idle while the block
+// before it, which lies in the first cache by now, becomes its code.
+template <std::size_t kBytes>
+inline void ask_for(const Block& block, std::size_t at) {
+  for (std::size_t line = at; line < at + kBytes; line += kLineBytes) {
+    __builtin_prefetch(block.from + line);
+    __builtin_prefetch(block.lost + line);
+  }
+}
+
 inline void store_scale(std::byte* code, float scale) {
   __builtin_memcpy(code, &scale, sizeof scale);
 }

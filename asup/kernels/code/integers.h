@@ -35,9 +35,9 @@ class IntegerCode {
     const Step step = scale < kLeastScale ? Step{0, 0} : Step{scale, kMost / largest};
     store_scale(block.code, step.scale);
     if (block.seed != nullptr)
-      quantise(block.code, block.lost, step, BlockNoise(*block.seed, block.number));
+      quantise(block, step, BlockNoise(*block.seed, block.number));
     else
-      quantise(block.code, block.lost, step, NoNoise());
+      quantise(block, step, NoNoise());
   }
 
   // Calls visit(at, values) for vectors of numbers, `at` bytes from the first float, in their
@@ -84,9 +84,12 @@ class IntegerCode {
   // The numbers at `lost` become code, and what it loses of them. Each step is taken for all
   // numbers of a word before the next, so that none waits for another.
   template <typename Noise>
-  static void quantise(std::byte* code, std::byte* lost, Step step, Noise noise) {
+  static void quantise(const Block& block, Step step, Noise noise) {
+    std::byte *const lost = block.lost, *const code = block.code;
+    const Block next = block_after(block);
     for (std::size_t at = 0; at < kRowBytes; at += kVectorBytes, noise.advance()) {
       Floats x[kRows], wanted[kRows], rounded[kRows];
+      ask_for<kRows * kVectorBytes>(next, at * kRows);
 #pragma GCC unroll 8
       for (std::size_t row = 0; row < kRows; ++row)
         x[row] = load_vector<Floats>(lost + row * kRowBytes + at);

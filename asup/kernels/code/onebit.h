@@ -48,14 +48,17 @@ class OneBitCode {
     return (Floats)(sign | (Words)(Floats{} + scale));
   }
 
-  // The magnitudes of each word's numbers are added up first, whatever the width of vectors, so
-  // that all instruction sets add in one order.
+  // The magnitudes of each word's numbers are added up first, whatever the width of vectors, then
+  // those of words 16 apart, 8 apart and so on: all instruction sets add in one order.
   using Sums = Floats[kVectors];
-  static float total(const Sums& sums) {
-    float of_all = 0;
-    for (const Floats& some : sums)
-      for (std::size_t lane = 0; lane < kFloats; ++lane) of_all += some[lane];
-    return of_all;
+  static float total(const Sums& of_words) {
+    float sums[kRowBytes / sizeof(float)];
+    __builtin_memcpy(sums, of_words, sizeof sums);
+#pragma GCC unroll 5
+    for (std::size_t apart = 16; apart > 0; apart /= 2)
+#pragma GCC unroll 16
+      for (std::size_t word = 0; word < apart; ++word) sums[word] += sums[word + apart];
+    return sums[0];
   }
 
   // The numbers to code, and the sum of their magnitudes.
@@ -86,20 +89,26 @@ class OneBitCode {
     return mean < __FLT_MAX__ ? mean : __FLT_MAX__;  // rounded up to infinity
   }
 
-  // The numbers at `lost` become their signs, and what these lose of them.
+  // The numbers at `lost` become their signs, and what these lose of them. Signs are put together
+  // four at a time, at the top of words, before which those that are there move down.
   static void quantise(std::byte* words, std::byte* lost, float scale) {
-    for (std::size_t column = 0; column < kRowBytes; column += kVectorBytes) {
-      Words word = {};
-#pragma GCC unroll 32
-      for (std::size_t row = 0; row < kRows; ++row) {
-        std::byte* at = lost + row * kRowBytes + column;
-        const Floats x = load_vector<Floats>(at);
-        const Words sign = (Words)x & kSign;
-        store_vector(at, x - with_sign(scale, sign));
-        word += sign >> (kRows - 1 - row);
-      }
-      store_vector(words + column, word);
+    Words signs[kVectors] = {};
+    for (std::size_t rows = 0; rows < kBlockBytes; rows += 4 * kRowBytes) {
+      Words four[kVectors] = {};
+#pragma GCC unroll 4
+      for (std::size_t row = 0; row < 4; ++row)
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < kVectors; ++i) {
+          std::byte* at = lost + rows + row * kRowBytes + i * kVectorBytes;
+          const Floats x = load_vector<Floats>(at);
+          const Words sign = (Words)x & kSign;
+          store_vector(at, x - with_sign(scale, sign));
+          four[i] += sign >> (3 - row);
+        }
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kVectors; ++i) signs[i] = four[i] + (signs[i] >> 4);
     }
+    __builtin_memcpy(words, signs, sizeof signs);
   }
 };
 

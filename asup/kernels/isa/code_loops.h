@@ -36,6 +36,12 @@ inline Float* offset(Float* floats, std::size_t by) {
   return floats == nullptr ? nullptr : floats + by;
 }
 
+template <typename Coder>
+inline void ask_for_code(const std::byte* code) {
+  for (std::size_t line = 0; line < Coder::kBytes; line += kLineBytes)
+    __builtin_prefetch(code + line);
+}
+
 // to = what the code says.
 template <typename Coder>
 [[gnu::noinline]] void decode_block(std::byte* to, const std::byte* code) {
@@ -43,12 +49,15 @@ template <typename Coder>
                   [to](std::size_t at, auto values) { Coder::Exact::store(to + at, values); });
 }
 
-// sum += what the code says.
-template <typename Coder>
-[[gnu::noinline]] void add_block(std::byte* sum, const std::byte* code) {
+// to = (sum + what the code says) · scale.
+template <typename Coder, typename Scale>
+[[gnu::noinline]] void add_block(std::byte* to, const std::byte* sum, const std::byte* code,
+                                 Scale scale) {
   using Exact = typename Coder::Exact;
-  Coder::for_each(code, [sum](std::size_t at, auto values) {
-    Exact::store(sum + at, Exact::template combine<Sum>(Exact::load(sum + at), values));
+  Coder::for_each(code, [=](std::size_t at, auto values) {
+    values = Exact::template combine<Sum>(Exact::load(sum + at), values);
+    if constexpr (!std::is_same_v<Scale, NoScale>) values = Exact::scale(values, scale);
+    Exact::store(to + at, values);
   });
 }
 
@@ -114,31 +123,50 @@ void decode(Code code, float* to, const std::byte* from, std::size_t count) {
   });
 }
 
-// The sums lie in a tile while code by code is added to them.
+// Adds up in a tile that stays in the first-level cache, code by code. `add(i, to, scale)` writes
+// the tile and what the i-th code says, times scale.
+template <typename Add>
+inline void sum_block(std::byte* to, const std::byte* own, const std::byte* carried,
+                      std::size_t code_count, std::size_t size, float factor, Add add) {
+  alignas(kLineBytes) std::byte tile[kBlockBytes];
+  const std::byte* sums = own;
+  if (carried != nullptr) {
+    fold<Sum, F32, F32, F32, 1>(tile, own, &carried, size, NoScale());
+    sums = tile;
+  }
+  for (std::size_t i = 0; i + 1 < code_count; ++i) {
+    add(i, tile, sums, NoScale());
+    sums = tile;
+  }
+  if (code_count > 0)
+    add(code_count - 1, to, sums, factor);
+  else
+    fold<Sum, F32, F32, F32, 0>(to, sums, nullptr, size, factor);
+}
+
 void sum_codes(Code code, float* to, const float* own, const float* carried,
                const std::byte* const* codes, std::size_t code_count, std::size_t count,
                float factor) {
   with_coder(code, [&](auto coder) {
     using Coder = decltype(coder);
-    alignas(kLineBytes) std::byte sums[kBlockBytes], part[kBlockBytes];
     for (std::size_t begin = 0; begin < count; begin += kCodeBlock) {
       const std::size_t size = smaller(count - begin, kCodeBlock);
-      const std::byte* terms[] = {bytes_of(own + begin), bytes_of(offset(carried, begin))};
-      if (carried != nullptr)
-        fold<Sum, F32, F32, F32, 1>(sums, terms[0], terms + 1, size, NoScale());
-      else
-        __builtin_memcpy(sums, terms[0], size * sizeof(float));
-      for (std::size_t i = 0; i < code_count; ++i) {
-        const std::byte* at = codes[i] + begin / kCodeBlock * Coder::kBytes;
-        if (size == kCodeBlock) {
-          add_block<Coder>(sums, at);
-        } else {
-          decode_part<Coder>(part, at, size);
-          const std::byte* const rest[] = {part};
-          fold<Sum, F32, F32, F32, 1>(sums, sums, rest, size, NoScale());
-        }
-      }
-      fold<Sum, F32, F32, F32, 0>(bytes_of(to + begin), sums, nullptr, size, factor);
+      const std::size_t at = begin / kCodeBlock * Coder::kBytes;
+      const auto add_whole = [&](std::size_t i, std::byte* out, const std::byte* sums, auto scale) {
+        ask_for_code<Coder>(codes[i] + at + Coder::kBytes);
+        add_block<Coder>(out, sums, codes[i] + at, scale);
+      };
+      const auto add_part = [&](std::size_t i, std::byte* out, const std::byte* sums, auto scale) {
+        alignas(kLineBytes) std::byte values[kBlockBytes];
+        decode_part<Coder>(values, codes[i] + at, size);
+        const std::byte* const rest[] = {values};
+        fold<Sum, F32, F32, F32, 1>(out, sums, rest, size, scale);
+      };
+      const auto sum = [&](auto add) {
+        sum_block(bytes_of(to + begin), bytes_of(own + begin), bytes_of(offset(carried, begin)),
+                  code_count, size, factor, add);
+      };
+      size == kCodeBlock ? sum(add_whole) : sum(add_part);
     }
   });
 }
