@@ -4,10 +4,12 @@
 //
 // `bytes` is the size of one buffer. GB/s counts what the program reads and writes: 2 buffers for a
 // copy, 3 for dst += b, and so on; `ratio` is that rate over the rate at which memcpy reads and
-// writes as many bytes. Cases take turns, so that what else the machine does hits all of them.
+// writes as many bytes, or for codes a plain loop over as many streams as they have ("plain").
+// Cases take turns, so that what else the machine does hits all of them.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -19,6 +21,7 @@
 
 #include "asup/base/error.h"
 #include "asup/kernels/cast.h"
+#include "asup/kernels/code.h"
 #include "asup/kernels/copy.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/kernels/isa/table.h"
@@ -63,6 +66,7 @@ struct Case {
   std::string op, isa;
   std::size_t bytes;    // of one buffer: of the wider one where a cast's differ
   std::size_t traffic;  // bytes read and written
+  std::string against = "memcpy";
   std::vector<double> seconds = {};
 };
 
@@ -81,10 +85,10 @@ class Cases {
 
   nlohmann::json rows() const {
     nlohmann::json rows = nlohmann::json::array();
-    std::map<std::size_t, double> memcpy_seconds;  // by traffic
+    std::map<std::pair<std::string, std::size_t>, double> yardsticks;  // by name and traffic
     for (const Case& item : cases_)
-      if (item.op == "memcpy" && !item.seconds.empty())
-        memcpy_seconds[item.traffic] = std::ranges::min(item.seconds);
+      if (!item.seconds.empty())
+        yardsticks[{item.op, item.traffic}] = std::ranges::min(item.seconds);
     for (const Case& item : cases_) {
       if (item.seconds.empty()) continue;
       const double shortest = std::ranges::min(item.seconds);
@@ -94,8 +98,8 @@ class Cases {
                             {"p50_us", median(item) * 1e6},
                             {"min_us", shortest * 1e6},
                             {"gb_per_s", static_cast<double>(item.traffic) / shortest * 1e-9}};
-      const auto memcpy = memcpy_seconds.find(item.traffic);
-      if (memcpy != memcpy_seconds.end()) row["ratio"] = memcpy->second / shortest;
+      const auto yardstick = yardsticks.find({item.against, item.traffic});
+      if (yardstick != yardsticks.end()) row["ratio"] = yardstick->second / shortest;
       rows.push_back(std::move(row));
     }
     return rows;
@@ -230,6 +234,139 @@ void add_scans(Cases& cases, const Table& table, std::size_t bytes) {
   });
 }
 
+constexpr Code kCodes[] = {Code::bf16, Code::f16, Code::int8, Code::int4, Code::onebit};
+constexpr std::size_t kSummedCodes = 3;
+
+// How much a code's cases read and write.
+struct Codes {
+  Codes(Code which, std::size_t bytes)
+      : code(which), count(bytes / sizeof(float)), block(coded_bytes(which, kCodeBlock)) {
+    const std::size_t coded = coded_bytes(which, count);
+    encode_traffic = 3 * bytes + coded;
+    decode_traffic = bytes + coded;
+    sum_traffic = 3 * bytes + kSummedCodes * coded;
+  }
+
+  Code code;
+  std::size_t count, block;  // numbers; bytes of a block's code
+  std::size_t encode_traffic, decode_traffic, sum_traffic;
+};
+
+// In vectors, whatever the compiler would make of a loop over floats.
+// needs: a count that whole vectors have
+void mean_of_two(float* to, const float* a, const float* b, std::size_t count) {
+  using Floats = float __attribute__((vector_size(64)));
+  for (std::size_t i = 0; i < count; i += sizeof(Floats) / sizeof(float)) {
+    Floats x, y;
+    std::memcpy(&x, a + i, sizeof x);
+    std::memcpy(&y, b + i, sizeof y);
+    x = (x + y) * 0.5f;
+    std::memcpy(to + i, &x, sizeof x);
+  }
+}
+
+// Loops that touch what those of codes do, and compute next to nothing: what no code can exceed.
+// A block's code is copied from or to memory that lies in the first cache.
+void add_plain_codes(Cases& cases, const Codes& codes, std::size_t bytes) {
+  const auto name = [&](const char* op) {
+    return fmt::format("plain {} {}", op, name_of(codes.code));
+  };
+  const auto over_blocks = [codes](auto visit) {
+    for (std::size_t i = 0, at = 0; i < codes.count; i += kCodeBlock, at += codes.block)
+      visit(i, at);
+  };
+  cases.add({name("encode"), "-", bytes, codes.encode_traffic}, [=](benchmark::State& state) {
+    std::vector<float> from(codes.count, 1.0f), lost(codes.count, 1.0f);
+    std::vector<std::byte> code(coded_bytes(codes.code, codes.count));
+    time_it(state, [&] {
+      over_blocks([&](std::size_t i, std::size_t at) {
+        mean_of_two(&lost[i], &from[i], &lost[i], kCodeBlock);
+        std::memcpy(&code[at], &lost[i], codes.block);
+      });
+    });
+  });
+  cases.add({name("decode"), "-", bytes, codes.decode_traffic}, [=](benchmark::State& state) {
+    std::vector<float> to(codes.count);
+    std::vector<std::byte> code(coded_bytes(codes.code, codes.count));
+    float tile[kCodeBlock] = {};
+    time_it(state, [&] {
+      over_blocks([&](std::size_t i, std::size_t at) {
+        std::memcpy(tile, &code[at], codes.block);
+        std::memcpy(&to[i], tile, sizeof tile);
+      });
+    });
+  });
+  cases.add({name("sum"), "-", bytes, codes.sum_traffic}, [=](benchmark::State& state) {
+    std::vector<float> to(codes.count), own(codes.count, 1.0f), carried(codes.count, 1.0f);
+    const std::vector<std::vector<std::byte>> code(
+        kSummedCodes, std::vector<std::byte>(coded_bytes(codes.code, codes.count)));
+    float tile[kCodeBlock] = {};
+    time_it(state, [&] {
+      over_blocks([&](std::size_t i, std::size_t at) {
+        for (const auto& each : code) {
+          std::memcpy(tile, &each[at], codes.block);
+          benchmark::DoNotOptimize(tile);
+        }
+        mean_of_two(&to[i], &own[i], &carried[i], kCodeBlock);
+      });
+    });
+  });
+}
+
+void expect_near(const std::vector<float>& values, float wanted) {
+  for (const float value : values)
+    check(std::abs(value - wanted) < 1e-5f, "bench: wrong result {} where {} was expected", value,
+          wanted);
+}
+
+void add_codes(Cases& cases, const Table& table, const Codes& codes, std::size_t bytes) {
+  const std::size_t count = codes.count, coded = coded_bytes(codes.code, count);
+  const auto add = [&](const char* op, std::size_t traffic, auto run) {
+    const std::string name = fmt::format("{} {}", op, name_of(codes.code));
+    cases.add({name, table.name, bytes, traffic, "plain " + name}, run);
+  };
+  // With feedback, in place.
+  add("encode", codes.encode_traffic, [=, &table](benchmark::State& state) {
+    std::vector<float> from(count, 1.0f), lost(count, 1.0f), sum(count);
+    std::vector<std::byte> code(coded);
+    const Encoding how{.carried = lost.data(), .lost = lost.data()};
+    const auto run = [&] {
+      table.encode(codes.code, code.data(), from.data(), count, how, nullptr);
+    };
+    run();
+    const std::byte* const all[] = {code.data()};
+    table.sum_codes(codes.code, sum.data(), lost.data(), nullptr, all, 1, count, 1);
+    expect_near(sum, 2);
+    time_it(state, run);
+  });
+  const auto code_of_ones = [=, &table] {
+    const std::vector<float> ones(count, 1.0f);
+    std::vector<std::byte> code(coded);
+    table.encode(codes.code, code.data(), ones.data(), count, {}, nullptr);
+    return code;
+  };
+  add("decode", codes.decode_traffic, [=, &table](benchmark::State& state) {
+    const std::vector<std::byte> code = code_of_ones();
+    std::vector<float> to(count);
+    const auto run = [&] { table.decode(codes.code, to.data(), code.data(), count); };
+    run();
+    expect_near(to, 1);
+    time_it(state, run);
+  });
+  add("sum", codes.sum_traffic, [=, &table](benchmark::State& state) {
+    const std::vector<std::vector<std::byte>> code(kSummedCodes, code_of_ones());
+    const std::byte* const all[kSummedCodes] = {code[0].data(), code[1].data(), code[2].data()};
+    std::vector<float> to(count), own(count, 1.0f), carried(count, 1.0f);
+    const auto run = [&] {
+      table.sum_codes(codes.code, to.data(), own.data(), carried.data(), all, kSummedCodes, count,
+                      0.2f);
+    };
+    run();
+    expect_near(to, 1);
+    time_it(state, run);
+  });
+}
+
 void add_all(Cases& cases, bool all_isa) {
   constexpr std::size_t kSizes[] = {std::size_t{16} << 10, std::size_t{1} << 20,
                                     std::size_t{32} << 20};
@@ -256,6 +393,14 @@ void add_all(Cases& cases, bool all_isa) {
       add_scans(cases, *table, bytes);
     }
   }
+  for (const std::size_t bytes :
+       {std::size_t{16} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
+    for (const Code code : kCodes) {
+      const Codes codes(code, bytes);
+      add_plain_codes(cases, codes, bytes);
+      for (const Table* table : all_isa ? tables : tables.last(1))
+        add_codes(cases, *table, codes, bytes);
+    }
 }
 
 // Keeps the times of every repetition; the table is printed at the end, when memcpy's are known.
@@ -277,10 +422,10 @@ class Recorder : public benchmark::BenchmarkReporter {
 };
 
 void print(const nlohmann::json& rows) {
-  fmt::print("kernels on {}\n{:<14} {:<8} {:>10} {:>12} {:>12} {:>8} {:>7}\n", instruction_set(),
+  fmt::print("kernels on {}\n{:<19} {:<8} {:>10} {:>12} {:>12} {:>8} {:>7}\n", instruction_set(),
              "op", "isa", "bytes", "p50_us", "min_us", "GB/s", "ratio");
   for (const auto& row : rows)
-    fmt::print("{:<14} {:<8} {:>10} {:>12.2f} {:>12.2f} {:>8.1f} {:>7.2f}\n",
+    fmt::print("{:<19} {:<8} {:>10} {:>12.2f} {:>12.2f} {:>8.1f} {:>7.2f}\n",
                row["op"].get<std::string>(), row["isa"].get<std::string>(),
                row["bytes"].get<std::size_t>(), row["p50_us"].get<double>(),
                row["min_us"].get<double>(), row["gb_per_s"].get<double>(), row.value("ratio", 0.0));
