@@ -424,6 +424,17 @@ TEST_P(NoiseTest, WhatNeedsNoRoundingIsNotMoved) {
   for (const double value : rounded(most, 13)) ASSERT_EQ(value, most);
 }
 
+// 127 / x is rounded, and so is its product with x: with the largest noise it comes to 127 1/2.
+TEST_P(NoiseTest, StaysInTheRange) {
+  float x = 1;
+  while (reference::times(x, 127 / x) <= 127) x = std::nextafter(x, 2.0f);
+  const std::vector<float> from(kCount, x);
+  std::vector<float> decoded(kCount);
+  std::vector<std::byte> code(coded_bytes(GetParam(), kCount));
+  encode(GetParam(), code.data(), from.data(), kCount, {.decoded = decoded.data(), .noise = 14});
+  for (const float value : decoded) ASSERT_NEAR(value, x, 1e-6);
+}
+
 TEST_P(NoiseTest, PlacesAndSeedsAreIndependent) {
   const auto units = rounded(0.5f, 100);
   for (const std::size_t lag : {1, 2, 4, 16, 128, 256, 512, 1024, 2048, 65536})
