@@ -40,7 +40,7 @@ class Augmented : public WrappedDataset {
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {
     Batch batch = dataset_->get(indices, epoch);
     const torch::Tensor before = batch.input.contiguous();
-    batch.input = torch::empty_like(before);
+    batch.input = blank(before.sizes());
     const auto height = before.size(2), width = before.size(3);
     const float* in = before.const_data_ptr<float>();
     float* out = batch.input.mutable_data_ptr<float>();

@@ -120,6 +120,10 @@ Batch Dataset::get(std::span<const std::int64_t> indices, std::uint64_t epoch) c
   return page_locked_ ? Batch{batch.input.pin_memory(), batch.target.pin_memory()} : batch;
 }
 
+torch::Tensor Dataset::blank(torch::IntArrayRef shape, torch::ScalarType type) const {
+  return torch::empty(shape, torch::dtype(type).pinned_memory(page_locked_));
+}
+
 std::span<const DatasetInfo> datasets() { return kDatasets; }
 
 std::unique_ptr<Dataset> open_dataset(const std::string& name_or_path, Split split,

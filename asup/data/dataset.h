@@ -59,6 +59,10 @@ class Dataset {
   // For a GPU, which copies batches from such memory beside computing. Before others call get().
   void set_page_locked(bool locked) { page_locked_ = locked; }
 
+ protected:
+  // For a part of a batch, in memory of the kind that is asked for: filled there, it is not copied.
+  torch::Tensor blank(torch::IntArrayRef shape, torch::ScalarType type = torch::kFloat32) const;
+
  private:
   // needs: indices in range.
   virtual Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const = 0;

@@ -69,8 +69,7 @@ class ImageFilesDataset : public Dataset {
 
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
-    Batch batch{torch::empty({count, 3, output_.height, output_.width}),
-                torch::empty({count}, torch::kInt64)};
+    Batch batch{blank({count, 3, output_.height, output_.width}), blank({count}, torch::kInt64)};
     if (indices.empty()) return batch;
     float* const images = batch.input.mutable_data_ptr<float>();
     auto* const labels = batch.target.mutable_data_ptr<std::int64_t>();

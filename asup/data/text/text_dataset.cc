@@ -55,7 +55,7 @@ class TextDataset : public Dataset {
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t epoch) const override {
     const std::vector<std::int64_t> shape{static_cast<std::int64_t>(indices.size()), text_.tokens};
-    Batch batch{torch::empty(shape, torch::kInt64), torch::empty(shape, torch::kInt64)};
+    Batch batch{blank(shape, torch::kInt64), blank(shape, torch::kInt64)};
     auto* input = batch.input.mutable_data_ptr<std::int64_t>();
     auto* target = batch.target.mutable_data_ptr<std::int64_t>();
     const std::size_t first = Random(seed_, epoch, kFirstWindow).below(windows_.begins);
