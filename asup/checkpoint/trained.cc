@@ -14,7 +14,7 @@ namespace {
 using sync::NamedTensor;
 
 const std::string kModel = "model/", kOptimizer = "optimizer/", kReplica = "replica/",
-                  kOwn = "own/", kAverage = "average/", kRandom = "random",
+                  kPart = "part/", kOwn = "own/", kAverage = "average/", kRandom = "random",
                   kDeviceRandom = "random-on-device";
 
 std::string place_of(int rank) { return fmt::format("rank-{}/", rank); }
@@ -148,6 +148,7 @@ RankTensors tensors_of(const Trained& trained) {
   add(tensors.own, own + kAverage, trained.own_average);
   add(tensors.own, own + kOwn, trained.own);
   add(tensors.own, own + kReplica, trained.replica.own);
+  add(tensors.own, own + kPart, trained.replica.parts);
   add(tensors.own, kOptimizer, trained.fetched_state);
   tensors.own.push_back({own + kRandom, generator().get_state()});
   if (const at::Device device = device_of(trained.module); !device.is_cpu())
@@ -211,8 +212,11 @@ void Restore::own(const Trained& trained) {
   std::vector<std::string> names{own_ + kRandom, own_ + kDeviceRandom};
   add_names(names, own_ + kOwn, trained.own);
   if (same_way_) add_names(names, kReplica, trained.replica.common);
+  for (const int rank : saved_)
+    if (same_way_ && !as_many_) add_names(names, place_of(rank) + kPart, trained.replica.parts);
   if (comes_back) {
     add_names(names, own_ + kReplica, trained.replica.own);
+    add_names(names, own_ + kPart, trained.replica.parts);
     add_names(names, own_ + kModel, parameters);
     add_names(names, own_ + kOptimizer, sync::state_names(trained.optimizer, parameters));
   }
@@ -222,6 +226,10 @@ void Restore::own(const Trained& trained) {
     take_known(own_ + kOwn, saved, trained.own);
     take_known(kReplica, saved, trained.replica.common);
     take_known(own_ + kReplica, saved, trained.replica.own);
+    if (comes_back)
+      take_known(own_ + kPart, saved, trained.replica.parts);
+    else
+      share_out(saved, trained.replica.parts);
     take_known(own_ + kModel, saved, parameters);
     sync::set_named_state(trained.optimizer, parameters, under(own_ + kOptimizer, saved));
     // Another rank's would repeat its numbers.
@@ -233,6 +241,19 @@ void Restore::own(const Trained& trained) {
         random != saved.end() && !device.is_cpu())
       generator(device).set_state(random->second);
   });
+}
+
+// The sum over the ranks that have left a part goes on, in equal parts.
+void Restore::share_out(const TensorsByName& saved, const std::vector<NamedTensor>& parts) const {
+  for (const auto& [name, tensor] : parts) {
+    std::vector<torch::Tensor> of_ranks;
+    for (const int rank : saved_)
+      if (const auto found = saved.find(place_of(rank) + kPart + name);
+          found != saved.end() && are_alike(found->second, tensor))
+        of_ranks.push_back(found->second);
+    if (!of_ranks.empty())
+      copy_into(tensor, mean(of_ranks, static_cast<std::size_t>(communicator_.size())));
+  }
 }
 
 void Restore::average(const std::vector<NamedTensor>& average) {

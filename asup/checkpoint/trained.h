@@ -80,6 +80,8 @@ class Restore {
   void average(const std::vector<sync::NamedTensor>& average);
 
  private:
+  void share_out(const TensorsByName& saved, const std::vector<sync::NamedTensor>& parts) const;
+
   Reader& reader_;
   Communicator& communicator_;
   const bool same_way_;

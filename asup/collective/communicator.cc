@@ -107,7 +107,11 @@ Outcome wait_for_all(std::span<Work> works) {
 
 Outcome Communicator::all_reduce(Buffer data, ReduceOp op) { return run(reduction(data, op)); }
 
-Work Communicator::start_all_reduce(Buffer data, ReduceOp op) { return start(reduction(data, op)); }
+Work Communicator::start_all_reduce(Buffer data, ReduceOp op, Coding coding) {
+  Call call = reduction(data, op);
+  call.coding = coding;
+  return start(std::move(call));
+}
 
 Outcome Communicator::all_reduce_together(std::vector<Buffer> parts, ReduceOp op) {
   return run(reduction(std::move(parts), op));

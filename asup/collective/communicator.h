@@ -13,6 +13,7 @@
 #include "asup/base/buffer.h"
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
+#include "asup/collective/coding.h"
 #include "asup/collective/plan/plan.h"
 
 namespace asup {
@@ -53,6 +54,7 @@ struct Call {
   std::string algorithm;            // empty: chosen
   std::vector<Buffer>
       parts;           // of an all_reduce in place: the input and output, instead of one buffer
+  Coding coding{};     // of an all_reduce
   Seconds timeout{0};  // zero: the communicator's
   // Whenever the call has taken so long again, the others are asked where they are, and it ends as
   // late where one does not answer within as long; at its deadline nobody is asked any more. Zero:
@@ -103,7 +105,7 @@ class Communicator {
   virtual std::uint64_t bytes_moved() const = 0;
 
   Outcome all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
-  Work start_all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  Work start_all_reduce(Buffer data, ReduceOp op = ReduceOp::sum, Coding coding = {});
   // Many buffers of one dtype as if they were one: they are copied together, reduced by one call,
   // and copied back. As many small calls cost many times as much.
   Outcome all_reduce_together(std::vector<Buffer> parts, ReduceOp op = ReduceOp::sum);

@@ -34,7 +34,8 @@ class ImageDataset : public Dataset {
  private:
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
-    Batch batch{blank({count, images_.channels, images_.height, images_.width}), blank({count}, torch::kInt64)};
+    Batch batch{blank({count, images_.channels, images_.height, images_.width}),
+                blank({count}, torch::kInt64)};
     float* out = batch.input.mutable_data_ptr<float>();
     auto* labels = batch.target.mutable_data_ptr<std::int64_t>();
     for (const std::int64_t index : indices) {

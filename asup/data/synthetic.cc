@@ -80,7 +80,8 @@ class Synthetic : public Dataset {
 
   Batch assemble(std::span<const std::int64_t> indices, std::uint64_t) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
-    Batch batch{blank({count, options_.shape[0], options_.shape[1], options_.shape[2]}), blank({count}, torch::kInt64)};
+    Batch batch{blank({count, options_.shape[0], options_.shape[1], options_.shape[2]}),
+                blank({count}, torch::kInt64)};
     float* out = batch.input.mutable_data_ptr<float>();
     auto* labels = batch.target.mutable_data_ptr<std::int64_t>();
     const auto noise = static_cast<float>(options_.noise);

@@ -62,7 +62,7 @@ std::string_view name_of(Code code) {
 std::size_t coded_bytes(Code code, std::size_t count) {
   const std::size_t bits = bits_of(code);
   if (bits == 16) return 2 * count;
-  return (count + kCodeBlock - 1) / kCodeBlock * (sizeof(float) + kCodeBlock * bits / 8);
+  return in_whole_code_blocks(count) / kCodeBlock * (sizeof(float) + kCodeBlock * bits / 8);
 }
 
 void encode(Code code, std::byte* to, const float* from, std::size_t count, const Encoding& how) {

@@ -36,6 +36,11 @@ std::string_view name_of(Code code);
 // Numbers that are coded together: a range that is coded begins at a multiple of it.
 inline constexpr std::size_t kCodeBlock = 1024;
 
+// So many numbers, and those that fill up their last block.
+inline constexpr std::size_t in_whole_code_blocks(std::size_t count) {
+  return (count + kCodeBlock - 1) / kCodeBlock * kCodeBlock;
+}
+
 // bf16 and f16 take 2 bytes a number. The others take whole blocks: zeros fill up the last one.
 // needs: a code, not none
 std::size_t coded_bytes(Code code, std::size_t count);

@@ -19,33 +19,41 @@ struct Filling {
   }
 };
 
-Filling empty(Dtype dtype, bool alone) { return {{.layout = {.dtype = dtype}, .alone = alone}, 0}; }
+Filling empty(Dtype dtype, bool alone, bool coded) {
+  return {{.layout = {.dtype = dtype}, .alone = alone, .coded = coded}, 0};
+}
 
 }  // namespace
 
 std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
-                            std::span<const std::size_t> order, const BucketSizes& sizes) {
+                            std::span<const std::size_t> order, const BucketRules& rules) {
   std::vector<Filling> closed;
-  std::map<Dtype, Filling> open;
+  std::map<std::pair<Dtype, bool>, Filling> open;  // by type, and whether in a code
+  const auto close = [&](Filling filling) {
+    if (!rules.coded.empty() && !filling.bucket.coded) filling.last = order.size();
+    closed.push_back(std::move(filling));
+  };
   for (std::size_t place = 0; place < order.size(); ++place) {
     const TensorShape& shape = gradients[order[place]];
-    if (shape.bytes() >= sizes.alone_bytes) {
-      closed.push_back(empty(shape.dtype, true));
+    const bool coded = !rules.coded.empty() && rules.coded[order[place]];
+    if (shape.bytes() >= rules.alone_bytes) {
+      closed.push_back(empty(shape.dtype, true, coded));
       closed.back().add(order[place], shape, place);
       continue;
     }
-    Filling& filling = open.try_emplace(shape.dtype, empty(shape.dtype, false)).first->second;
+    const std::pair kind(shape.dtype, coded);
+    Filling& filling = open.try_emplace(kind, empty(shape.dtype, false, coded)).first->second;
     filling.add(order[place], shape, place);
     if (filling.bucket.layout.bytes() <
-        (closed.empty() ? sizes.first_bucket_bytes : sizes.bucket_bytes))
+        (closed.empty() ? rules.first_bucket_bytes : rules.bucket_bytes))
       continue;
-    closed.push_back(std::move(filling));
-    open.erase(shape.dtype);
+    close(std::move(filling));
+    open.erase(kind);
   }
-  for (auto& [dtype, filling] : open) closed.push_back(std::move(filling));
+  for (auto& [kind, filling] : open) close(std::move(filling));
 
-  std::sort(closed.begin(), closed.end(),
-            [](const Filling& a, const Filling& b) { return a.last < b.last; });
+  std::stable_sort(closed.begin(), closed.end(),
+                   [](const Filling& a, const Filling& b) { return a.last < b.last; });
   std::vector<Bucket> buckets;
   for (Filling& filling : closed) buckets.push_back(std::move(filling.bucket));
   return buckets;

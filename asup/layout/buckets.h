@@ -13,20 +13,24 @@ inline constexpr std::uint64_t kBucketAlignment = 4096;
 struct Bucket {
   Layout layout;             // of gradients
   bool alone = false;        // it is one large gradient, and ends with it
+  bool coded = false;        // it travels in a code
   std::uint64_t offset = 0;  // bytes from the begin of all buckets' memory
 };
 
-struct BucketSizes {
+struct BucketRules {
   std::size_t bucket_bytes = 25u << 20;
   std::size_t first_bucket_bytes = 4u << 20;
   std::size_t alone_bytes = 1u << 20;  // a gradient of this size has a bucket to itself
+  // By gradient: those that travel in a code, in buckets of their own. Empty: none.
+  std::vector<bool> coded{};
 };
 
 // Buckets in the order in which their last gradients arrive when gradients arrive in `order` (a
 // permutation of the gradients' indices). Large gradients are alone in theirs; others fill the open
-// bucket of their type, which closes when it has reached its size.
+// bucket of their type, which closes when it has reached its size. Where some travel in a code,
+// those that do not and are not alone come last, however early they arrive: they are few.
 std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
-                            std::span<const std::size_t> order, const BucketSizes& sizes);
+                            std::span<const std::size_t> order, const BucketRules& rules);
 
 // Indices of `count` gradients, the last first: the order in which backward reaches most models.
 std::vector<std::size_t> backwards(std::size_t count);

@@ -15,7 +15,7 @@ using Numbers = std::vector<Number>;
 constexpr Number kFinish = 0x9e3779b97f4a7c15;  // odd
 
 struct Rank {
-  Numbers input, output, scratch, stage;
+  Numbers input, output, scratch, stage, coded;
   Numbers given;   // the input, as the caller gave it
   Numbers result;  // the output, as it was at this rank's end
   bool started = false, ended = false;
@@ -43,6 +43,7 @@ class Interpreter {
       ranks_[r].output = garbage(spec.elements(Area::output, r));
       ranks_[r].scratch = garbage(plans[r].scratch);
       ranks_[r].stage = garbage(plans[r].stage);
+      ranks_[r].coded = garbage(plans[r].coded);
       for (int l = 0; l < static_cast<int>(plans[r].lanes.size()); ++l) {
         Thread& thread = threads_.emplace_back();
         thread.rank = r;
@@ -153,6 +154,7 @@ class Interpreter {
     Rank& owner = ranks_[rank];
     if (range.area == Area::scratch) return owner.scratch.data() + range.begin;
     if (range.area == Area::stage) return owner.stage.data() + range.begin;
+    if (range.area == Area::coded) return owner.coded.data() + range.begin;
     const bool output = range.area == Area::output || spec_.aliased(rank);
     return (output ? owner.output : owner.input).data() + range.begin;
   }
@@ -171,7 +173,7 @@ class Interpreter {
           if (r != thread.rank) value += at(r, step.src)[i];
       }
       if (step.op == Step::Op::reduce_parts) {
-        const std::size_t part = step.own.size();
+        const std::size_t part = between_parts(step);
         for (std::size_t p = i; p < step.src.size(); p += part) value += at(from, step.src)[p];
       }
       dst[i] = step.finish ? value * kFinish : value;

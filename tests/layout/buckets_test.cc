@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 
 using Indices = std::vector<std::size_t>;
 
-constexpr BucketSizes kSizes{.bucket_bytes = 4000, .first_bucket_bytes = 400, .alone_bytes = 4000};
+const BucketRules kSizes{.bucket_bytes = 4000, .first_bucket_bytes = 400, .alone_bytes = 4000};
 
 // Of f32, or as said.
 TensorShape shape(std::uint64_t elements, Dtype dtype = Dtype::f32) {
@@ -34,6 +34,19 @@ TEST(Buckets, FirstBucketIsSmallAndOthersFillUp) {
   EXPECT_EQ(buckets[1].size(), 10u);  // the tenth starts on a cache line before 4000 bytes
   EXPECT_EQ(buckets[1].front(), 28u);
   EXPECT_EQ(buckets[3].back(), 0u);
+}
+
+TEST(Buckets, ThoseInACodeHaveTheirOwnAndTheOthersComeLast) {
+  const std::vector<TensorShape> shapes = {shape(600), shape(10), shape(600), shape(10),
+                                           shape(5000)};
+  BucketRules rules = kSizes;
+  rules.coded = {true, false, true, false, true};
+  const auto buckets = lay_out(shapes, Indices{4, 3, 2, 1, 0}, rules);
+  EXPECT_THAT(gradients_of(buckets),
+              ElementsAre(ElementsAre(4), ElementsAre(2, 0), ElementsAre(3, 1)));
+  EXPECT_TRUE(buckets[0].coded && buckets[0].alone);
+  EXPECT_TRUE(buckets[1].coded);
+  EXPECT_FALSE(buckets[2].coded);
 }
 
 TEST(Buckets, LargeGradientsTravelAlone) {

@@ -9,6 +9,7 @@
 #include "asup/collective/algorithms/halving_doubling.h"
 #include "asup/collective/algorithms/hierarchical.h"
 #include "asup/collective/algorithms/linear.h"
+#include "asup/collective/algorithms/owners.h"
 #include "asup/collective/algorithms/pairwise.h"
 #include "asup/collective/algorithms/point_to_point.h"
 #include "asup/collective/algorithms/recursive_doubling.h"
@@ -53,6 +54,10 @@ const std::vector<Algorithm>& algorithms() {
        "2(m-1) rounds inside hosts of m ranks, 2 log2 h across h hosts; 2(h-1)/h of the elements "
        "between two hosts, shared by m ranks",
        false, hierarchical_all_reduce},
+      {"owners", Collective::all_reduce,
+       "2 rounds; 2(n-1)/n of the elements; each rank sums a block of all and sends it to all; the "
+       "way of numbers in a code",
+       false, owners_all_reduce, false, true},
 
       {"direct", Collective::reduce_scatter,
        "3 rounds; each rank reduces its block out of all memories",

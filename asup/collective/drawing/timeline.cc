@@ -47,7 +47,7 @@ class Recorder : public proof::Effects {
 };
 
 std::string name_of(const AreaRange& range, const Spec& spec) {
-  if (spec.aliased() && range.area != Area::scratch)
+  if (spec.aliased() && range.area != Area::scratch && range.area != Area::coded)
     return fmt::format("[{}, {})", range.begin, range.end);
   return collective::describe(range);
 }

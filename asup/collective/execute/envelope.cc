@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "asup/kernels/code.h"
+
 namespace asup::collective {
 namespace {
 
@@ -43,6 +45,9 @@ std::string Envelope::describe() const {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
       collective == Collective::reduce)
     text += fmt::format(", {}", name_of(op));
+  if (const auto code = static_cast<kernels::Code>(flags >> kCodeShift);
+      code != kernels::Code::none)
+    text += fmt::format(", in {}", kernels::name_of(code));
   if (parts > 0) text += fmt::format(", {} buffers (sizes {:08x})", parts, counts);
   if (collective == Collective::broadcast || collective == Collective::reduce ||
       collective == Collective::gather || collective == Collective::scatter)

@@ -21,7 +21,7 @@ struct Envelope {
   Collective collective{};
   Dtype dtype{};
   ReduceOp op{};
-  std::uint8_t flags = 0;          // bit 0: in place, bit 1: shared memory
+  std::uint8_t flags = 0;          // bit 0: in place, bit 1: shared memory; above: the code
   std::uint32_t input_region = 0;  // 0: not in memory that others reach
   std::uint32_t output_region = 0;
   std::uint64_t input_offset = 0;
@@ -31,6 +31,7 @@ struct Envelope {
 
   static constexpr std::uint8_t kInPlace = 1;
   static constexpr std::uint8_t kShared = 2;
+  static constexpr int kCodeShift = 2;
 
   // The same call; where the memory lies may differ.
   bool same_call(const Envelope& other) const;

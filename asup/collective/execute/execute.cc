@@ -11,7 +11,8 @@
 namespace asup::collective {
 namespace {
 
-constexpr std::size_t kTileBytes = 4 * 1024;         // of one operand; many fit the L1 cache
+constexpr std::size_t kTileBytes = 4 * 1024;  // of one operand; many fit the L1 cache
+static_assert(kTileBytes / sizeof(float) % kernels::kCodeBlock == 0);
 constexpr std::size_t kTurnBytes = 2 * 1024 * 1024;  // memory steps between looks at the links
 constexpr std::chrono::seconds kReasonComes{1};
 constexpr std::size_t kLongBytes = 16 * 1024;  // sleepers need not wait for less
@@ -19,7 +20,8 @@ constexpr std::size_t kLongBytes = 16 * 1024;  // sleepers need not wait for les
 // A reduction that is written on from where it lands: one pass over memory does both.
 bool reduces_and_spreads(const Round& round) {
   const Step& first = round.front();
-  return first.sums_all() && std::all_of(round.begin() + 1, round.end(), [&](const Step& step) {
+  return first.sums_all() && first.src.area != Area::coded &&
+         std::all_of(round.begin() + 1, round.end(), [&](const Step& step) {
            return (step.op == Step::Op::copy || step.op == Step::Op::peer_write) &&
                   step.src == first.dst;
          });
@@ -291,7 +293,7 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
   const std::size_t bytes = count * element_;
   switch (step.op) {
     case Step::Op::copy:
-      kernels::copy(at(step.dst, begin), at(step.src, begin), bytes);
+      copy(step, begin, count);
       break;
     case Step::Op::peer_read:
       kernels::copy(at(step.dst, begin), peer_at(step.peer, step.src, begin), bytes);
@@ -303,11 +305,52 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
       break;
     case Step::Op::reduce_parts:
     case Step::Op::peer_reduce:
-      reduce_and_spread({&step, 1}, begin, count);
+      if (in_code(step.src))
+        sum_codes(step, begin, count);
+      else
+        reduce_and_spread({&step, 1}, begin, count);
       break;
     default:
       throw Error("a message among memory steps");
   }
+}
+
+void Execution::copy(const Step& step, std::size_t begin, std::size_t count) {
+  if (in_code(step.dst) == in_code(step.src))
+    kernels::copy(at(step.dst, begin), at(step.src, begin),
+                  bytes({step.src.area, step.src.begin, step.src.begin + count}));
+  else if (in_code(step.dst))
+    encode(step, begin, count);
+  else
+    kernels::decode(operands_.coding.code, floats_at(step.dst, begin), at(step.src, begin), count);
+}
+
+// A part for another's sum takes along what was lost the last time. What is lost of our sum, which
+// is divided already, goes to what we add to it the next time, before it is divided.
+void Execution::encode(const Step& step, std::size_t begin, std::size_t count) {
+  const Coding& coding = operands_.coding;
+  const std::size_t place = step.src.begin + begin;
+  const bool is_sum = step.src.area == Area::output;
+  kernels::Encoding how{.first = place};
+  if (coding.lost) how.lost = coding.lost + place;
+  if (coding.carried && !is_sum) how.carried = coding.carried + place;
+  if (coding.noise)
+    how.noise = *coding.noise + 2 * static_cast<std::uint64_t>(group_.rank) + (is_sum ? 1 : 0);
+  kernels::encode(coding.code, at(step.dst, begin), floats_at(step.src, begin), count, how);
+  if (!coding.lost || !is_sum || envelope_.op != ReduceOp::average) return;
+  for (std::size_t i = 0; i < count; ++i) how.lost[i] *= static_cast<float>(group_.size());
+}
+
+// Ours first, then those of the others in rank order: only this rank adds them up.
+void Execution::sum_codes(const Step& step, std::size_t begin, std::size_t count) {
+  const Coding& coding = operands_.coding;
+  Pointers<const std::byte*> codes(peers_.size() - 1);
+  std::size_t parts = 0;
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.rank) codes[parts++] = at(operand(step, group_.rank, rank).range, begin);
+  kernels::sum_codes(coding.code, floats_at(step.dst, begin), floats_at(step.own, begin),
+                     coding.carried ? coding.carried + step.own.begin + begin : nullptr,
+                     codes.all(), count, 1.0f / static_cast<float>(divisor(step)));
 }
 
 // The first step reduces, the others write on what it has made.
@@ -349,8 +392,13 @@ std::byte* Execution::at(const AreaRange& range, std::size_t offset) const {
   std::byte* base = range.area == Area::input    ? operands_.input
                     : range.area == Area::output ? operands_.output
                     : range.area == Area::stage  ? operands_.stage
+                    : range.area == Area::coded  ? operands_.coded
                                                  : operands_.scratch;
-  return base + (range.begin + offset) * element_;
+  return base + bytes({range.area, 0, range.begin + offset});
+}
+
+float* Execution::floats_at(const AreaRange& range, std::size_t offset) const {
+  return reinterpret_cast<float*>(at(range, offset));
 }
 
 std::byte* Execution::peer_at(int peer, const AreaRange& range, std::size_t offset) const {

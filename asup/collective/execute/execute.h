@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "asup/base/buffer.h"
+#include "asup/collective/coding.h"
 #include "asup/collective/execute/envelope.h"
 #include "asup/collective/execute/trace.h"
 #include "asup/collective/plan/plan.h"
@@ -46,6 +47,8 @@ class Execution {
     std::byte* output = nullptr;
     std::byte* scratch = nullptr;
     std::byte* stage = nullptr;
+    std::byte* coded = nullptr;
+    Coding coding{};
   };
 
   // The group, spec, plan and the operands' memory stay until the execution is gone, and so does
@@ -86,15 +89,25 @@ class Execution {
   bool run_memory(LaneRun& lane);
   void run_tile(const Round& round, std::size_t begin, std::size_t count);
   void run_step(const Step& step, std::size_t begin, std::size_t count);
+  void copy(const Step& step, std::size_t begin, std::size_t count);
+  void encode(const Step& step, std::size_t begin, std::size_t count);
+  void sum_codes(const Step& step, std::size_t begin, std::size_t count);
   void reduce_and_spread(std::span<const Step> steps, std::size_t begin, std::size_t count);
   void trace_round(const LaneRun& lane) const;
   bool check_envelope(int peer, net::ConstBytes head, std::uint64_t total, std::uint64_t expected);
   void find_memory(int peer, const Envelope& theirs);
 
   std::byte* at(const AreaRange& range, std::size_t offset = 0) const;
+  float* floats_at(const AreaRange& range, std::size_t offset) const;
   std::byte* peer_at(int peer, const AreaRange& range, std::size_t offset) const;
   std::byte* base_of(int peer, Area area) const;
-  std::size_t bytes(const AreaRange& range) const { return range.size() * element_; }
+  bool in_code(const AreaRange& range) const {
+    return range.area == Area::coded && operands_.coding.code != kernels::Code::none;
+  }
+  std::size_t bytes(const AreaRange& range) const {
+    return in_code(range) ? kernels::coded_bytes(operands_.coding.code, range.size())
+                          : range.size() * element_;
+  }
   int divisor(const Step& step) const;
 
   const Group& group_;

@@ -30,6 +30,7 @@ struct CallKey {
         output(call.output.count),
         in_place(call.input.data == call.output.data),
         in_reach(in_reach),
+        code(call.coding.code),
         algorithm(call.algorithm),
         counts(call.counts) {}
 
@@ -40,6 +41,7 @@ struct CallKey {
   std::size_t input, output;  // elements
   bool in_place;
   bool in_reach;  // its buffers lie where all ranks reach them
+  kernels::Code code;
   std::string algorithm;
   std::vector<std::size_t> counts;
 
@@ -50,7 +52,7 @@ struct CallKey {
            output == call.output.count && dtype == call.output.dtype &&
            input_dtype == call.input.dtype && op == call.op && root == call.root &&
            in_place == (call.input.data == call.output.data) && in_reach == reach &&
-           algorithm == call.algorithm && counts == call.counts;
+           code == call.coding.code && algorithm == call.algorithm && counts == call.counts;
   }
 };
 

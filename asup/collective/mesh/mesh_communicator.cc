@@ -31,6 +31,17 @@ void require_memory(const Call& call) {
   }
 }
 
+void require_codable(const Call& call) {
+  if (call.coding.code == kernels::Code::none) return;
+  require(call.collective == Collective::all_reduce && call.output.dtype == Dtype::f32 &&
+              (call.op == ReduceOp::sum || call.op == ReduceOp::average),
+          "{} of {}, {}: only sums and averages of f32 by all_reduce travel in a code",
+          name_of(call.collective), name_of(call.output.dtype), name_of(call.op));
+  require((call.coding.carried != nullptr) == (call.coding.lost != nullptr),
+          "{}: what a code loses is both kept and carried on, or neither",
+          name_of(call.collective));
+}
+
 void require_room(const Call& call, const Spec& spec, int rank) {
   require(call.input.dtype == call.output.dtype, "{}: input is {}, output is {}",
           name_of(call.collective), name_of(call.input.dtype), name_of(call.output.dtype));
@@ -151,9 +162,11 @@ std::unique_ptr<Communicator> MeshCommunicator::split(int color, int key) {
 void MeshCommunicator::fill(PendingCall& pending, Call& call) {
   if (!call.parts.empty()) coalesced(pending, call);
   require_memory(call);
+  require_codable(call);
   Envelope places;
   const bool in_reach = find_places(call, places);
-  if (call.algorithm.empty() && call.collective == Collective::all_reduce)
+  if (call.algorithm.empty() && call.collective == Collective::all_reduce &&
+      call.coding.code == kernels::Code::none)
     call.algorithm = options_.algorithm;
   pending.prepared =
       prepared_.find_or_make(call, in_reach, [&] { return prepare(call, in_reach); });
@@ -170,6 +183,7 @@ void MeshCommunicator::fill(PendingCall& pending, Call& call) {
   envelope.sequence = next_sequence(call);
   pending.operands.input = static_cast<std::byte*>(call.input.data);
   pending.operands.output = static_cast<std::byte*>(call.output.data);
+  pending.operands.coding = call.coding;
   pending.first_lane = is_point_to_point(call.collective) ? kPointToPointLane : 0;
   pending.deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
   pending.silence = call.silence;
@@ -201,6 +215,7 @@ Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
           name_of(call.collective), rank());
   spec.shared = in_reach && everyone_has_elements(spec);
   spec.stage = shares_memory_ && size() > 1;
+  spec.coded = call.coding.code != kernels::Code::none;
   const Algorithm& algorithm =
       chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), call.algorithm)
                : choose(spec, call.algorithm);
@@ -213,8 +228,9 @@ Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
   envelope.collective = spec.collective;
   envelope.dtype = call.output.dtype;
   envelope.op = call.op;
-  envelope.flags = static_cast<std::uint8_t>((spec.in_place ? Envelope::kInPlace : 0) |
-                                             (spec.shared ? Envelope::kShared : 0));
+  envelope.flags = static_cast<std::uint8_t>(
+      (spec.in_place ? Envelope::kInPlace : 0) | (spec.shared ? Envelope::kShared : 0) |
+      static_cast<int>(call.coding.code) << Envelope::kCodeShift);
   return prepared;
 }
 

@@ -93,7 +93,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   // Under the lock. Queue 0 holds collectives; each peer has one for sends and one for receives.
   std::map<int, Queue> queues_;
   std::size_t pending_ = 0;
-  Scratch scratch_;            // of the collective under way
+  Scratch scratch_, coded_;    // of the collective under way
   std::uint64_t started_ = 0;  // collectives
   Outcome broken_;
   std::uint64_t generation_ = 0;          // how often it was rebuilt

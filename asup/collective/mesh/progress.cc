@@ -48,11 +48,11 @@ bool MeshCommunicator::progress_queue(Queue& queue) {
 
 void MeshCommunicator::begin(PendingCall& pending) {
   if (pending.coalesced) pending.coalesced->pack();
-  pending.operands.scratch =
-      scratch_.at_least(pending.prepared->plan.scratch * size_of(pending.envelope.dtype));
-  pending.execution.emplace(group_, pending.prepared->spec, pending.envelope,
-                            pending.prepared->plan, pending.operands, &pending.memory,
-                            pending.first_lane);
+  const Plan& plan = pending.prepared->plan;
+  pending.operands.scratch = scratch_.at_least(plan.scratch * size_of(pending.envelope.dtype));
+  pending.operands.coded = coded_.at_least(plan.coded * size_of(pending.envelope.dtype));
+  pending.execution.emplace(group_, pending.prepared->spec, pending.envelope, plan,
+                            pending.operands, &pending.memory, pending.first_lane);
   trace(TraceEvent::Kind::begin, pending);
 }
 

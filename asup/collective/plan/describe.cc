@@ -18,6 +18,8 @@ std::string_view name_of(Area area) {
       return "scratch";
     case Area::stage:
       return "stage";
+    case Area::coded:
+      return "coded";
   }
   return "?";
 }
@@ -75,6 +77,7 @@ std::string describe(const Plan& plan) {
     }
   }
   if (plan.scratch > 0) text += fmt::format("  needs scratch for {} elements\n", plan.scratch);
+  if (plan.coded > 0) text += fmt::format("  needs room for {} elements in code\n", plan.coded);
   if (plan.stage > 0) text += fmt::format("  needs a stage of {} elements\n", plan.stage);
   return text.empty() ? "  nothing to do\n" : text;
 }

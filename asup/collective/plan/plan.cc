@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "asup/base/error.h"
+#include "asup/kernels/code.h"
 
 namespace asup::collective {
 
@@ -62,9 +63,14 @@ std::string_view name_of(Step::Op op) {
 Operand operand(const Step& step, int rank, int of) {
   if (of == rank) return {rank, step.own};
   if (step.op == Step::Op::peer_reduce) return {of, step.src};
+  const auto place = static_cast<std::size_t>(of - (of > rank));
+  const std::size_t begin = step.src.begin + place * between_parts(step);
+  return {rank, {step.src.area, begin, begin + step.own.size()}};
+}
+
+std::size_t between_parts(const Step& step) {
   const std::size_t size = step.own.size();
-  const std::size_t begin = step.src.begin + static_cast<std::size_t>(of - (of > rank)) * size;
-  return {rank, {step.src.area, begin, begin + size}};
+  return step.src.area == Area::coded ? kernels::in_whole_code_blocks(size) : size;
 }
 
 Cut cut(std::size_t count, int parts, int index, std::size_t grain) {
@@ -142,7 +148,8 @@ bool Spec::aliased(int r) const {
 }
 
 std::size_t Spec::elements(Area area, int r) const {
-  check(area != Area::scratch, "only a plan knows how much scratch it needs");
+  check(area == Area::input || area == Area::output,
+        "only a plan knows how much memory it needs beside input and output");
   const bool input = area == Area::input;
   switch (collective) {
     case Collective::all_reduce:

@@ -50,7 +50,11 @@ enum class Area : std::uint8_t {
   input,
   output,
   scratch,  // this rank's alone
-  stage     // this rank's, within reach of all where Spec::stage says so
+  stage,    // this rank's, within reach of all where Spec::stage says so
+  // This rank's alone, where numbers are in the call's code (kernels/code.h): a copy to it encodes,
+  // one from it decodes, and so does a reduce_parts whose src it is. Ranges begin at multiples of
+  // kCodeBlock, and so do a reduce_parts' parts. Without a code it is as scratch.
+  coded
 };
 
 // Elements [begin, end) of an area of one rank.
@@ -67,6 +71,7 @@ inline AreaRange in(std::size_t begin, std::size_t end) { return {Area::input, b
 inline AreaRange out(std::size_t begin, std::size_t end) { return {Area::output, begin, end}; }
 inline AreaRange scratch(std::size_t begin, std::size_t end) { return {Area::scratch, begin, end}; }
 inline AreaRange stage(std::size_t begin, std::size_t end) { return {Area::stage, begin, end}; }
+inline AreaRange coded(std::size_t begin, std::size_t end) { return {Area::coded, begin, end}; }
 
 struct Step {
   enum class Op : std::uint8_t {
@@ -102,6 +107,8 @@ struct Operand {
 };
 // That of rank `of`, where `rank` does the step.
 Operand operand(const Step& step, int rank, int of);
+// Elements from one of a reduce_parts' parts to the next.
+std::size_t between_parts(const Step& step);
 
 using Round = std::vector<Step>;
 using Lane = std::vector<Round>;
@@ -110,6 +117,7 @@ struct Plan {
   std::vector<Lane> lanes;
   std::size_t scratch = 0;  // elements this rank needs beside input and output
   std::size_t stage = 0;    // and where others reach them
+  std::size_t coded = 0;    // and in code
 };
 
 // What is asked of all ranks together; equal on every rank.
@@ -127,6 +135,7 @@ struct Spec {
                          // root's)
   bool shared = false;   // every rank can reach every other's input and output
   bool stage = false;    // every rank can reach every other's stage
+  bool coded = false;    // numbers travel in a code
   std::size_t slice = 1 << 15;  // elements of a lane's message, about: how finely rounds overlap
   // Which host each rank is on, by numbers of any kind. Empty: all on one, or nobody knows.
   std::vector<int> hosts = {};
@@ -168,6 +177,7 @@ struct Algorithm {
   bool needs_shared;             // every rank must reach every other's memory
   Plan (*plan)(int rank, const Spec& spec);
   bool needs_stage = false;  // every rank must reach every other's stage
+  bool codes = false;        // it can carry numbers in a code
 };
 
 // Every algorithm there is, in the order of preference when nothing was measured.

@@ -30,6 +30,7 @@ constexpr std::size_t kFewWithinReach = 2048;  // where ranks reach each other's
 constexpr std::size_t kFew = 8192;
 
 std::string_view all_reduce_by_size(const Spec& spec) {
+  if (spec.coded) return "owners";
   if (spec.count < (spec.shared ? kFewWithinReach : kFew)) return "recursive_doubling";
   return spec.shared ? "direct" : spec.stage ? "staged" : "ring";
 }
@@ -97,7 +98,7 @@ const Algorithm& first_that_can(const Spec& spec) {
 
 bool can_serve(const Algorithm& algorithm, const Spec& spec) {
   return algorithm.collective == spec.collective && (spec.shared || !algorithm.needs_shared) &&
-         (spec.stage || !algorithm.needs_stage);
+         (spec.stage || !algorithm.needs_stage) && spec.coded == algorithm.codes;
 }
 
 const Algorithm& choose(const Spec& spec, std::string_view name) {
@@ -110,6 +111,9 @@ const Algorithm& choose(const Spec& spec, std::string_view name) {
     require(spec.stage || !named.needs_stage,
             "{} by '{}' needs all ranks on one host; leave the choice to asup, or name another "
             "algorithm",
+            name_of(spec.collective), name);
+    require(named.codes || !spec.coded,
+            "{} by '{}' cannot carry numbers in a code; leave the choice to asup",
             name_of(spec.collective), name);
     return named;
   }

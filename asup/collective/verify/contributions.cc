@@ -12,9 +12,8 @@ namespace asup::collective::proof {
 Contributions::Contributions(int ranks)
     : ranks_(ranks),
       words_((ranks + 63) / 64),
-      kinds_(ranks + 1, Kind::input),
+      finished_(ranks + 1, false),
       sets_((ranks + 1) * words_) {
-  kinds_[kNothing] = Kind::nothing;
   for (int rank = 0; rank < ranks; ++rank) {
     sets_[input(rank) * words_ + rank / 64] = std::uint64_t{1} << (rank % 64);
   }
@@ -25,16 +24,17 @@ Contributions::Id Contributions::add(Id a, Id b) {
 }
 Contributions::Id Contributions::extend(Id sum, Id next) { return make(Kind::wide_sum, sum, next); }
 Contributions::Id Contributions::finish(Id sum) { return make(Kind::finished, sum, kNothing); }
+Contributions::Id Contributions::code(Id term) { return make(Kind::coded, term, kNothing); }
 
 Contributions::Id Contributions::make(Kind kind, Id a, Id b) {
   constexpr Id kLimit = 1u << 30;  // so that kind and two ids fit in 64 bits
-  check(kinds_.size() < kLimit, "the plans of {} ranks have too many different sums to verify",
+  check(finished_.size() < kLimit, "the plans of {} ranks have too many different sums to verify",
         ranks_);
   const std::uint64_t kind_bits = static_cast<std::uint64_t>(kind) << 60;
   const auto [found, fresh] =
-      made_.try_emplace(kind_bits | std::uint64_t{a} << 30 | b, static_cast<Id>(kinds_.size()));
+      made_.try_emplace(kind_bits | std::uint64_t{a} << 30 | b, static_cast<Id>(finished_.size()));
   if (!fresh) return found->second;
-  kinds_.push_back(kind);
+  finished_.push_back(kind == Kind::finished || (kind == Kind::coded && finished_[a]));
   for (std::size_t w = 0; w < words_; ++w) {
     sets_.push_back(sets_[a * words_ + w] | sets_[b * words_ + w]);
   }

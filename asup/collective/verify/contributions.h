@@ -26,16 +26,18 @@ class Contributions {
   Id extend(Id sum, Id next);
   // The complete sum after an average's division. needs: complete and not finished yet
   Id finish(Id sum);
+  // What comes out of a code, which is not what went in.
+  Id code(Id term);
 
   std::optional<int> common_rank(Id a, Id b) const;
   bool is_complete(Id id) const { return ranks_in(id) == ranks_; }
-  bool is_finished(Id id) const { return kinds_[id] == Kind::finished; }
+  bool is_finished(Id id) const { return finished_[id]; }
 
   // "ranks 0, 2-5"
   std::string describe(Id id) const;
 
  private:
-  enum class Kind : std::uint8_t { nothing, input, sum, wide_sum, finished };
+  enum class Kind : std::uint8_t { sum, wide_sum, finished, coded };
 
   Id make(Kind kind, Id a, Id b);
   bool contains(Id id, int rank) const { return sets_[id * words_ + rank / 64] >> (rank % 64) & 1; }
@@ -43,7 +45,7 @@ class Contributions {
 
   const int ranks_;
   const std::size_t words_;                     // of a set of ranks
-  std::vector<Kind> kinds_;                     // by id
+  std::vector<bool> finished_;                  // by id
   std::vector<std::uint64_t> sets_;             // by id, words_ each: the ranks whose input went in
   std::unordered_map<std::uint64_t, Id> made_;  // kind and operands to id
 };

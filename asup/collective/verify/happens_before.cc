@@ -33,7 +33,8 @@ void HappensBefore::begin_lane() {
 }
 
 void HappensBefore::access(const Site& site, const Access& access, int sender) {
-  if (access.range.area == Area::scratch) return;  // which no other rank reaches
+  if (access.range.area == Area::scratch || access.range.area == Area::coded)
+    return;  // which no other rank reaches
   const Event event = {site.rank, static_cast<Time>(site.round + 1), site.step, access.write};
   Owned& owned = memory_[access.owner];
   owned.area(access.range.area)

@@ -20,6 +20,7 @@ Memory::Memory(const Spec& spec, const std::vector<Plan>& plans, const Contribut
     areas_.emplace_back(spec.elements(Area::output, rank), aliased ? own : Value());
     areas_.emplace_back(plans[rank].scratch, Value());
     areas_.emplace_back(plans[rank].stage, Value());
+    areas_.emplace_back(plans[rank].coded, Value());
   }
 }
 

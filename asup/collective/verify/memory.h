@@ -41,7 +41,7 @@ class Memory {
     return areas_[owner * kAreas + static_cast<int>(area)];
   }
 
-  static constexpr int kAreas = 4;
+  static constexpr int kAreas = 5;
   const Spec& spec_;
   std::vector<IntervalMap<Value>> areas_;        // kAreas for each rank, in the order of Area
   std::vector<IntervalMap<Value>::Run> stored_;  // by the step under way

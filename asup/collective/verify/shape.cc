@@ -1,7 +1,10 @@
 #include "asup/collective/verify/shape.h"
 
+#include <initializer_list>
+
 #include "asup/collective/verify/access.h"
 #include "asup/collective/verify/site.h"
+#include "asup/kernels/code.h"
 
 namespace asup::collective::proof {
 namespace {
@@ -29,6 +32,7 @@ class Shape {
     }
     check_peer(site, step, named);
     check_ranges(site, step);
+    check_code(site, step);
     check_reduction(site, step);
   }
 
@@ -66,7 +70,8 @@ class Shape {
     if (!step.sums_all()) return;
     check_inside(site, step, step.own, site.rank);
     const std::size_t parts = step.op == Op::peer_reduce ? 1 : spec_.ranks - 1;
-    if (step.src.size() != parts * step.own.size()) {
+    const std::size_t wanted = parts == 0 ? 0 : (parts - 1) * between_parts(step) + step.own.size();
+    if (step.src.size() != wanted) {
       refute(site, step.own, "{}: the operands differ in length", describe(step));
     }
   }
@@ -81,6 +86,7 @@ class Shape {
   std::size_t size_of(Area area, int owner) const {
     if (area == Area::scratch) return plans_[owner].scratch;
     if (area == Area::stage) return plans_[owner].stage;
+    if (area == Area::coded) return plans_[owner].coded;
     return area == Area::input ? inputs_[owner] : outputs_[owner];
   }
 
@@ -91,8 +97,21 @@ class Shape {
       refute(site, far, "{}: these ranks share no {}", describe(step),
              far.area == Area::stage ? "stage" : "memory");
     }
-    if (far.area == Area::scratch) {
+    if (far.area == Area::scratch || far.area == Area::coded) {
       refute(site, far, "{}: scratch is not shared", describe(step));
+    }
+  }
+
+  // Blocks of a code are whole, and only messages, copies and sums of parts know it.
+  void check_code(const Site& site, const Step& step) const {
+    for (const AreaRange* range : {&step.src, &step.dst, &step.own}) {
+      if (range->area != Area::coded) continue;
+      if (range->begin % kernels::kCodeBlock != 0) {
+        refute(site, *range, "{}: begins inside a block of the code", describe(step));
+      }
+      const bool known = step.op == Op::send || step.op == Op::recv || step.op == Op::copy ||
+                         (step.op == Op::reduce_parts && range == &step.src);
+      if (!known) refute(site, *range, "{}: is no step on numbers in code", describe(step));
     }
   }
 

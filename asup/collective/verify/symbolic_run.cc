@@ -28,6 +28,10 @@ void SymbolicRun::carry(const Message& message) {
   const Step& sent = step_at(plans_, message.send);
   const Step& received = step_at(plans_, message.recv);
   const int from = message.send.rank, to = message.recv.rank;
+  if ((sent.src.area == Area::coded) != (received.dst.area == Area::coded)) {
+    refute(message.recv, received.dst, "{}: only one of sender and receiver has it in code",
+           describe(received));
+  }
   if (order_) {
     for_each_access(spec_, from, sent, [&](const Access& a) { order_->access(message.send, a); });
     for_each_access(spec_, to, received,
@@ -62,6 +66,9 @@ void SymbolicRun::work_step(const Site& site, const Step& step) {
     memory_.load(site, owner, range, r == 0 ? values_ : operand_);
     if (r > 0) add(site, step, &Contributions::extend);
   }
+  const bool encodes = step.dst.area == Area::coded && step.src.area != Area::coded;
+  for (Piece& piece : values_)
+    if (encodes) piece.term = terms_.code(piece.term);
   store(site, step.op == Step::Op::peer_write ? step.peer : site.rank, step);
 }
 

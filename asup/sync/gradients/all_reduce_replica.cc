@@ -69,8 +69,8 @@ class AllReduceReplica final : public Replica {
   void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override;
-  ReplicaState state() override { return {}; }
-  void restore(const ReplicaState&) override { finite_.keep_buffers(); }
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return false; }
   ReplicaStats stats() const override;
 
@@ -118,7 +118,7 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
-                /*looks=*/options.non_finite != NonFinite::apply),
+                /*looks=*/options.non_finite != NonFinite::apply, {options.code, options.feedback}),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
@@ -135,6 +135,8 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting buffers", std::string(name_of(options_.buffers))});
   facts.push_back({"setting non_finite", std::string(asup::name_of(options_.non_finite))});
+  facts.push_back({"setting compress", std::string(kernels::name_of(options_.code))});
+  facts.push_back({"setting feedback", options_.feedback ? "on" : "off"});
   facts.push_back({"setting observed", options_.observed.empty() ? "nothing" : options_.observed});
   sync::check_agreed(communicator_, facts);
   return order_.empty() ? layout::backwards(model_.trainable().size()) : order_;
@@ -162,7 +164,7 @@ StepResult AllReduceReplica::step() {
   if (order_.empty()) learn_order();
   const bool admitted = finite_.admits(steps_, exchange_.finite());
   if (admitted) model_.optimizer().step();
-  exchange_.next_step();
+  exchange_.next_step(admitted);
   ++steps_;
   if (!admitted) return StepResult::skipped;
   moved_ = rounds_differently_;
@@ -207,6 +209,25 @@ void AllReduceReplica::learn_order() {
   communicator_.broadcast(buffer_of(std::span(order))).or_throw();
   order_.assign(order.begin(), order.end());
   if (order_ != layout::backwards(order_.size())) exchange_.rebuild(order_);
+}
+
+ReplicaState AllReduceReplica::state() {
+  ReplicaState state;
+  if (options_.code == kernels::Code::none) return state;
+  state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_.exchanges())},
+                                              torch::kInt64)}};
+  state.parts = exchange_.residuals();
+  return state;
+}
+
+// What codes have lost is read into the tensors that state() gave.
+void AllReduceReplica::restore(const ReplicaState& state) {
+  finite_.keep_buffers();
+  if (options_.code == kernels::Code::none) return;
+  exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
+  const auto residuals = exchange_.residuals();
+  for (std::size_t i = 0; i < residuals.size(); ++i)
+    residuals[i].tensor.copy_(state.parts[i].tensor);
 }
 
 std::string AllReduceReplica::observed() const {

@@ -39,6 +39,9 @@ struct AllReduceOptions {
   std::size_t in_place_bytes = 1u << 20;
   BufferSync buffers = BufferSync::local;
   NonFinite non_finite = NonFinite::skip;
+  // Weights' gradients travel in a code of fewer bytes (gradient_exchange.h).
+  kernels::Code code = kernels::Code::none;
+  bool feedback = false;  // what the code loses is added to the next step's gradients
   std::string
       observed{};  // what Replica::observed() said before; empty: observed in the first step
 };

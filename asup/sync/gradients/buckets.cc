@@ -9,16 +9,16 @@
 namespace asup::sync {
 
 Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-                 std::span<const std::size_t> order, const layout::BucketSizes& sizes,
+                 std::span<const std::size_t> order, const layout::BucketRules& rules,
                  std::size_t notes)
-    : buckets_(layout::lay_out(shapes_of(parameters), order, sizes)),
+    : buckets_(layout::lay_out(shapes_of(parameters), order, rules)),
       bucket_of_(parameters.size()),
       views_(parameters.size()) {
   check(order.size() == parameters.size() && !order.empty(), "{} places for {} parameters",
         order.size(), parameters.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     for (const auto& gradient : layout(b).tensors) bucket_of_[gradient.index] = b;
-  if (notes > 0 && buckets_.back().alone) buckets_.emplace_back();
+  if (notes > 0 && (buckets_.back().alone || buckets_.back().coded)) buckets_.emplace_back();
   layout::Layout& last = buckets_.back().layout;
   if (notes > 0) layout::pad_to_line(last);
   first_note_ = last.elements;

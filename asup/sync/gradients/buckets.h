@@ -19,14 +19,15 @@ class Buckets {
  public:
   // Collective. `order` is the order in which gradients are expected (indices of parameters).
   // `notes`: elements at the end of the last bucket, for what ranks tell each other in passing. A
-  // large gradient that comes last is then followed by a bucket of notes only.
+  // large gradient that comes last, or one in a code, is then followed by a bucket of notes only.
   Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-          std::span<const std::size_t> order, const layout::BucketSizes& sizes, std::size_t notes);
+          std::span<const std::size_t> order, const layout::BucketRules& rules, std::size_t notes);
 
   std::size_t size() const { return buckets_.size(); }
   const layout::Layout& layout(std::size_t bucket) const { return buckets_[bucket].layout; }
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   Buffer buffer(std::size_t bucket) const;  // on the host
+  bool coded(std::size_t bucket) const { return buckets_[bucket].coded; }
 
   // Whether gradients are on a GPU. Where they are not, they lie in the buffers, and what follows
   // does nothing.

@@ -34,9 +34,9 @@ void FiniteLook::begin() {
   narrow_.clear();
 }
 
-void FiniteLook::leaves(const Buffer& gradients, double factor, double bound) {
+void FiniteLook::leaves(const Buffer& gradients, double factor, double bound, bool as_f16) {
   if (!looks_) return;
-  if (gradients.dtype == Dtype::f16) return narrow_.push_back(gradients);
+  if (gradients.dtype == Dtype::f16 || as_f16) return narrow_.push_back(gradients);
   const double most = most_of(gradients.dtype) / (ranks_ * std::max(factor, 1.0));
   finite_ = finite_ && (bound <= most || largest_magnitude(gradients) <= most);
 }

@@ -3,8 +3,8 @@
 // Each rank looks at its own gradients as they leave, which backward has just written, and a note
 // in the last bucket tells the others: averages of finite numbers are finite, unless their sum
 // overflows. So what is so large that it might, counts as infinite. 16-bit floats of few exponents
-// (f16) are near that all the time: they are looked at when the averages are there, the same bits
-// on all ranks. One thread at a time.
+// (f16) are near that all the time, and so is what travels as such: they are looked at when the
+// averages are there, the same bits on all ranks. One thread at a time.
 #pragma once
 
 #include <limits>
@@ -27,9 +27,9 @@ class FiniteLook {
   // A round begins.
   void begin();
   // These leave next, times `factor`. `bound`: magnitudes are known not to be above it; NaN tells
-  // nothing.
+  // nothing. `as_f16`: they travel so.
   void leaves(const Buffer& gradients, double factor,
-              double bound = std::numeric_limits<double>::infinity());
+              double bound = std::numeric_limits<double>::infinity(), bool as_f16 = false);
   // What this rank tells; the average over ranks comes back.
   double note() const { return finite_ ? 0 : 1; }
   // The averages are there: of the note, and of what has left.

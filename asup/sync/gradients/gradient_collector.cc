@@ -51,7 +51,7 @@ void copy_gradient(const torch::Tensor& to, const torch::Tensor& from) {
 GradientCollector::GradientCollector(Communicator& communicator,
                                      std::vector<NamedTensor> parameters,
                                      std::span<const std::size_t> order,
-                                     const layout::BucketSizes& sizes, std::size_t notes,
+                                     const layout::BucketRules& sizes, std::size_t notes,
                                      BucketCarrier& carrier)
     : communicator_(communicator),
       parameters_(std::move(parameters)),

@@ -51,7 +51,7 @@ class GradientCollector {
  public:
   // Collective. `order`: see Buckets. `notes`: elements at the end for the carrier's own use.
   GradientCollector(Communicator& communicator, std::vector<NamedTensor> parameters,
-                    std::span<const std::size_t> order, const layout::BucketSizes& sizes,
+                    std::span<const std::size_t> order, const layout::BucketRules& sizes,
                     std::size_t notes, BucketCarrier& carrier);
   // Nobody may read the buckets any more; the user's gradients get memory of their own.
   ~GradientCollector();
@@ -96,7 +96,7 @@ class GradientCollector {
   // Constant after construction.
   Communicator& communicator_;
   const std::vector<NamedTensor> parameters_;
-  const layout::BucketSizes sizes_;
+  const layout::BucketRules sizes_;
   const std::size_t notes_;
   BucketCarrier& carrier_;
   const GradientArena arena_;

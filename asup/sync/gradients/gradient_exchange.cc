@@ -31,6 +31,30 @@ void scale(const Buffer& buffer, double factor) {
       .mul_(factor);
 }
 
+// Whether numbers in code are worth it, and may be a little off: of weights, not of biases and
+// norms.
+std::vector<bool> coded(const std::vector<NamedTensor>& parameters) {
+  std::vector<bool> coded;
+  for (const auto& [name, tensor] : parameters)
+    coded.push_back(tensor.scalar_type() == torch::kFloat32 && tensor.dim() >= 2 &&
+                    tensor.numel() >= static_cast<std::int64_t>(kernels::kCodeBlock));
+  return coded;
+}
+
+layout::BucketRules with_code(layout::BucketRules rules, kernels::Code code,
+                              const std::vector<NamedTensor>& parameters) {
+  if (code != kernels::Code::none) rules.coded = coded(parameters);
+  return rules;
+}
+
+// Numbers that follow each other give seeds that have nothing to do with each other (SplitMix64).
+std::uint64_t seed_of(std::uint64_t number) {
+  number = (number + 1) * 0x9e3779b97f4a7c15;
+  number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
+  number = (number ^ number >> 27) * 0x94d049bb133111eb;
+  return number ^ number >> 31;
+}
+
 // Every rank's samples of a step; kNone where it described none.
 constexpr double kNone = -1;
 
@@ -58,12 +82,16 @@ double mean_of(const std::vector<double>& samples) {
 }  // namespace
 
 GradientExchange::GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
-                                   std::span<const std::size_t> order,
-                                   const layout::BucketSizes& sizes, bool looks)
+                                   std::span<const std::size_t> order, layout::BucketRules rules,
+                                   bool looks, GradientCode code)
     : communicator_(communicator),
+      code_(code),
       finite_(looks, communicator.size()),
       noise_(total_bytes(parameters), communicator.size()),
-      collector_(communicator, std::move(parameters), order, sizes, kNotes, *this) {}
+      collector_(communicator, parameters, order,
+                 with_code(std::move(rules), code.code, parameters), kNotes, *this) {
+  if (code.feedback) residuals_.emplace(collector_.buckets(), collector_.parameters());
+}
 
 // Peers may still read our buckets.
 GradientExchange::~GradientExchange() {
@@ -84,6 +112,7 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
     returned_ = 0;
     finite_.begin();
     noise_.begin(step_);
+    if (has_left_ && residuals_) residuals_->next_round();
     // What was described since is of this step again where it has a second backward.
     if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
     has_left_ = true;
@@ -99,14 +128,28 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   }
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
-  works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average));
+  works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket)));
+}
+
+Coding GradientExchange::coding(std::size_t bucket) const {
+  Coding coding;
+  if (!collector_.buckets().coded(bucket)) return coding;
+  coding.code = code_.code;
+  if (residuals_) {
+    coding.carried = residuals_->carried(bucket);
+    coding.lost = residuals_->lost(bucket);
+  } else {
+    coding.noise = seed_of(exchanges_ * collector_.buckets().size() + bucket);
+  }
+  return coding;
 }
 
 // Where the norm is found, or a GPU has told of the bucket, one pass over it is spared.
 void GradientExchange::look(std::size_t bucket, const Buffer& gradients) {
   double bound = collector_.buckets().peak(bucket);
   if (noise_.looks()) bound = noise_.leaves(gradients);
-  finite_.leaves(gradients, samples_ ? static_cast<double>(*samples_) : 1, bound);
+  const bool as_f16 = code_.code == kernels::Code::f16 && collector_.buckets().coded(bucket);
+  finite_.leaves(gradients, samples_ ? static_cast<double>(*samples_) : 1, bound, as_f16);
 }
 
 void GradientExchange::write_notes() {
@@ -132,6 +175,7 @@ double GradientExchange::step_note() const {
 
 void GradientExchange::finish_round() {
   wait_for_works();
+  ++exchanges_;
   read_notes();
   if (describes()) weigh();
   bring_back();
@@ -229,8 +273,18 @@ void GradientExchange::share_unused() {
     if (anywhere[i] && !collector_.used()[i]) collector_.define(i);
 }
 
-void GradientExchange::next_step() {
+void GradientExchange::rebuild(std::span<const std::size_t> order) {
+  collector_.rebuild(order);
+  if (residuals_) residuals_->move_to(collector_.buckets());
+}
+
+std::vector<NamedTensor> GradientExchange::residuals() const {
+  return residuals_ ? residuals_->tensors() : std::vector<NamedTensor>();
+}
+
+void GradientExchange::next_step(bool applied) {
   collector_.next_round();
+  if (residuals_) residuals_->end_step(applied);
   ++step_;
   noise_.end_step(one_round_);
   one_round_ = true;

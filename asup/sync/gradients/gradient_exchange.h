@@ -10,6 +10,9 @@
 //
 // Whether any rank's gradients are infinite or NaN travels there as well (FiniteLook).
 //
+// Weights may travel in a code of fewer bytes; biases, norms and other small tensors do not. What a
+// code loses may be kept, and added to the gradient of the next step (Residuals).
+//
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
@@ -18,15 +21,22 @@
 #include "asup/sync/gradients/finite_look.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
+#include "asup/sync/gradients/residuals.h"
 
 namespace asup::sync {
 
+struct GradientCode {
+  kernels::Code code = kernels::Code::none;
+  bool feedback = false;  // what is lost is kept for the next step; else it is rounded at random
+};
+
 class GradientExchange : private BucketCarrier {
  public:
-  // Collective. `order`: see Buckets. `looks`: for gradients that are not finite; the same on all.
+  // Collective. `order`: see Buckets. `rules`: but for those of a code. `looks`: for gradients that
+  // are not finite. All the same on all.
   GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
-                   std::span<const std::size_t> order, const layout::BucketSizes& sizes,
-                   bool looks = true);
+                   std::span<const std::size_t> order, layout::BucketRules rules, bool looks = true,
+                   GradientCode code = {});
   ~GradientExchange() override;
 
   // While false, gradients only add up here.
@@ -45,8 +55,8 @@ class GradientExchange : private BucketCarrier {
   // all, and is the average (of zeros where it was not defined); one that is defined on none is
   // left undefined. Throws JobFailed; what the gradients hold then is nothing to apply.
   void finish() { collector_.finish(); }
-  // The optimizer has applied what finish() left.
-  void next_step();
+  // The optimizer has applied what finish() left, or it was dropped.
+  void next_step(bool applied = true);
 
   // Of what the last exchange has averaged: the same on all ranks, and without a look at what came
   // back. True where it does not look.
@@ -54,7 +64,13 @@ class GradientExchange : private BucketCarrier {
 
   // See GradientCollector.
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
-  void rebuild(std::span<const std::size_t> order) { collector_.rebuild(order); }
+  void rebuild(std::span<const std::size_t> order);
+
+  // Of a code, for a checkpoint: exchanges so far, by which it draws at random; and what it has
+  // lost, by parameters, this rank's part of it. Empty without feedback.
+  std::uint64_t exchanges() const { return exchanges_; }
+  void set_exchanges(std::uint64_t exchanges) { exchanges_ = exchanges; }
+  std::vector<NamedTensor> residuals() const;
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
   std::optional<double> noise_scale() const { return noise_.noise_scale(); }
@@ -75,6 +91,7 @@ class GradientExchange : private BucketCarrier {
   bool describes() const { return samples_.has_value() || late_samples_.has_value(); }
   double step_note() const;
   void look(std::size_t bucket, const Buffer& gradients);
+  Coding coding(std::size_t bucket) const;
   void write_notes();
   void read_notes();
   void weigh();
@@ -84,6 +101,7 @@ class GradientExchange : private BucketCarrier {
   void wait_for_works();
 
   Communicator& communicator_;
+  const GradientCode code_;
 
   // Under the collector's lock.
   std::uint64_t step_ = 0;
@@ -99,6 +117,8 @@ class GradientExchange : private BucketCarrier {
   double wait_seconds_ = 0, exchange_seconds_ = 0;
   FiniteLook finite_;
   GradientNoise noise_;
+  std::uint64_t exchanges_ = 0;
+  std::optional<Residuals> residuals_;  // of a code with feedback
 
   GradientCollector collector_;  // last: its hooks use all above
 };

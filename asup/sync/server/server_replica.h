@@ -61,7 +61,7 @@ struct ServerReplicaOptions {
   std::size_t bucket_bytes = 25u << 20;
   std::size_t first_bucket_bytes = 4u << 20;
   std::size_t in_place_bytes = 1u << 20;  // as in AllReduceOptions
-  layout::BucketSizes bucket_sizes() const {
+  layout::BucketRules bucket_sizes() const {
     return {bucket_bytes, first_bucket_bytes, in_place_bytes};
   }
 

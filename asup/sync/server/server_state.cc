@@ -52,7 +52,7 @@ std::size_t most_slots(const torch::optim::Optimizer& optimizer) {
 }  // namespace
 
 layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
-                             const layout::BucketSizes& sizes) {
+                             const layout::BucketRules& sizes) {
   return layout::flat_space(
       layout::lay_out(shapes_of(parameters), layout::backwards(parameters.size()), sizes));
 }

@@ -19,7 +19,7 @@ namespace asup::sync {
 // The flat space that servers keep of f32 parameters whose gradients come to lie in Buckets of
 // these sizes and without notes, in the order of layout::backwards().
 layout::FlatSpace flat_space(const std::vector<NamedTensor>& parameters,
-                             const layout::BucketSizes& sizes);
+                             const layout::BucketRules& sizes);
 
 class ServerState {
  public:

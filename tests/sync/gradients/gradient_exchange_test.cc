@@ -20,8 +20,8 @@ using testing::Mlp;
 using testing::part;
 using testing::train_ranks;
 
-constexpr layout::BucketSizes kOneGradientEach{.bucket_bytes = 1, .first_bucket_bytes = 1};
-constexpr layout::BucketSizes kOneBucket{};
+const layout::BucketRules kOneGradientEach{.bucket_bytes = 1, .first_bucket_bytes = 1};
+const layout::BucketRules kOneBucket{};
 
 // Lets a gradient through and says that backward came by.
 struct Milestone : torch::autograd::Function<Milestone> {
@@ -38,7 +38,7 @@ struct Milestone : torch::autograd::Function<Milestone> {
 };
 
 struct Trained {
-  explicit Trained(Communicator& communicator, const layout::BucketSizes& sizes = kOneBucket)
+  explicit Trained(Communicator& communicator, const layout::BucketRules& sizes = kOneBucket)
       : exchange(communicator, parameters_of(model), layout::backwards(6), sizes) {}
   Mlp model;
   GradientExchange exchange;
