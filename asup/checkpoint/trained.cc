@@ -229,7 +229,7 @@ void Restore::own(const Trained& trained) {
     if (comes_back)
       take_known(own_ + kPart, saved, trained.replica.parts);
     else
-      share_out(saved, trained.replica.parts);
+      spread(saved, trained.replica.parts);
     take_known(own_ + kModel, saved, parameters);
     sync::set_named_state(trained.optimizer, parameters, under(own_ + kOptimizer, saved));
     // Another rank's would repeat its numbers.
@@ -243,16 +243,15 @@ void Restore::own(const Trained& trained) {
   });
 }
 
-// The sum over the ranks that have left a part goes on, in equal parts.
-void Restore::share_out(const TensorsByName& saved, const std::vector<NamedTensor>& parts) const {
+// Each gets the mean over the ranks that have left a part, whose mean over ranks stays the same.
+void Restore::spread(const TensorsByName& saved, const std::vector<NamedTensor>& parts) const {
   for (const auto& [name, tensor] : parts) {
     std::vector<torch::Tensor> of_ranks;
     for (const int rank : saved_)
       if (const auto found = saved.find(place_of(rank) + kPart + name);
           found != saved.end() && are_alike(found->second, tensor))
         of_ranks.push_back(found->second);
-    if (!of_ranks.empty())
-      copy_into(tensor, mean(of_ranks, static_cast<std::size_t>(communicator_.size())));
+    if (!of_ranks.empty()) copy_into(tensor, mean(of_ranks, saved_.size()));
   }
 }
 

@@ -9,6 +9,7 @@
 //   rank-3/random           the state of rank 3's random numbers
 //   rank-3/own/NAME         its BatchNorm statistics, and parameters that it trains for itself
 //   rank-3/replica/NAME     what its replica has of its own
+//   rank-3/part/NAME        and what counts as the mean over ranks
 //   rank-3/average/NAME     its own average of what differs between ranks
 //   rank-3/model/NAME, rank-3/optimizer/KIND/NAME    where ranks' differ
 //
@@ -66,8 +67,8 @@ void check_is_of(const Index& index, const torch::nn::Module& module);
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
 // left nothing gets the buffers that were the first's, and where models or optimizers were each
-// rank's own, all get the mean of them. Throws JobFailed on all ranks where it is of another model
-// or optimizer.
+// rank's own, all get the mean of them, as they do of parts. Throws JobFailed on all ranks where it
+// is of another model or optimizer.
 class Restore {
  public:
   Restore(Reader& reader, Communicator& communicator, int rank, bool same_way);
@@ -80,7 +81,7 @@ class Restore {
   void average(const std::vector<sync::NamedTensor>& average);
 
  private:
-  void share_out(const TensorsByName& saved, const std::vector<sync::NamedTensor>& parts) const;
+  void spread(const TensorsByName& saved, const std::vector<sync::NamedTensor>& parts) const;
 
   Reader& reader_;
   Communicator& communicator_;

@@ -8,8 +8,8 @@
 
 namespace asup {
 
-// Of an all-reduce of f32. Every rank gives the same code and, or not, memory for what is lost; all
-// get the same bits.
+// Of an all-reduce of f32. All ranks give the same code, and get the same bits. A rank alone codes
+// nothing and loses nothing.
 struct Coding {
   kernels::Code code = kernels::Code::none;  // none: as they are
   // Error feedback, as many numbers as the call has: what a code does not say goes to `lost`, to be

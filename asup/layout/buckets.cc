@@ -13,7 +13,7 @@ struct Filling {
   std::size_t last = 0;  // its last gradient's place in the order
 
   void add(std::size_t gradient, const TensorShape& shape, std::size_t place) {
-    pad_to_line(bucket.layout);
+    if (!bucket.coded) pad_to_line(bucket.layout);
     append(bucket.layout, gradient, shape);
     last = place;
   }

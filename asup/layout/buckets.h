@@ -6,7 +6,8 @@
 
 namespace asup::layout {
 
-// Gradients start on cache lines; buckets start on pages, so that no two of them share one.
+// Gradients start on cache lines, but in a code, where nothing lies between them: it would be coded
+// with them. Buckets start on pages, so that no two of them share one.
 inline constexpr std::uint64_t kBucketAlignment = 4096;
 
 // One collective call's worth of gradients of one type.

@@ -47,7 +47,8 @@ struct ReplicaStats {
 struct ReplicaState {
   std::vector<sync::NamedTensor> common;  // the same on all ranks
   std::vector<sync::NamedTensor> own;     // this rank's
-  // This rank's part of a sum: as many ranks get theirs back, others share the sum evenly.
+  // This rank's, of which the mean over ranks counts: as many ranks get theirs back, others each
+  // the mean.
   std::vector<sync::NamedTensor> parts;
 };
 

@@ -302,6 +302,29 @@ TEST_F(CheckpointTest, IsWrittenByAllAndReadByAnyNumber) {
   });
 }
 
+TEST_F(CheckpointTest, PartsComeBackOrBecomeTheirMean) {
+  const auto with_part = [](Net& net, torch::optim::Optimizer& optimizer, Job& job, float value) {
+    Trained trained = as_trained(net, optimizer, job);
+    trained.replica.parts = {{"lost", torch::full({5}, value)}};
+    return trained;
+  };
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    save(*make_communicator(job), path_, kRun,
+         with_part(net, optimizer, job, job.rank() == 0 ? 1.0f : 4.0f));
+  });
+  for (const int ranks : {2, 3, 1})
+    run_ranks(ranks, net::LinkKind::inproc, [&](Job& job) {
+      Net net;
+      torch::optim::SGD optimizer(net.parameters(), 0.1);
+      Trained trained = with_part(net, optimizer, job, -1);
+      restore(*make_communicator(job), path_, trained);
+      const float wanted = ranks != 2 ? 2.5f : job.rank() == 0 ? 1.0f : 4.0f;
+      EXPECT_TRUE(torch::equal(trained.replica.parts[0].tensor, torch::full({5}, wanted)));
+    });
+}
+
 // As on another host: where `path` leads is this thread's own from now on.
 void work_in(const std::string& path) {
   std::filesystem::create_directories(path);

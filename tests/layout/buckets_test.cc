@@ -37,7 +37,7 @@ TEST(Buckets, FirstBucketIsSmallAndOthersFillUp) {
 }
 
 TEST(Buckets, ThoseInACodeHaveTheirOwnAndTheOthersComeLast) {
-  const std::vector<TensorShape> shapes = {shape(600), shape(10), shape(600), shape(10),
+  const std::vector<TensorShape> shapes = {shape(603), shape(10), shape(603), shape(10),
                                            shape(5000)};
   BucketRules rules = kSizes;
   rules.coded = {true, false, true, false, true};
@@ -46,6 +46,7 @@ TEST(Buckets, ThoseInACodeHaveTheirOwnAndTheOthersComeLast) {
               ElementsAre(ElementsAre(4), ElementsAre(2, 0), ElementsAre(3, 1)));
   EXPECT_TRUE(buckets[0].coded && buckets[0].alone);
   EXPECT_TRUE(buckets[1].coded);
+  EXPECT_EQ(buckets[1].layout.elements, 1206u);  // without gaps
   EXPECT_FALSE(buckets[2].coded);
 }
 

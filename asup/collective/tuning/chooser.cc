@@ -68,7 +68,7 @@ const std::vector<Priced>& Chooser::order(const Spec& spec, std::size_t element)
 
 const Algorithm& Chooser::choose(const Spec& spec, std::size_t element, std::string_view name) {
   // Nothing to weigh: somebody has, or there is one way only.
-  if (!name.empty() || spec.ranks == 1 || is_point_to_point(spec.collective))
+  if (!name.empty() || spec.coded || spec.ranks == 1 || is_point_to_point(spec.collective))
     return collective::choose(spec, name);
   return *known(spec, element).pick;
 }

@@ -123,8 +123,8 @@ void decode(Code code, float* to, const std::byte* from, std::size_t count) {
   });
 }
 
-// Adds up in a tile that stays in the first-level cache, code by code. `add(i, to, scale)` writes
-// the tile and what the i-th code says, times scale.
+// Adds up in a tile that stays in the first-level cache, code by code. `add(i, to, sums,
+// scale)` writes the sums so far and what the i-th code says, times scale.
 template <typename Add>
 inline void sum_block(std::byte* to, const std::byte* own, const std::byte* carried,
                       std::size_t code_count, std::size_t size, float factor, Add add) {

@@ -214,17 +214,22 @@ void AllReduceReplica::learn_order() {
 ReplicaState AllReduceReplica::state() {
   ReplicaState state;
   if (options_.code == kernels::Code::none) return state;
+  const auto unit = torch::tensor({exchange_.residual_unit()}, torch::kFloat64);
   state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_.exchanges())},
-                                              torch::kInt64)}};
+                                              torch::kInt64)},
+                  {"samples of what was lost", unit}};
+  state.own = {{"samples of what was lost", unit.clone()}};
   state.parts = exchange_.residuals();
   return state;
 }
 
-// What codes have lost is read into the tensors that state() gave.
+// As many ranks have their own unit again, others that of rank 0.
 void AllReduceReplica::restore(const ReplicaState& state) {
   finite_.keep_buffers();
   if (options_.code == kernels::Code::none) return;
   exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
+  const double own = state.own[0].tensor.item<double>();
+  exchange_.set_residual_unit(own > 0 ? own : state.common[1].tensor.item<double>());
   const auto residuals = exchange_.residuals();
   for (std::size_t i = 0; i < residuals.size(); ++i)
     residuals[i].tensor.copy_(state.parts[i].tensor);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 
 namespace asup::sync {
 namespace {
@@ -33,17 +34,23 @@ void scale(const Buffer& buffer, double factor) {
 
 // Whether numbers in code are worth it, and may be a little off: of weights, not of biases and
 // norms.
-std::vector<bool> coded(const std::vector<NamedTensor>& parameters) {
-  std::vector<bool> coded;
+std::vector<bool> worth_coding(const std::vector<NamedTensor>& parameters) {
+  std::vector<bool> worth;
   for (const auto& [name, tensor] : parameters)
-    coded.push_back(tensor.scalar_type() == torch::kFloat32 && tensor.dim() >= 2 &&
+    worth.push_back(tensor.scalar_type() == torch::kFloat32 && tensor.dim() >= 2 &&
                     tensor.numel() >= static_cast<std::int64_t>(kernels::kCodeBlock));
-  return coded;
+  return worth;
 }
 
 layout::BucketRules with_code(layout::BucketRules rules, kernels::Code code,
-                              const std::vector<NamedTensor>& parameters) {
-  if (code != kernels::Code::none) rules.coded = coded(parameters);
+                              const std::vector<NamedTensor>& parameters, bool tells) {
+  if (code == kernels::Code::none) return rules;
+  rules.coded = worth_coding(parameters);
+  if (std::find(rules.coded.begin(), rules.coded.end(), true) != rules.coded.end()) return rules;
+  if (tells)
+    log().warn("compress {} changes nothing: the model has no weights of f32 with {} numbers",
+               kernels::name_of(code), kernels::kCodeBlock);
+  rules.coded.clear();
   return rules;
 }
 
@@ -87,9 +94,10 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
     : communicator_(communicator),
       code_(code),
       finite_(looks, communicator.size()),
-      noise_(total_bytes(parameters), communicator.size()),
+      noise_(total_bytes(parameters), code.feedback ? 1 : communicator.size()),
       collector_(communicator, parameters, order,
-                 with_code(std::move(rules), code.code, parameters), kNotes, *this) {
+                 with_code(std::move(rules), code.code, parameters, communicator.rank() == 0),
+                 kNotes, *this) {
   if (code.feedback) residuals_.emplace(collector_.buckets(), collector_.parameters());
 }
 
@@ -112,9 +120,9 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
     returned_ = 0;
     finite_.begin();
     noise_.begin(step_);
-    if (has_left_ && residuals_) residuals_->next_round();
     // What was described since is of this step again where it has a second backward.
     if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
+    if (residuals_) begin_round(*residuals_);
     has_left_ = true;
   }
   const bool is_last = bucket + 1 == collector_.buckets().size();
@@ -129,6 +137,12 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
   works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket)));
+}
+
+void GradientExchange::begin_round(Residuals& residuals) const {
+  if (has_left_) return residuals.next_round();
+  if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
+    residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
 }
 
 Coding GradientExchange::coding(std::size_t bucket) const {
@@ -269,13 +283,19 @@ void GradientExchange::share_unused() {
   const Outcome outcome = communicator_.all_reduce(buffer_of(std::span(anywhere)), ReduceOp::max);
   wait_seconds_ += seconds_since(start);
   outcome.or_throw();
-  for (std::size_t i = 0; i < anywhere.size(); ++i)
+  for (std::size_t i = 0; i < anywhere.size(); ++i) {
     if (anywhere[i] && !collector_.used()[i]) collector_.define(i);
+    if (!anywhere[i] && residuals_) residuals_->drop(i);
+  }
 }
 
 void GradientExchange::rebuild(std::span<const std::size_t> order) {
   collector_.rebuild(order);
   if (residuals_) residuals_->move_to(collector_.buckets());
+}
+
+void GradientExchange::set_residual_unit(double unit) {
+  if (residuals_) residuals_->restore_unit(unit);
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {
@@ -284,7 +304,7 @@ std::vector<NamedTensor> GradientExchange::residuals() const {
 
 void GradientExchange::next_step(bool applied) {
   collector_.next_round();
-  if (residuals_) residuals_->end_step(applied);
+  if (residuals_) residuals_->end_step(applied && communicator_.size() > 1);
   ++step_;
   noise_.end_step(one_round_);
   one_round_ = true;

@@ -27,7 +27,8 @@ namespace asup::sync {
 
 struct GradientCode {
   kernels::Code code = kernels::Code::none;
-  bool feedback = false;  // what is lost is kept for the next step; else it is rounded at random
+  // What is lost is kept for the next step. Else a code that can round at random does.
+  bool feedback = false;
 };
 
 class GradientExchange : private BucketCarrier {
@@ -71,6 +72,9 @@ class GradientExchange : private BucketCarrier {
   std::uint64_t exchanges() const { return exchanges_; }
   void set_exchanges(std::uint64_t exchanges) { exchanges_ = exchanges; }
   std::vector<NamedTensor> residuals() const;
+  // What they are in, in samples; 0: they are zeros.
+  double residual_unit() const { return residuals_ ? residuals_->unit() : 0; }
+  void set_residual_unit(double unit);
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
   std::optional<double> noise_scale() const { return noise_.noise_scale(); }
@@ -91,6 +95,7 @@ class GradientExchange : private BucketCarrier {
   bool describes() const { return samples_.has_value() || late_samples_.has_value(); }
   double step_note() const;
   void look(std::size_t bucket, const Buffer& gradients);
+  void begin_round(Residuals& residuals) const;
   Coding coding(std::size_t bucket) const;
   void write_notes();
   void read_notes();

@@ -30,6 +30,17 @@ const float* Residuals::carried(std::size_t bucket) const {
   return (first_round_ ? before_ : after_)[bucket].const_data_ptr<float>();
 }
 
+void Residuals::set_unit(double unit) {
+  for (torch::Tensor& carried : before_)
+    if (carried.defined() && unit_ > 0 && unit != unit_) carried.mul_(unit / unit_);
+  unit_ = unit;
+}
+
+void Residuals::drop(std::size_t parameter) {
+  for (const Place& place : places_)
+    if (place.parameter == parameter) view(after_, place).copy_(view(before_, place));
+}
+
 void Residuals::end_step(bool applied) {
   if (applied) std::swap(before_, after_);
   first_round_ = true;

@@ -22,8 +22,13 @@ class Residuals {
   const float* carried(std::size_t bucket) const;
   float* lost(std::size_t bucket) const { return after_[bucket].data_ptr<float>(); }
 
-  // Of the same step.
-  void next_round() { first_round_ = false; }
+  // Gradients leave times this number, of samples: what was lost of other batches is scaled to it.
+  // Before the first round of a step.
+  void set_unit(double unit);
+  double unit() const { return unit_; }             // 0: nothing has left yet
+  void restore_unit(double unit) { unit_ = unit; }  // of tensors()
+  void next_round() { first_round_ = false; }       // of the same step
+  void drop(std::size_t parameter);                 // what has left for it was of no use
   void end_step(bool applied);
 
   void move_to(const Buckets& buckets);
@@ -45,6 +50,7 @@ class Residuals {
   std::vector<Place> places_;
   ByBucket before_, after_;
   bool first_round_ = true;
+  double unit_ = 0;
 };
 
 }  // namespace asup::sync

@@ -88,6 +88,19 @@ TEST(Chooser, OffersOnlyWhatCanServe) {
   }
 }
 
+// Whichever of two calls of a size comes first.
+TEST(Chooser, KnowsCallsInACodeFromOthers) {
+  Spec coded = all_reduce(2, 1 << 20, false);
+  coded.coded = true;
+  for (const bool coded_first : {true, false}) {
+    Chooser chooser(usual_rates("shm", 2), {0, 0});
+    for (const bool in_code : {coded_first, !coded_first}) {
+      const Spec spec = in_code ? coded : all_reduce(2, 1 << 20, false);
+      EXPECT_EQ(chooser.choose(spec, kFloat).name == "owners", in_code);
+    }
+  }
+}
+
 TEST(Chooser, DoesAsItIsTold) {
   Chooser chooser(usual_rates("shm", 2), {0, 0});
   EXPECT_EQ(chooser.choose(all_reduce(2, 4, true), kFloat, "ring").name, "ring");

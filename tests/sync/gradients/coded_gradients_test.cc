@@ -116,6 +116,80 @@ TEST(CodedGradients, ASkippedStepLeavesWhatWasLostAsItWas) {
   });
 }
 
+// Of weights whose numbers fill no cache lines and no blocks, one of which some steps do not use.
+struct Odd : torch::nn::Module {
+  Odd() : first(options()), second(options()) {
+    register_module("first", first);
+    register_module("second", second);
+    testing::fill(*this, 3);
+  }
+  static torch::nn::LinearOptions options() { return torch::nn::LinearOptions(33, 33).bias(false); }
+  torch::Tensor loss(int step, bool whole = true) {
+    const auto x = first(testing::numbers({4, 33}, static_cast<std::uint64_t>(step)));
+    return (whole ? second(x) : x).square().mean();
+  }
+  torch::nn::Linear first, second;
+};
+
+TEST(CodedGradients, AnInfiniteStepIsTheOnlyOneThatIsSkipped) {
+  for (const Code code : {Code::bf16, Code::f16, Code::int8, Code::int4, Code::onebit})
+    train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
+      Odd model;
+      auto optimizer = testing::sgd(model);
+      const auto replica =
+          make_all_reduce_replica(communicator, model, optimizer, {.code = code, .feedback = true});
+      for (int step = 0; step < 6; ++step) {
+        optimizer.zero_grad();
+        const float factor = step == 2 ? std::numeric_limits<float>::infinity() : 1;
+        (factor * model.loss(step)).backward();
+        replica->step();
+      }
+      EXPECT_EQ(replica->stats().skipped, 1u) << kernels::name_of(code);
+    });
+}
+
+TEST(CodedGradients, AParameterThatNobodyUsesKeepsWhatWasLost) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Odd model;
+    sync::GradientExchange exchange(communicator, sync::parameters_of(model), layout::backwards(2),
+                                    {}, true, {Code::onebit, true});
+    const auto step = [&](bool whole) {
+      model.zero_grad(/*set_to_none=*/true);
+      model.loss(1, whole).backward();
+      exchange.finish();
+      exchange.next_step();
+      std::map<std::string, torch::Tensor> lost;
+      for (const auto& [name, tensor] : exchange.residuals()) lost[name] = tensor.clone();
+      return lost;
+    };
+    const auto before = step(true), after = step(false);
+    EXPECT_TRUE(torch::equal(before.at("second.weight"), after.at("second.weight")));
+    EXPECT_FALSE(torch::equal(before.at("first.weight"), after.at("first.weight")));
+    EXPECT_FALSE(model.second->weight.grad().defined());
+  });
+}
+
+// What was lost of large batches is not a large batch's worth of a small one.
+TEST(CodedGradients, WhatWasLostIsOfGradientsWhateverTheBatch) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Odd model;
+    sync::GradientExchange exchange(communicator, sync::parameters_of(model), layout::backwards(2),
+                                    {}, true, {Code::int4, true});
+    const auto average = [&](std::uint64_t samples) {
+      model.zero_grad();
+      exchange.describe(samples);
+      model.loss(1).backward();
+      exchange.finish();
+      exchange.next_step();
+      return model.first->weight.grad().clone();
+    };
+    const auto first = average(128), second = average(1);
+    EXPECT_LT((second - first).abs().max().item<float>(),
+              first.abs().max().item<float>() / 2);  // of a seventh that is lost, not 128 of them
+    EXPECT_EQ(exchange.residual_unit(), 1);
+  });
+}
+
 TEST(CodedGradients, GoOnFromACheckpointToTheSameBits) {
   for (const auto& [code, feedback] :
        {std::pair(Code::int8, false), std::pair(Code::int4, true), std::pair(Code::onebit, true)})
