@@ -20,6 +20,7 @@ ALSO = {
     "asup/base/clock.h": {"Seconds"},
     "asup/base/dtype.h": {"Dtype", "ReduceOp", "size_of", "name_of", "is_floating"},
     "asup/base/non_finite.h": {"NonFinite"},
+    "asup/collective/coding.h": {"Coding"},
     "asup/config/step_or_share.h": {"StepOrShare"},
     "asup/sync/averaging/local_replica.h": {"MergeState"},
     "asup/sync/averaging/timed_rounds.h": {"TimedRounds", "MergeDeadline"},
