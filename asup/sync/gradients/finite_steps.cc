@@ -88,10 +88,11 @@ bool FiniteSteps::admits(std::uint64_t step) {
 }
 
 bool FiniteSteps::admits(std::uint64_t step, bool finite) {
-  check(finite || policy_ != NonFinite::fatal,
+  if (!finite && policy_ == NonFinite::fatal)  // only then all gradients are read once more
+    throw Error(fmt::format(
         "the gradients of step {} are infinite or NaN: those of {}. A lower learning rate, a "
         "warm-up or clipping may help; non-finite = skip leaves such steps out",
-        step, name_those_not_finite(model_.trainable()));
+        step, name_those_not_finite(model_.trainable())));
   return count(step, finite);
 }
 

@@ -20,12 +20,14 @@ void check_gradient(const NamedTensor& parameter, const torch::Tensor& view) {
         "take gradients of gradients with torch::autograd::grad, and call backward without "
         "create_graph",
         parameter.name);
-  check(gradient.sizes() == view.sizes() && gradient.scalar_type() == view.scalar_type() &&
-            gradient.device() == view.device(),
-        "the gradient of parameter {} is {} on {} and was to be {} on {}: reshape, cast or move a "
-        "model before its replica is made",
-        parameter.name, describe(gradient), gradient.device().str(), describe(view),
-        view.device().str());
+  if (gradient.sizes() == view.sizes() && gradient.scalar_type() == view.scalar_type() &&
+      gradient.device() == view.device())
+    return;
+  throw Error(fmt::format(
+      "the gradient of parameter {} is {} on {} and was to be {} on {}: reshape, cast or move a "
+      "model before its replica is made",
+      parameter.name, describe(gradient), gradient.device().str(), describe(view),
+      view.device().str()));
 }
 
 // Bytes of gradients that are alone in their bucket.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <limits>
 
@@ -96,6 +97,23 @@ TEST(FiniteSteps, TooManyAreCounted) {
   const auto no_longer = [&](int i) { return i > 150 ? i % 4 > 0 : each_third(i); };
   EXPECT_NE(after(149, no_longer), std::nullopt);
   EXPECT_EQ(after(253, no_longer), std::nullopt);
+}
+
+// Where the exchange has told that they are finite, nobody reads gradients again: a GPU would be
+// waited for once for each of them. Who reads this one ends the test.
+TEST(FiniteSteps, WhatIsKnownIsNotLookedAt) {
+  Mlp model;
+  auto optimizer = sgd(model);
+  const sync::TrainedModel trained(model, optimizer);
+  torch::Tensor parameter = trained.trainable().front().tensor;
+  void* unreadable =
+      mmap(nullptr, parameter.nbytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(unreadable, MAP_FAILED);
+  parameter.mutable_grad() = torch::from_blob(unreadable, parameter.sizes());
+  for (const NonFinite policy : {NonFinite::skip, NonFinite::fatal, NonFinite::apply})
+    EXPECT_TRUE(sync::FiniteSteps(trained, policy, /*warns=*/false).admits(1, /*finite=*/true));
+  parameter.mutable_grad().reset();
+  munmap(unreadable, parameter.nbytes());
 }
 
 struct Normalised : torch::nn::Module {
