@@ -19,6 +19,9 @@ struct Filling {
   }
 };
 
+// Gradients that may share a bucket: their type, and whether they travel in a code.
+using Kind = std::pair<Dtype, bool>;
+
 Filling empty(Dtype dtype, bool alone, bool coded) {
   return {{.layout = {.dtype = dtype}, .alone = alone, .coded = coded}, 0};
 }
@@ -28,25 +31,36 @@ Filling empty(Dtype dtype, bool alone, bool coded) {
 std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
                             std::span<const std::size_t> order, const BucketRules& rules) {
   std::vector<Filling> closed;
-  std::map<std::pair<Dtype, bool>, Filling> open;  // by type, and whether in a code
+  std::map<Kind, Filling> open;
+  const auto is_alone = [&](std::size_t i) { return gradients[i].bytes() >= rules.alone_bytes; };
+  const auto kind_of = [&](std::size_t i) {
+    return Kind(gradients[i].dtype, !rules.coded.empty() && rules.coded[i]);
+  };
+  std::map<Kind, std::size_t> to_come;  // bytes that will share buckets
+  for (const std::size_t i : order)
+    if (!is_alone(i)) to_come[kind_of(i)] += gradients[i].bytes();
+  const auto size_of_next = [&](std::size_t rest) {
+    const std::size_t usual = closed.empty() ? rules.first_bucket_bytes : rules.bucket_bytes;
+    return std::min(usual, std::max(rest, rules.alone_bytes));
+  };
   const auto close = [&](Filling filling) {
     if (!rules.coded.empty() && !filling.bucket.coded) filling.last = order.size();
     closed.push_back(std::move(filling));
   };
   for (std::size_t place = 0; place < order.size(); ++place) {
-    const TensorShape& shape = gradients[order[place]];
-    const bool coded = !rules.coded.empty() && rules.coded[order[place]];
-    if (shape.bytes() >= rules.alone_bytes) {
-      closed.push_back(empty(shape.dtype, true, coded));
-      closed.back().add(order[place], shape, place);
+    const std::size_t i = order[place];
+    const TensorShape& shape = gradients[i];
+    const Kind kind = kind_of(i);
+    const auto& [dtype, coded] = kind;
+    if (is_alone(i)) {
+      closed.push_back(empty(dtype, true, coded));
+      closed.back().add(i, shape, place);
       continue;
     }
-    const std::pair kind(shape.dtype, coded);
-    Filling& filling = open.try_emplace(kind, empty(shape.dtype, false, coded)).first->second;
-    filling.add(order[place], shape, place);
-    if (filling.bucket.layout.bytes() <
-        (closed.empty() ? rules.first_bucket_bytes : rules.bucket_bytes))
-      continue;
+    Filling& filling = open.try_emplace(kind, empty(dtype, false, coded)).first->second;
+    filling.add(i, shape, place);
+    const std::size_t rest = to_come[kind] -= shape.bytes();
+    if (filling.bucket.layout.bytes() < size_of_next(rest)) continue;
     close(std::move(filling));
     open.erase(kind);
   }

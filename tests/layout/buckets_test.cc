@@ -36,6 +36,16 @@ TEST(Buckets, FirstBucketIsSmallAndOthersFillUp) {
   EXPECT_EQ(buckets[3].back(), 0u);
 }
 
+TEST(Buckets, TheLastOnesAreSmall) {
+  const std::vector<TensorShape> shapes(64, shape(16));  // 64 bytes each, 4096 in all
+  const BucketRules rules{
+      .bucket_bytes = 1 << 20, .first_bucket_bytes = 1 << 20, .alone_bytes = 256};
+  std::vector<std::size_t> sizes;
+  for (const auto& bucket : gradients_of(lay_out(shapes, backwards(64), rules)))
+    sizes.push_back(bucket.size());
+  EXPECT_THAT(sizes, ElementsAre(32, 16, 8, 4, 4));
+}
+
 TEST(Buckets, ThoseInACodeHaveTheirOwnAndTheOthersComeLast) {
   const std::vector<TensorShape> shapes = {shape(603), shape(10), shape(603), shape(10),
                                            shape(5000)};

@@ -63,7 +63,7 @@ StepResult LocalUpdateReplica::step_alone() {
   before_step();
   const Batches batch = std::exchange(described_, {}).value_or(Batches{1, 0, false});
   if (!finite_.admits(steps_++)) return StepResult::skipped;
-  model_.optimizer().step();
+  model_.step();
   batches_.samples += batch.samples;
   batches_.loss += batch.loss;
   batches_.described = batches_.described && batch.described;

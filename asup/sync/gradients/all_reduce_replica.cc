@@ -163,7 +163,7 @@ StepResult AllReduceReplica::step() {
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
   const bool admitted = finite_.admits(steps_, exchange_.finite());
-  if (admitted) model_.optimizer().step();
+  if (admitted) model_.step();
   exchange_.next_step(admitted);
   ++steps_;
   if (!admitted) return StepResult::skipped;

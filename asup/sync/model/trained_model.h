@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "asup/optim/fused_step.h"
 #include "asup/sync/model/tensors.h"
 
 namespace asup::sync {
@@ -22,6 +23,8 @@ class TrainedModel {
   // Parameters that require a gradient.
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   torch::optim::Optimizer& optimizer() const { return optimizer_; }
+  // The optimizer's, in one pass where it can be.
+  void step() const { optim::step(optimizer_); }
   // That all parameters are on.
   torch::Device device() const { return trainable_.front().tensor.device(); }
 

@@ -237,7 +237,7 @@ void MergeReplica::step_alone() {
   const auto step = std::exchange(described_, std::nullopt);
   was_admitted_ = finite_.admits(steps_);
   if (was_admitted_) {
-    model_.optimizer().step();
+    model_.step();
     if (step) add_to_figures(*step);
   }
   ++steps_;

@@ -345,7 +345,7 @@ void ServerReplicaOfClient::step_local() {
   std::vector<torch::Tensor> gradients;
   for (const auto& [name, tensor] : sharing_.shared)
     gradients.push_back(std::exchange(tensor.mutable_grad(), torch::Tensor()));
-  model_.optimizer().step();
+  model_.step();
   for (std::size_t i = 0; i < gradients.size(); ++i)
     sharing_.shared[i].tensor.mutable_grad() = gradients[i];
 }
