@@ -49,7 +49,7 @@ struct ReplicaState {
   std::vector<sync::NamedTensor> own;     // this rank's
   // This rank's, of which the mean over ranks counts: as many ranks get theirs back, others each
   // the mean.
-  std::vector<sync::NamedTensor> parts;
+  std::vector<sync::NamedTensor> parts{};
 };
 
 class Replica {

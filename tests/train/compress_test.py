@@ -10,14 +10,16 @@ WIDE = ["--width=256", "--workers=2", "--lr=0.05"]
 class Compress(Case):
     def test_fewer_bytes_and_the_same_training(self):
         plain = self.train("none", *WIDE, "--epochs=6", "--algorithm=ring").summary
-        for code, less in (("bf16", 1.8), ("fp16", 1.8), ("int8", 3), ("int4", 5), ("onebit", 10)):
+        for code, less, *more in (("bf16", 1.8), ("fp16", 1.8), ("int8", 3), ("int4", 5), ("onebit", 10),
+                                  ("topk", 5, "--compress-density=0.01"), ("dgc", 5, "--compress-density=0.01")):
             with self.subTest(code):
-                summary = self.train(code, *WIDE, "--epochs=6", f"--compress={code}").summary
+                summary = self.train(code, *WIDE, "--epochs=6", f"--compress={code}", *more).summary
                 self.assertGreater(plain["bytes_sent"] / summary["bytes_sent"], less)
                 self.assertGreater(summary["test_accuracy"], plain["test_accuracy"] - 0.1)
 
     def test_goes_on_from_a_checkpoint_to_the_same_bits(self):
-        for flags in (["--compress=int8"], ["--compress=onebit"], ["--compress=int8", "--compress-feedback=on"]):
+        for flags in (["--compress=int8"], ["--compress=onebit"], ["--compress=int8", "--compress-feedback=on"],
+                      ["--compress=dgc", "--compress-density=0.02", "--compress-warmup=30"]):
             with self.subTest(flags):
                 name = "-".join(flags).replace("=", "")
                 whole = self.train("whole" + name, *WIDE, "--steps=50", *flags)
@@ -26,17 +28,24 @@ class Compress(Case):
                 self.assertEqual(whole.sha, Run(self.path("part" + name)).sha)
 
     def test_goes_on_with_another_number_of_workers(self):
-        part = self.train("part", *WIDE, "--compress=onebit", "--steps=20")
-        self.call("train", f"--resume={part.folder}", "--steps=50", "--workers=3")
-        self.assertGreater(part.summary["test_accuracy"], 0.8)
-        self.call("train", f"--resume={part.folder}", "--steps=60", "--compress=none")
-        self.assertGreater(part.summary["test_accuracy"], 0.8)
+        for code in "onebit", "dgc":
+            with self.subTest(code):
+                part = self.train(code, *WIDE, f"--compress={code}", "--steps=20")
+                self.call("train", f"--resume={part.folder}", "--steps=50", "--workers=3")
+                self.assertGreater(part.summary["test_accuracy"], 0.8)
+                self.call("train", f"--resume={part.folder}", "--steps=60", "--compress=none")
+                self.assertGreater(part.summary["test_accuracy"], 0.8)
 
     def test_what_is_refused(self):
         for flags, words in (
                 (["--compress=int9"], "int9"),
                 (["--compress=onebit", "--compress-feedback=off"], "does not train without"),
                 (["--compress-feedback=on"], "for what is lost by compress"),
+                (["--compress=dgc", "--compress-feedback=off"], "does not train without"),
+                (["--compress=dgc", "--optimizer=adam"], "compress topk"),
+                (["--compress=topk", "--compress-density=0"], "compress-density"),
+                (["--compress=int8", "--compress-density=0.01"], "for compress topk and dgc"),
+                (["--compress=int8", "--compress-warmup=7"], "for compress topk and dgc"),
                 (["--sync=local", "--compress=int8"], "compress")):
             with self.subTest(flags):
                 self.assertIn(words, self.refused("train", "--workers=2", *flags))

@@ -7,6 +7,7 @@
 #include "asup/kernels/isa/divide_loops.h"
 #include "asup/kernels/isa/reduce_loops.h"
 #include "asup/kernels/isa/scan_loops.h"
+#include "asup/kernels/isa/sparse_loops.h"
 #include "asup/kernels/isa/table.h"
 #include "asup/kernels/isa/update_loops.h"
 
@@ -103,7 +104,7 @@ void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
 constexpr Table make_table(const char* name) {
   return {name,           reduce,          reduce_to_all,     divide,           cast,   update,
           sum_of_squares, sums_of_squares, largest_magnitude, count_not_finite, encode, decode,
-          sum_codes};
+          sum_codes,      accumulate};
 }
 
 }  // namespace

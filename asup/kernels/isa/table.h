@@ -7,6 +7,7 @@
 
 #include "asup/base/dtype.h"
 #include "asup/kernels/code.h"
+#include "asup/kernels/sparse.h"
 #include "asup/kernels/update.h"
 
 namespace asup::kernels {
@@ -38,6 +39,8 @@ struct Table {
   void (*sum_codes)(Code code, float* to, const float* own, const float* carried,
                     const std::byte* const* codes, std::size_t code_count, std::size_t count,
                     float factor);
+  std::size_t (*accumulate)(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
+                            std::size_t count, float least, std::uint32_t* found, std::size_t room);
 };
 
 extern const Table kBaselineTable;  // what every processor of the architecture has

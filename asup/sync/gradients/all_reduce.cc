@@ -3,11 +3,45 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/sync/compressors/taken_momentum.h"
 
 namespace asup {
 namespace {
 
 using config::field;
+
+kernels::Code code_of(Compress compress) {
+  using enum Compress;
+  switch (compress) {
+    case bf16:
+      return kernels::Code::bf16;
+    case fp16:
+      return kernels::Code::f16;
+    case int8:
+      return kernels::Code::int8;
+    case int4:
+      return kernels::Code::int4;
+    case onebit:
+      return kernels::Code::onebit;
+    case none:
+    case topk:
+    case dgc:
+      return kernels::Code::none;
+  }
+  return kernels::Code::none;
+}
+
+// Counted from the begin of the run: a checkpoint has how many exchanges there were.
+std::uint64_t warmup_of(const AllReduce& options, const Progress& progress) {
+  if (!options.compress_warmup.is_share || progress.steps > 0)
+    return static_cast<std::uint64_t>(options.compress_warmup.steps(progress.steps));
+  log().warn(
+      "compress-warmup = {} is a share of a run whose length is not known here: there is no "
+      "warm-up; give a number of steps",
+      options.compress_warmup.to_text());
+  return 0;
+}
 
 MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   AllReduceOptions gradients;
@@ -15,8 +49,13 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.first_bucket_bytes = std::min(gradients.first_bucket_bytes, gradients.bucket_bytes);
   gradients.buffers = options.buffers;
   gradients.non_finite = options.non_finite;
-  gradients.code = options.compress;
+  gradients.code = code_of(options.compress);
   gradients.feedback = options.has_feedback();
+  if (options.is_sparse()) {
+    gradients.density = options.compress_density;
+    gradients.density_warmup = warmup_of(options, context.progress);
+    gradients.takes_momentum = options.compress == Compress::dgc;
+  }
   gradients.observed = context.observed;
   MadeReplica made;
   made.replica =
@@ -29,12 +68,26 @@ void check(const AllReduce& options) {
           "compress onebit does not train without what it loses: leave out compress-feedback off");
   require(options.compress != Compress::none || options.compress_feedback != Feedback::on,
           "compress-feedback is for what is lost by compress, which is none");
+  const std::string_view name = config::name_of_choice(options.compress);
+  require(!options.is_sparse() || options.compress_feedback != Feedback::off,
+          "compress {} does not train without what it keeps: leave out compress-feedback off",
+          name);
+  const AllReduce usual;
+  require(options.is_sparse() || options.compress_density == usual.compress_density,
+          "compress-density is for compress topk and dgc, not {}", name);
+  require(options.is_sparse() || options.compress_warmup == usual.compress_warmup,
+          "compress-warmup is for compress topk and dgc, not {}", name);
+}
+
+void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
+  sync::Sparsity sparsity;
+  if (options.compress == Compress::dgc) sync::take_momentum(sparsity, optimizer);
 }
 
 }  // namespace
 
 bool AllReduce::has_feedback() const {
-  if (compress == Compress::none) return false;
+  if (compress == Compress::none || is_sparse()) return false;
   if (compress_feedback != Feedback::automatic) return compress_feedback == Feedback::on;
   return compress == Compress::int4 || compress == Compress::onebit;
 }
@@ -56,17 +109,24 @@ const Way& way_of(const AllReduce&) {
                     {},
                     config::Scope::fixed},
                    {"compress", field<&AllReduce::compress>(),
-                    "gradients of weights travel in fewer bytes: half, a quarter, an eighth or a "
-                    "32nd; docs/compression.md"},
+                    "gradients of weights travel in fewer bytes: half, a quarter, an eighth, a "
+                    "32nd, or only their largest numbers; docs/compression.md"},
                    {"compress-feedback", field<&AllReduce::compress_feedback>(),
                     "what compress loses is added to the next step's gradients; auto: of int4 and "
                     "onebit"},
+                   {"compress-density",
+                    field<&AllReduce::compress_density>(),
+                    "compress topk and dgc: the share of numbers that travels",
+                    {0, 0.5, true, false}},
+                   {"compress-warmup", field<&AllReduce::compress_warmup>(),
+                    "and steps, or the share of the run, in which it falls to that from a quarter"},
                    non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {
             return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply};
           },
       .check = check,
+      .check_model = check_model,
       .make = make});
   return way;
 }

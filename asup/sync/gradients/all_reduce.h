@@ -2,6 +2,7 @@
 // options, and what follows from them.
 #pragma once
 
+#include "asup/config/step_or_share.h"
 #include "asup/config/value.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/non_finite_setting.h"
@@ -15,20 +16,20 @@ constexpr auto names_of(BufferSync) {
       {{"local", local}, {"broadcast", broadcast}, {"average", average}});
 }
 
-// What gradients of weights travel in.
-using Compress = kernels::Code;
+// What gradients of weights travel in: as they are, in a code, or only their largest numbers.
+enum class Compress { none, bf16, fp16, int8, int4, onebit, topk, dgc };
 
-namespace kernels {
-constexpr auto names_of(Code) {
-  using enum Code;
-  return std::to_array<config::Named<Code>>({{"none", none},
-                                             {"bf16", bf16},
-                                             {"fp16", f16},
-                                             {"int8", int8},
-                                             {"int4", int4},
-                                             {"onebit", onebit}});
+constexpr auto names_of(Compress) {
+  using enum Compress;
+  return std::to_array<config::Named<Compress>>({{"none", none},
+                                                 {"bf16", bf16},
+                                                 {"fp16", fp16},
+                                                 {"int8", int8},
+                                                 {"int4", int4},
+                                                 {"onebit", onebit},
+                                                 {"topk", topk},
+                                                 {"dgc", dgc}});
 }
-}  // namespace kernels
 
 // Whether what is lost by that is added to the gradients of the next step.
 enum class Feedback { automatic, on, off };
@@ -44,8 +45,12 @@ struct AllReduce {
   NonFinite non_finite = NonFinite::skip;
   Compress compress = Compress::none;
   Feedback compress_feedback = Feedback::automatic;  // of int4 and onebit
+  // Of topk and dgc: the share of numbers that travels, and how long it takes to come down to it.
+  double compress_density = 0.001;
+  StepOrShare compress_warmup{.number = 5, .is_share = true};
 
-  bool has_feedback() const;
+  bool is_sparse() const { return compress == Compress::topk || compress == Compress::dgc; }
+  bool has_feedback() const;  // of a code
 };
 
 const Way& way_of(const AllReduce&);

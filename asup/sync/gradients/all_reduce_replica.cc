@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "asup/base/error.h"
+#include "asup/sync/compressors/taken_momentum.h"
 #include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
@@ -49,6 +50,13 @@ std::string_view name_of(BufferSync way) {
   return "?";
 }
 
+sync::Sparsity sparsity_of(const AllReduceOptions& options,
+                           const torch::optim::Optimizer& optimizer) {
+  sync::Sparsity sparsity{.density = options.density, .warmup = options.density_warmup};
+  if (options.takes_momentum) sync::take_momentum(sparsity, optimizer);
+  return sparsity;
+}
+
 class AllReduceReplica final : public Replica {
  public:
   AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
@@ -78,6 +86,8 @@ class AllReduceReplica final : public Replica {
   std::vector<std::size_t> agree_on_order() const;
   void exchange_buffers(BufferSync way);
   void learn_order();
+  void step_optimizer();
+  bool compresses() const { return options_.code != kernels::Code::none || options_.density > 0; }
 
   // Constant after construction.
   Communicator& communicator_;
@@ -118,7 +128,8 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
-                /*looks=*/options.non_finite != NonFinite::apply, {options.code, options.feedback}),
+                /*looks=*/options.non_finite != NonFinite::apply,
+                {options.code, options.feedback, sparsity_of(options, optimizer)}),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
@@ -137,6 +148,9 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
   facts.push_back({"setting non_finite", std::string(asup::name_of(options_.non_finite))});
   facts.push_back({"setting compress", std::string(kernels::name_of(options_.code))});
   facts.push_back({"setting feedback", options_.feedback ? "on" : "off"});
+  facts.push_back({"setting density", fmt::format("{}", options_.density)});
+  facts.push_back({"setting density_warmup", std::to_string(options_.density_warmup)});
+  facts.push_back({"setting takes_momentum", options_.takes_momentum ? "yes" : "no"});
   facts.push_back({"setting observed", options_.observed.empty() ? "nothing" : options_.observed});
   sync::check_agreed(communicator_, facts);
   return order_.empty() ? layout::backwards(model_.trainable().size()) : order_;
@@ -152,6 +166,9 @@ void AllReduceReplica::finish_exchange() {
 }
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
+  require(!options_.takes_momentum,
+          "clip-norm is of gradients, and with compress dgc what has come is a part of the sum of "
+          "many: leave clip-norm out, or take compress topk");
   finish_exchange();
   return sync::clip_gradients(model_.trainable(), max_norm);
 }
@@ -163,7 +180,7 @@ StepResult AllReduceReplica::step() {
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
   const bool admitted = finite_.admits(steps_, exchange_.finite());
-  if (admitted) model_.step();
+  if (admitted) step_optimizer();
   exchange_.next_step(admitted);
   ++steps_;
   if (!admitted) return StepResult::skipped;
@@ -211,9 +228,15 @@ void AllReduceReplica::learn_order() {
   if (order_ != layout::backwards(order_.size())) exchange_.rebuild(order_);
 }
 
+void AllReduceReplica::step_optimizer() {
+  std::optional<sync::WithoutMomentum> without;
+  if (options_.takes_momentum) without.emplace(model_.optimizer());
+  model_.step();
+}
+
 ReplicaState AllReduceReplica::state() {
   ReplicaState state;
-  if (options_.code == kernels::Code::none) return state;
+  if (!compresses()) return state;
   const auto unit = torch::tensor({exchange_.residual_unit()}, torch::kFloat64);
   state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_.exchanges())},
                                               torch::kInt64)},
@@ -226,7 +249,7 @@ ReplicaState AllReduceReplica::state() {
 // As many ranks have their own unit again, others that of rank 0.
 void AllReduceReplica::restore(const ReplicaState& state) {
   finite_.keep_buffers();
-  if (options_.code == kernels::Code::none) return;
+  if (!compresses()) return;
   exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
   const double own = state.own[0].tensor.item<double>();
   exchange_.set_residual_unit(own > 0 ? own : state.common[1].tensor.item<double>());

@@ -42,14 +42,14 @@ std::vector<bool> worth_coding(const std::vector<NamedTensor>& parameters) {
   return worth;
 }
 
-layout::BucketRules with_code(layout::BucketRules rules, kernels::Code code,
+layout::BucketRules with_code(layout::BucketRules rules, const GradientCode& code,
                               const std::vector<NamedTensor>& parameters, bool tells) {
-  if (code == kernels::Code::none) return rules;
+  if (!code.changes()) return rules;
   rules.coded = worth_coding(parameters);
   if (std::find(rules.coded.begin(), rules.coded.end(), true) != rules.coded.end()) return rules;
   if (tells)
-    log().warn("compress {} changes nothing: the model has no weights of f32 with {} numbers",
-               kernels::name_of(code), kernels::kCodeBlock);
+    log().warn("compress changes nothing: the model has no weights of f32 with {} numbers",
+               kernels::kCodeBlock);
   rules.coded.clear();
   return rules;
 }
@@ -94,11 +94,14 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
     : communicator_(communicator),
       code_(code),
       finite_(looks, communicator.size()),
-      noise_(total_bytes(parameters), code.feedback ? 1 : communicator.size()),
+      noise_(total_bytes(parameters), code.keeps() ? 1 : communicator.size()),
       collector_(communicator, parameters, order,
-                 with_code(std::move(rules), code.code, parameters, communicator.rank() == 0),
-                 kNotes, *this) {
-  if (code.feedback) residuals_.emplace(collector_.buckets(), collector_.parameters());
+                 with_code(std::move(rules), code, parameters, communicator.rank() == 0), kNotes,
+                 *this) {
+  const int kept = !code.keeps() ? 0 : code.sparsity.has_momentum ? 2 : 1;
+  for (int i = 0; i < kept; ++i)
+    residuals_.emplace_back(collector_.buckets(), collector_.parameters());
+  if (code.is_sparse()) sparse_.emplace(communicator, code.sparsity);
 }
 
 // Peers may still read our buckets.
@@ -117,12 +120,12 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (bucket == 0) {
     works_.clear();
     weighed_.clear();
-    returned_ = 0;
+    unpacked_ = returned_ = 0;
     finite_.begin();
     noise_.begin(step_);
     // What was described since is of this step again where it has a second backward.
     if (has_left_ && late_samples_) samples_ = std::exchange(late_samples_, std::nullopt);
-    if (residuals_) begin_round(*residuals_);
+    begin_round();
     has_left_ = true;
   }
   const bool is_last = bucket + 1 == collector_.buckets().size();
@@ -136,22 +139,41 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   }
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
-  works_.push_back(communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket)));
+  works_.push_back(leave(bucket, buffer));
 }
 
-void GradientExchange::begin_round(Residuals& residuals) const {
-  if (has_left_) return residuals.next_round();
-  if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
-    residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
+void GradientExchange::begin_round() {
+  is_first_round_ = !has_left_;
+  for (Residuals& residuals : residuals_) {
+    if (has_left_)
+      residuals.next_round();
+    else if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
+      residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
+  }
+}
+
+Work GradientExchange::leave(std::size_t bucket, const Buffer& buffer) {
+  if (!sparse_ || !collector_.buckets().coded(bucket))
+    return communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket));
+  return sparse_->leave(bucket, buffer, residuals_[0],
+                        residuals_.size() > 1 ? &residuals_[1] : nullptr, exchanges_,
+                        /*adds=*/!is_first_round_);
+}
+
+// Once, when its call is done.
+void GradientExchange::unpack(std::size_t bucket) {
+  if (bucket < unpacked_) return;
+  if (sparse_ && collector_.buckets().coded(bucket)) sparse_->arrive(bucket);
+  unpacked_ = bucket + 1;
 }
 
 Coding GradientExchange::coding(std::size_t bucket) const {
   Coding coding;
   if (!collector_.buckets().coded(bucket)) return coding;
   coding.code = code_.code;
-  if (residuals_) {
-    coding.carried = residuals_->carried(bucket);
-    coding.lost = residuals_->lost(bucket);
+  if (!residuals_.empty()) {
+    coding.carried = residuals_[0].carried(bucket);
+    coding.lost = residuals_[0].lost(bucket);
   } else {
     coding.noise = seed_of(exchanges_ * collector_.buckets().size() + bucket);
   }
@@ -237,7 +259,9 @@ void GradientExchange::wait_for_works() {
   for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
     const Outcome outcome = works_[bucket].wait();
     if (failure.ok()) failure = outcome;
-    if (!failure.ok() || bucket < returned_ || samples_) continue;
+    if (!failure.ok()) continue;
+    unpack(bucket);
+    if (bucket < returned_ || samples_) continue;
     collector_.buckets().to_device(bucket);
     ++returned_;
   }
@@ -251,6 +275,7 @@ void GradientExchange::about_to_wait() {
   if (samples_) return;  // they are still to be weighed
   for (; returned_ < works_.size() && works_[returned_].done(); ++returned_) {
     if (!works_[returned_].wait().ok()) return;
+    unpack(returned_);
     collector_.buckets().to_device(returned_);
   }
 }
@@ -285,26 +310,32 @@ void GradientExchange::share_unused() {
   outcome.or_throw();
   for (std::size_t i = 0; i < anywhere.size(); ++i) {
     if (anywhere[i] && !collector_.used()[i]) collector_.define(i);
-    if (!anywhere[i] && residuals_) residuals_->drop(i);
+    if (anywhere[i]) continue;
+    for (Residuals& residuals : residuals_) residuals.drop(i);
   }
 }
 
 void GradientExchange::rebuild(std::span<const std::size_t> order) {
   collector_.rebuild(order);
-  if (residuals_) residuals_->move_to(collector_.buckets());
+  for (Residuals& residuals : residuals_) residuals.move_to(collector_.buckets());
 }
 
 void GradientExchange::set_residual_unit(double unit) {
-  if (residuals_) residuals_->restore_unit(unit);
+  for (Residuals& residuals : residuals_) residuals.restore_unit(unit);
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {
-  return residuals_ ? residuals_->tensors() : std::vector<NamedTensor>();
+  std::vector<NamedTensor> all;
+  for (std::size_t i = 0; i < residuals_.size(); ++i)
+    for (auto& [name, tensor] : residuals_[i].tensors())
+      all.push_back({i == 0 ? name : "momentum of " + name, tensor});
+  return all;
 }
 
 void GradientExchange::next_step(bool applied) {
   collector_.next_round();
-  if (residuals_) residuals_->end_step(applied && communicator_.size() > 1);
+  const bool has_travelled = communicator_.size() > 1 || sparse_;  // one rank codes nothing
+  for (Residuals& residuals : residuals_) residuals.end_step(applied && has_travelled);
   ++step_;
   noise_.end_step(one_round_);
   one_round_ = true;

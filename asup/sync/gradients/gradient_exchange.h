@@ -10,18 +10,19 @@
 //
 // Whether any rank's gradients are infinite or NaN travels there as well (FiniteLook).
 //
-// Weights may travel in a code of fewer bytes; biases, norms and other small tensors do not. What a
-// code loses may be kept, and added to the gradient of the next step (Residuals).
+// Weights may travel in fewer bytes: in a code, or only their largest numbers (SparseGradients).
+// Biases, norms and other small tensors do not. What a code loses may be kept, and added to the
+// gradient of the next step (Residuals).
 //
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
 #include <optional>
 
+#include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/finite_look.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
-#include "asup/sync/gradients/residuals.h"
 
 namespace asup::sync {
 
@@ -29,6 +30,11 @@ struct GradientCode {
   kernels::Code code = kernels::Code::none;
   // What is lost is kept for the next step. Else a code that can round at random does.
   bool feedback = false;
+  Sparsity sparsity{};  // instead of a code
+
+  bool is_sparse() const { return sparsity.density > 0; }
+  bool changes() const { return code != kernels::Code::none || is_sparse(); }
+  bool keeps() const { return feedback || is_sparse(); }
 };
 
 class GradientExchange : private BucketCarrier {
@@ -67,13 +73,13 @@ class GradientExchange : private BucketCarrier {
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
   void rebuild(std::span<const std::size_t> order);
 
-  // Of a code, for a checkpoint: exchanges so far, by which it draws at random; and what it has
-  // lost, by parameters, this rank's part of it. Empty without feedback.
+  // Of what travels in fewer bytes, for a checkpoint: exchanges so far, by which a code draws at
+  // random; and what is kept, by parameters, this rank's part of it. Empty without feedback.
   std::uint64_t exchanges() const { return exchanges_; }
   void set_exchanges(std::uint64_t exchanges) { exchanges_ = exchanges; }
   std::vector<NamedTensor> residuals() const;
   // What they are in, in samples; 0: they are zeros.
-  double residual_unit() const { return residuals_ ? residuals_->unit() : 0; }
+  double residual_unit() const { return residuals_.empty() ? 0 : residuals_.front().unit(); }
   void set_residual_unit(double unit);
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
@@ -95,12 +101,14 @@ class GradientExchange : private BucketCarrier {
   bool describes() const { return samples_.has_value() || late_samples_.has_value(); }
   double step_note() const;
   void look(std::size_t bucket, const Buffer& gradients);
-  void begin_round(Residuals& residuals) const;
+  void begin_round();
+  Work leave(std::size_t bucket, const Buffer& buffer);
   Coding coding(std::size_t bucket) const;
   void write_notes();
   void read_notes();
   void weigh();
   void watch_noise();
+  void unpack(std::size_t bucket);
   void bring_back();
   void share_unused();
   void wait_for_works();
@@ -111,19 +119,22 @@ class GradientExchange : private BucketCarrier {
   // Under the collector's lock.
   std::uint64_t step_ = 0;
   std::vector<Work> works_;      // of the buckets that have left, in order
-  std::size_t returned_ = 0;     // of them, those that are back where the model is
+  std::size_t unpacked_ = 0;     // of them, those whose buffer has the average
+  std::size_t returned_ = 0;     // and those that are back where the model is
   std::vector<Buffer> weighed_;  // what left times our samples
   std::optional<std::uint64_t> samples_, late_samples_;  // of this step, of the one before
   std::optional<std::uint64_t> weighed_samples_;         // of this step
   bool one_round_ = true;                                // so far in this step
   bool has_left_ = false;                                // of this step, the first bucket
+  bool is_first_round_ = true;                           // of this step, the one under way
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;
   FiniteLook finite_;
   GradientNoise noise_;
   std::uint64_t exchanges_ = 0;
-  std::optional<Residuals> residuals_;  // of a code with feedback
+  std::vector<Residuals> residuals_;  // with feedback: what is lost; momenta, where it has those
+  std::optional<SparseGradients> sparse_;
 
   GradientCollector collector_;  // last: its hooks use all above
 };

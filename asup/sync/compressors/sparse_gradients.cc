@@ -1,0 +1,146 @@
+#include "asup/sync/compressors/sparse_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "asup/base/error.h"
+#include "asup/kernels/sparse.h"
+#include "asup/sync/compressors/sparse_payload.h"
+
+namespace asup::sync {
+namespace {
+
+constexpr double kFirstDensity = 0.25;
+// Runs of neighbours are sampled, a cache line each: all of a small bucket, one in 64 of a large
+// one.
+constexpr std::size_t kRun = 16, kSmallSample = 1 << 14, kFewest = 64;
+// More are looked for than may travel, since a sample tells only so well; the least of them stay.
+constexpr double kMore = 1.1;
+constexpr std::size_t kRoom = 4;
+
+bool is_above(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }
+
+// Runs that begin at another place in each exchange.
+std::size_t first_run(std::uint64_t exchange, std::size_t every) {
+  return static_cast<std::size_t>(exchange * 0x9e3779b97f4a7c15 >> 33) % every;
+}
+
+}  // namespace
+
+// What is in the bucket that leaves, and what is kept of it.
+struct SparseGradients::Numbers {
+  kernels::Accumulation how;
+  float* gradient;
+  kernels::Kept momentum, sum;
+  std::size_t count, most;  // of them, and that travel
+};
+
+// What the kernel computes, at one place.
+float SparseGradients::accumulated(const Numbers& numbers, std::size_t i) {
+  const float g = numbers.gradient[i];
+  float v = numbers.sum.before[i];
+  if (const float* u = numbers.momentum.before)
+    v += numbers.how.through * (numbers.how.carry * u[i] + numbers.how.gain * g);
+  return v + numbers.how.direct * g;
+}
+
+double density_in(const Sparsity& sparsity, std::uint64_t exchange) {
+  if (exchange >= sparsity.warmup || sparsity.density >= kFirstDensity) return sparsity.density;
+  const double done = static_cast<double>(exchange) / static_cast<double>(sparsity.warmup);
+  return kFirstDensity * std::pow(sparsity.density / kFirstDensity, done);
+}
+
+// u ← m u + g, v ← v + u; Nesterov's u ← m (u + g), v ← v + u + g.
+kernels::Accumulation SparseGradients::accumulation() const {
+  if (!sparsity_.has_momentum) return {};
+  const auto m = static_cast<float>(sparsity_.momentum);
+  return sparsity_.nesterov ? kernels::Accumulation{m, m, 1, 1} : kernels::Accumulation{m, 1, 1, 0};
+}
+
+Work SparseGradients::leave(std::size_t index, Buffer gradients, const Residuals& sums,
+                            const Residuals* momenta, std::uint64_t exchange, bool adds) {
+  require(!adds || !sparsity_.has_momentum,
+          "compress dgc has a momentum for each step, and this step has a second backward(): put "
+          "all but the last into a NoSync scope");
+  if (buckets_.size() <= index) buckets_.resize(index + 1);
+  Bucket& bucket = buckets_[index];
+  bucket.gradients = gradients;
+  const Numbers numbers{
+      .how = accumulation(),
+      .gradient = static_cast<float*>(gradients.data),
+      .momentum =
+          momenta ? kernels::Kept{momenta->carried(index), momenta->lost(index)} : kernels::Kept{},
+      .sum = {sums.carried(index), sums.lost(index)},
+      .count = gradients.count,
+      .most = static_cast<std::size_t>(
+          std::ceil(density_in(sparsity_, exchange) * static_cast<double>(gradients.count)))};
+  find(numbers, exchange);
+  return send(bucket, numbers);
+}
+
+// The least magnitude that travels: NaN, which has no place in an order, is above all others.
+float SparseGradients::least(const Numbers& numbers, std::uint64_t exchange) {
+  const std::size_t runs = (numbers.count + kRun - 1) / kRun;
+  const std::size_t every = std::clamp<std::size_t>(numbers.count / kSmallSample, 1, kFewest);
+  sample_.clear();
+  for (std::size_t run = first_run(exchange, every); run < runs; run += every)
+    for (std::size_t i = run * kRun; i < std::min(numbers.count, (run + 1) * kRun); ++i)
+      sample_.push_back(std::abs(accumulated(numbers, i)));
+  const double share = static_cast<double>(numbers.most) / static_cast<double>(numbers.count);
+  const auto place =
+      std::min(static_cast<std::size_t>(kMore * share * static_cast<double>(sample_.size())),
+               sample_.size() - 1);
+  const auto at = sample_.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(sample_.begin(), at, sample_.end(), is_above);
+  return std::isnan(*at) ? 1 : std::max(*at, std::numeric_limits<float>::min());
+}
+
+// Where the largest of the sums are, ascending.
+void SparseGradients::find(const Numbers& numbers, std::uint64_t exchange) {
+  found_.resize(kRoom * numbers.most);
+  const std::size_t found =
+      kernels::accumulate(numbers.how, numbers.gradient, numbers.momentum, numbers.sum,
+                          numbers.count, least(numbers, exchange), found_.data(), found_.size());
+  found_.resize(std::min(found, found_.size()));
+  if (found_.size() <= numbers.most) return;
+  const float* sum = numbers.sum.after;
+  std::nth_element(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(numbers.most),
+                   found_.end(), [sum](std::uint32_t a, std::uint32_t b) {
+                     return is_above(std::abs(sum[a]), std::abs(sum[b]));
+                   });
+  found_.resize(numbers.most);
+  std::sort(found_.begin(), found_.end());
+}
+
+// By all-reduce a rank sends 2 (n − 1)/n times the whole, as payloads n − 1 times its own.
+Work SparseGradients::send(Bucket& bucket, const Numbers& numbers) {
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  const std::size_t bytes = payload_bytes(numbers.count, numbers.most);
+  const bool is_sparse = bytes * ranks <= 2 * numbers.count * sizeof(float);
+  bucket.own.resize(is_sparse ? bytes : 0);
+  bucket.all.resize(is_sparse ? bytes * ranks : 0);
+  if (is_sparse) pack(numbers.sum.after, numbers.count, found_, bucket.own);
+  for (const std::uint32_t place : found_) {
+    if (!is_sparse) numbers.gradient[place] = numbers.sum.after[place];
+    numbers.sum.after[place] = 0;
+    if (numbers.momentum.after) numbers.momentum.after[place] = 0;
+  }
+  if (!is_sparse) return communicator_.start_all_reduce(bucket.gradients, ReduceOp::average);
+  Call call;
+  call.collective = collective::Collective::all_gather;
+  call.input = {bucket.own.data(), bytes, Dtype::u8};
+  call.output = {bucket.all.data(), bytes * ranks, Dtype::u8};
+  return communicator_.start(std::move(call));
+}
+
+void SparseGradients::arrive(std::size_t index) {
+  Bucket& bucket = buckets_[index];
+  const std::size_t bytes = bucket.own.size();
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  for (std::size_t rank = 0; bytes > 0 && rank < ranks; ++rank)
+    add_unpacked(static_cast<float*>(bucket.gradients.data), bucket.gradients.count,
+                 std::span(bucket.all).subspan(rank * bytes, bytes), 1 / static_cast<float>(ranks));
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,54 @@
+#include "asup/sync/compressors/taken_momentum.h"
+
+#include <typeinfo>
+
+#include "asup/base/error.h"
+
+namespace asup::sync {
+namespace {
+
+using torch::optim::Optimizer;
+using torch::optim::SGDOptions;
+
+SGDOptions& options_of(torch::optim::OptimizerParamGroup& group) {
+  return static_cast<SGDOptions&>(group.options());
+}
+
+}  // namespace
+
+void take_momentum(Sparsity& sparsity, const Optimizer& optimizer) {
+  require(typeid(optimizer) == typeid(torch::optim::SGD),
+          "compress dgc takes the momentum of SGD over, and this optimizer is another: take "
+          "optimizer sgd, or compress topk, which leaves the optimizer as it is");
+  sparsity.has_momentum = true;
+  bool is_first = true;
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& options = static_cast<const SGDOptions&>(group.options());
+    require(options.dampening() == 0, "compress dgc has no dampening of the momentum, which is {}",
+            options.dampening());
+    require(is_first || (options.momentum() == sparsity.momentum &&
+                         options.nesterov() == sparsity.nesterov),
+            "compress dgc has one momentum for all parameters, and groups of the optimizer have "
+            "{} and {}",
+            sparsity.momentum, options.momentum());
+    sparsity.momentum = options.momentum();
+    sparsity.nesterov = options.nesterov();
+    is_first = false;
+  }
+}
+
+WithoutMomentum::WithoutMomentum(Optimizer& optimizer) : optimizer_(optimizer) {
+  for (auto& group : optimizer.param_groups()) {
+    SGDOptions& options = options_of(group);
+    options_.push_back(options);
+    options.weight_decay(options.weight_decay() / (1 - options.momentum()));
+    options.momentum(0).nesterov(false);
+  }
+}
+
+WithoutMomentum::~WithoutMomentum() {
+  for (std::size_t i = 0; i < options_.size(); ++i)
+    options_of(optimizer_.param_groups()[i]) = options_[i];
+}
+
+}  // namespace asup::sync

@@ -1,0 +1,32 @@
+// The momentum of an SGD that is on the other side of an exchange (sparse_gradients.h): there it
+// moves what is sent, and the optimizer steps without it.
+//
+// Weight decay is not sent. It goes through the momentum where that is the optimizer's, and is
+// 1/(1 − m) times as strong in the end: as strong it is here, at once.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "asup/sync/compressors/sparse_gradients.h"
+
+namespace asup::sync {
+
+// Has `sparsity` take the momentum over. Throws BadInput where the optimizer is not torch's SGD,
+// its groups have different momenta, or it has dampening.
+void take_momentum(Sparsity& sparsity, const torch::optim::Optimizer& optimizer);
+
+// While this lives, the optimizer has no momentum.
+class WithoutMomentum {
+ public:
+  // needs: take_momentum()
+  explicit WithoutMomentum(torch::optim::Optimizer& optimizer);
+  ~WithoutMomentum();
+  WithoutMomentum(const WithoutMomentum&) = delete;
+  WithoutMomentum& operator=(const WithoutMomentum&) = delete;
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  std::vector<torch::optim::SGDOptions> options_;  // of its groups, as they were
+};
+
+}  // namespace asup::sync

@@ -1,0 +1,254 @@
+// Gradients of which only the largest numbers travel, against the papers' equations.
+#include "asup/sync/compressors/sparse_gradients.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "asup/sync/compressors/sparse_payload.h"
+#include "asup/sync/compressors/taken_momentum.h"
+#include "tests/support/thrown.h"
+#include "tests/sync/gradients/all_reduce_training.h"
+#include "tests/sync/watched_communicator.h"
+
+namespace asup {
+namespace {
+
+using net::LinkKind;
+using testing::distance;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::snapshot;
+using testing::train_ranks;
+using torch::Tensor;
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+
+// A weight and a bias, whose gradients in a step are given numbers.
+struct Given : torch::nn::Module {
+  Given()
+      : weight(register_parameter("weight", testing::numbers({40, 50}, 1))),
+        bias(register_parameter("bias", testing::numbers({50}, 2))) {}
+  static Tensor gradient(int step, int rank) {
+    return testing::numbers({40, 50}, static_cast<std::uint64_t>(100 + 10 * step + rank));
+  }
+  Tensor loss(int step, int rank) { return (weight * gradient(step, rank)).sum() + bias.sum(); }
+  Tensor weight, bias;
+};
+
+AllReduceOptions sparse(double density, bool takes_momentum, std::uint64_t warmup = 0) {
+  return {.density = density, .density_warmup = warmup, .takes_momentum = takes_momentum};
+}
+
+struct Training {
+  Training(Communicator& communicator, const AllReduceOptions& options, SGDOptions how)
+      : communicator(communicator),
+        optimizer(model.parameters(), how),
+        replica(make_all_reduce_replica(communicator, model, optimizer, options)) {}
+
+  void step(int number, float factor = 1) {
+    optimizer.zero_grad();
+    (factor * model.loss(number, communicator.rank())).backward();
+    replica->step();
+  }
+
+  Communicator& communicator;
+  Given model;
+  SGD optimizer;
+  std::unique_ptr<Replica> replica;
+};
+
+// Deep gradient compression of the weight as the paper has it, in one process.
+struct ByThePaper {
+  ByThePaper(int ranks, double density, double momentum, bool nesterov)
+      : density(density), momentum(momentum), nesterov(nesterov) {
+    u.assign(static_cast<std::size_t>(ranks), torch::zeros({2000}));
+    v = u;
+    weight = Given().weight.detach().flatten().clone();
+  }
+  void step(int number, double lr, double share) {
+    const auto most = static_cast<std::int64_t>(std::ceil(share * 2000));
+    Tensor sum = torch::zeros({2000});
+    for (std::size_t rank = 0; rank < u.size(); ++rank) {
+      const Tensor g = Given::gradient(number, static_cast<int>(rank)).flatten();
+      u[rank] = nesterov ? momentum * (u[rank] + g) : momentum * u[rank] + g;
+      v[rank] = v[rank] + (nesterov ? u[rank] + g : u[rank]);
+      const Tensor chosen = std::get<1>(v[rank].abs().topk(most));
+      sum.index_add_(0, chosen, v[rank].index({chosen}));
+      v[rank].index_fill_(0, chosen, 0);
+      u[rank].index_fill_(0, chosen, 0);
+    }
+    weight -= lr * sum / static_cast<double>(u.size());
+  }
+  std::vector<Tensor> u, v;
+  Tensor weight;
+  double density, momentum;
+  bool nesterov;
+};
+
+TEST(SparseGradients, FollowThePaper) {
+  for (const bool nesterov : {false, true})
+    for (const std::uint64_t warmup : {0, 6})
+      train_ranks(3, LinkKind::shm, [&](Communicator& communicator) {
+        Training training(communicator, sparse(0.01, true, warmup),
+                          SGDOptions(0.1).momentum(0.9).nesterov(nesterov));
+        ByThePaper paper(3, 0.01, 0.9, nesterov);
+        for (int step = 0; step < 12; ++step) {
+          training.step(step);
+          paper.step(step, 0.1,
+                     sync::density_in({.density = 0.01, .warmup = warmup},
+                                      static_cast<std::uint64_t>(step)));
+          ASSERT_LT(
+              (training.model.weight.detach().flatten() - paper.weight).abs().max().item<float>(),
+              2e-6)
+              << "step " << step;
+        }
+        training.replica->check_equal();
+      });
+}
+
+// Without a momentum, what has been applied and what is kept are all gradients together.
+TEST(SparseGradients, LoseNothing) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Training training(communicator, sparse(0.002, false), SGDOptions(1));
+    const Tensor begin = training.model.weight.detach().clone();
+    Tensor sum = torch::zeros({40, 50}), kept = torch::zeros({40, 50});
+    for (int step = 0; step < 8; ++step) {
+      training.step(step);
+      sum += (Given::gradient(step, 0) + Given::gradient(step, 1)) / 2;
+    }
+    const auto parts = training.replica->state().parts;
+    ASSERT_EQ(parts.size(), 1u);
+    kept.copy_(parts[0].tensor);
+    communicator.all_reduce(sync::buffer_of(kept), ReduceOp::average).or_throw();
+    EXPECT_LT((begin - training.model.weight.detach() + kept - sum).abs().max().item<float>(),
+              1e-5);
+  });
+}
+
+TEST(SparseGradients, TravelAsPayloadsOrByAllReduceWhicheverIsLess) {
+  for (const auto& [density, how] : {std::pair(0.01, collective::Collective::all_gather),
+                                     std::pair(0.5, collective::Collective::all_reduce)})
+    train_ranks(3, LinkKind::inproc, [&](Communicator& real) {
+      std::vector<Call> calls;
+      testing::WatchedCommunicator communicator(real,
+                                                [&](const Call& call) { calls.push_back(call); });
+      Training training(communicator, sparse(density, false), SGDOptions(0.1));
+      calls.clear();  // of how it was made
+      training.step(0);
+      ASSERT_FALSE(calls.empty());
+      EXPECT_EQ(calls[0].collective, how);
+      EXPECT_EQ(calls[0].input.count, density < 0.1 ? sync::payload_bytes(2000, 20) : 2000);
+      training.replica->check_equal();
+    });
+}
+
+TEST(SparseGradients, ASkippedStepLeavesWhatIsKeptAsItWas) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Training with(communicator, sparse(0.01, true, 4), SGDOptions(0.1).momentum(0.9));
+    Training without(communicator, sparse(0.01, true, 4), SGDOptions(0.1).momentum(0.9));
+    for (int step = 0; step < 6; ++step) {
+      with.step(step);
+      without.step(step);
+      // After the warm-up, whose exchanges count.
+      if (step == 4) with.step(17, communicator.rank() == 1 ? NAN : 1);
+    }
+    EXPECT_EQ(with.replica->stats().skipped, 1u);
+    EXPECT_EQ(distance(snapshot(with.model), snapshot(without.model)), 0);
+  });
+}
+
+TEST(SparseGradients, GoOnFromACheckpointToTheSameBits) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    const SGDOptions how = SGDOptions(0.1).momentum(0.9);
+    Training whole(communicator, sparse(0.01, true, 6), how);
+    for (int step = 0; step < 4; ++step) whole.step(step);
+    ReplicaState saved = whole.replica->state();
+    for (auto* tensors : {&saved.common, &saved.own, &saved.parts})
+      for (auto& tensor : *tensors) tensor.tensor = tensor.tensor.clone();
+    EXPECT_EQ(saved.parts.size(), 2u);  // sums, and momenta
+    Training second(communicator, sparse(0.01, true, 6), how);
+    {
+      torch::NoGradGuard no_grad;
+      second.model.weight.copy_(whole.model.weight);
+      second.model.bias.copy_(whole.model.bias);
+    }
+    second.replica->restore(saved);
+    for (int step = 4; step < 9; ++step) {
+      whole.step(step);
+      second.step(step);
+    }
+    EXPECT_EQ(distance(snapshot(second.model), snapshot(whole.model)), 0);
+  });
+}
+
+// Of a bucket that is too large to be looked at whole, a sample tells what is large.
+TEST(SparseGradients, OfALargeBucketNearlyTheShareTravels) {
+  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
+    struct Large : torch::nn::Module {
+      Large() : weight(register_parameter("weight", torch::zeros({1000, 1000}))) {}
+      Tensor weight;
+    } model;
+    SGD optimizer(model.parameters(), SGDOptions(1));
+    const auto replica =
+        make_all_reduce_replica(communicator, model, optimizer, sparse(0.01, false));
+    const Tensor gradient = testing::numbers({1000, 1000}, 5);
+    (model.weight * gradient).sum().backward();
+    replica->step();
+    const Tensor moved = model.weight.detach() != 0;
+    const auto count = moved.sum().item<std::int64_t>();
+    EXPECT_GT(count, 9'000);
+    EXPECT_LE(count, 10'000);
+    const float least = gradient.abs().masked_select(moved).min().item<float>();
+    EXPECT_GT(least, 2.5);  // 1 % of these numbers are beyond 2.576
+    EXPECT_TRUE(torch::equal(model.weight.masked_select(moved), -gradient.masked_select(moved)));
+  });
+}
+
+TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
+  Given model;
+  const auto take = [&](const torch::optim::Optimizer& optimizer) {
+    sync::Sparsity sparsity;
+    sync::take_momentum(sparsity, optimizer);
+    return sparsity;
+  };
+  SGD sgd(model.parameters(), SGDOptions(0.1).momentum(0.75).weight_decay(0.1).nesterov(true));
+  EXPECT_EQ(take(sgd).momentum, 0.75);
+  EXPECT_TRUE(take(sgd).nesterov);
+  auto& options = static_cast<SGDOptions&>(sgd.param_groups()[0].options());
+  {
+    const sync::WithoutMomentum without(sgd);
+    EXPECT_EQ(options.momentum(), 0);
+    EXPECT_FALSE(options.nesterov());
+    EXPECT_DOUBLE_EQ(options.weight_decay(), 0.4);
+  }
+  EXPECT_EQ(options.momentum(), 0.75);
+  EXPECT_TRUE(options.nesterov());
+  EXPECT_EQ(options.weight_decay(), 0.1);
+
+  const torch::optim::Adam adam(model.parameters(), torch::optim::AdamOptions(0.1));
+  EXPECT_THAT(message_of<BadInput>([&] { take(adam); }), HasSubstr("compress topk"));
+  const SGD damped(model.parameters(), SGDOptions(0.1).momentum(0.5).dampening(0.1));
+  EXPECT_THAT(message_of<BadInput>([&] { take(damped); }), HasSubstr("dampening"));
+  const SGD groups({torch::optim::OptimizerParamGroup({model.weight}),
+                    torch::optim::OptimizerParamGroup(
+                        {model.bias}, std::make_unique<SGDOptions>(SGDOptions(0.1).momentum(0.5)))},
+                   SGDOptions(0.1).momentum(0.9));
+  EXPECT_THAT(message_of<BadInput>([&] { take(groups); }), HasSubstr("0.9 and 0.5"));
+}
+
+TEST(SparseGradients, WhatTheMomentumForbidsIsSaid) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    Training training(communicator, sparse(0.01, true), SGDOptions(0.1).momentum(0.9));
+    training.model.loss(0, 0).backward();
+    EXPECT_THAT(message_of<BadInput>([&] { training.replica->clip_grad_norm(1); }),
+                HasSubstr("clip-norm"));
+    EXPECT_THAT(message_of<BadInput>([&] { training.model.loss(1, 0).backward(); }),
+                HasSubstr("NoSync"));
+  });
+}
+
+}  // namespace
+}  // namespace asup
