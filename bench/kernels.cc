@@ -4,8 +4,8 @@
 //
 // `bytes` is the size of one buffer. GB/s counts what the program reads and writes: 2 buffers for a
 // copy, 3 for dst += b, and so on; `ratio` is that rate over the rate at which memcpy reads and
-// writes as many bytes, or for codes a plain loop over as many streams as they have ("plain").
-// Cases take turns, so that what else the machine does hits all of them.
+// writes as many bytes, or for codes and sparse gradients a plain loop over as many streams
+// ("plain"). Cases take turns, so that what else the machine does hits all of them.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -367,6 +367,47 @@ void add_codes(Cases& cases, const Table& table, const Codes& codes, std::size_t
   });
 }
 
+// Sparse gradients, one in 1,000 of which is found: a gradient that becomes zeros, a momentum and a
+// sum that are read here and written there.
+struct Accumulated {
+  explicit Accumulated(std::size_t count)
+      : gradient(count), u(count, 0.5f), v(count, 0.5f), u_after(count), v_after(count) {
+    for (std::size_t i = 0; i < count; i += 1000) v[i] = 4;
+  }
+  std::vector<float> gradient, u, v, u_after, v_after;
+};
+
+void add_plain_sparse(Cases& cases, std::size_t bytes) {
+  cases.add({"plain sparse", "-", bytes, 6 * bytes}, [=](benchmark::State& state) {
+    constexpr std::size_t kTile = 1024;
+    const std::size_t count = bytes / sizeof(float);
+    Accumulated all(count);
+    time_it(state, [&] {
+      for (std::size_t i = 0; i < count; i += kTile) {
+        mean_of_two(&all.u_after[i], &all.u[i], &all.gradient[i], kTile);
+        mean_of_two(&all.v_after[i], &all.v[i], &all.u_after[i], kTile);
+        std::memset(&all.gradient[i], 0, kTile * sizeof(float));
+      }
+    });
+  });
+}
+
+void add_sparse(Cases& cases, const Table& table, std::size_t bytes) {
+  cases.add({"sparse", table.name, bytes, 6 * bytes, "plain sparse"},
+            [=, &table](benchmark::State& state) {
+              const std::size_t count = bytes / sizeof(float);
+              Accumulated all(count);
+              std::vector<std::uint32_t> found(count / 500 + 8);
+              const auto run = [&] {
+                return table.accumulate(
+                    {0.9f, 1, 1, 0}, all.gradient.data(), {all.u.data(), all.u_after.data()},
+                    {all.v.data(), all.v_after.data()}, count, 3, found.data(), found.size());
+              };
+              check(run() == (count + 999) / 1000, "bench: {} found of {}", run(), count);
+              time_it(state, [&] { (void)run(); });
+            });
+}
+
 void add_all(Cases& cases, bool all_isa) {
   constexpr std::size_t kSizes[] = {std::size_t{16} << 10, std::size_t{1} << 20,
                                     std::size_t{32} << 20};
@@ -394,13 +435,16 @@ void add_all(Cases& cases, bool all_isa) {
     }
   }
   for (const std::size_t bytes :
-       {std::size_t{16} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
+       {std::size_t{16} << 10, std::size_t{1} << 20, std::size_t{64} << 20}) {
     for (const Code code : kCodes) {
       const Codes codes(code, bytes);
       add_plain_codes(cases, codes, bytes);
       for (const Table* table : all_isa ? tables : tables.last(1))
         add_codes(cases, *table, codes, bytes);
     }
+    add_plain_sparse(cases, bytes);
+    for (const Table* table : all_isa ? tables : tables.last(1)) add_sparse(cases, *table, bytes);
+  }
 }
 
 // Keeps the times of every repetition; the table is printed at the end, when memcpy's are known.

@@ -30,6 +30,12 @@ bool fits(const AdamState& state, const Tensor& parameter) {
   return fits(state.exp_avg()) && fits(state.exp_avg_sq()) && fits(state.max_exp_avg_sq());
 }
 
+// torch's code for processors takes 16-bit floats for wider ones (2.13).
+bool has_code_for(const Tensor& parameter) {
+  return parameter.scalar_type() == torch::kFloat32 || parameter.scalar_type() == torch::kFloat64 ||
+         (parameter.is_cuda() && parameter.is_floating_point());
+}
+
 // All that a step moves.
 Tensors moved_by(const OptimizerParamGroup& group) {
   Tensors moved;
@@ -43,7 +49,7 @@ bool can_move(const Optimizer& optimizer, const OptimizerParamGroup& group) {
   const Tensors moved = moved_by(group);
   return std::all_of(moved.begin(), moved.end(), [&](const Tensor& parameter) {
     const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
-    return parameter.is_floating_point() && parameter.is_non_overlapping_and_dense() &&
+    return has_code_for(parameter) && parameter.is_non_overlapping_and_dense() &&
            parameter.device() == moved.front().device() &&
            parameter.scalar_type() == moved.front().scalar_type() &&
            lies_as(parameter.grad(), parameter) &&

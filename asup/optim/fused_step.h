@@ -8,7 +8,8 @@
 namespace asup::optim {
 
 // Whether the step was taken. Where it was not, nothing has changed: another optimizer, a class
-// derived from one of these, or gradients that do not lie in memory as their parameters.
+// derived from one of these, 16-bit floats on a CPU, or gradients that do not lie in memory as
+// their parameters.
 bool step_at_once(torch::optim::Optimizer& optimizer);
 
 // At once, or as the optimizer does it.

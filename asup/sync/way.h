@@ -57,6 +57,7 @@ struct Capabilities {
   bool keeps_own_parameters = false;  // workers' models differ even where all meet
   bool names_workers = false;         // the options speak of each worker by its number
   bool skips_non_finite = false;      // gradients with infinities or NaN are left out and counted
+  bool clips = true;                  // gradients have a norm that can be clipped
   int least_workers = 1;
   std::string_view pace{};       // its name, where there are servers
   std::int64_t lease_steps = 1;  // steps between two exchanges through servers

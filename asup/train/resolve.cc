@@ -76,6 +76,10 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "set, each goes at its own pace. Leave ema out, or train in lockstep, as sync = allreduce "
       "and local do.",
       strategy.name());
+  require(
+      !config.clip_norm || strategy.capabilities().clips,
+      "clip-norm is of gradients, and with compress dgc what is applied is a part of the sum of "
+      "many. Leave clip-norm out, or take compress topk.");
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "

@@ -126,6 +126,8 @@ TEST(FusedStep, LeavesWhatItCannotDoToTheOptimizer) {
   };
   stays(torch::zeros({4, 6}), torch::ones({6, 4}).t());
   stays(torch::zeros({8, 6}).slice(0, 0, 8, 2), torch::ones({4, 6}));
+  stays(torch::zeros({256}, torch::kBFloat16), torch::ones({256}, torch::kBFloat16));
+  stays(torch::zeros({256}, torch::kFloat16), torch::ones({256}, torch::kFloat16));
 
   Tensor parameter = torch::ones({4}).requires_grad_();
   parameter.mutable_grad() = torch::ones({4});

@@ -43,6 +43,7 @@ class Compress(Case):
                 (["--compress-feedback=on"], "for what is lost by compress"),
                 (["--compress=dgc", "--compress-feedback=off"], "does not train without"),
                 (["--compress=dgc", "--optimizer=adam"], "compress topk"),
+                (["--compress=dgc", "--clip-norm=1"], "Leave clip-norm out"),
                 (["--compress=topk", "--compress-density=0"], "compress-density"),
                 (["--compress=int8", "--compress-density=0.01"], "for compress topk and dgc"),
                 (["--compress=int8", "--compress-warmup=7"], "for compress topk and dgc"),

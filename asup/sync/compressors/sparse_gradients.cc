@@ -14,10 +14,17 @@ namespace {
 constexpr double kFirstDensity = 0.25;
 // Runs of neighbours are sampled, a cache line each: all of a small bucket, one in 64 of a large
 // one.
-constexpr std::size_t kRun = 16, kSmallSample = 1 << 14, kFewest = 64;
+constexpr std::size_t kRun = 16, kSmallBucket = 1 << 14, kLongestStride = 64;
 // More are looked for than may travel, since a sample tells only so well; the least of them stay.
 constexpr double kMore = 1.1;
 constexpr std::size_t kRoom = 4;
+
+// A warm-up needs much more than what follows it.
+template <typename T>
+void fit(std::vector<T>& values, std::size_t size) {
+  if (values.capacity() > 2 * size) values = {};
+  values.resize(size);
+}
 
 bool is_above(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }
 
@@ -82,7 +89,8 @@ Work SparseGradients::leave(std::size_t index, Buffer gradients, const Residuals
 // The least magnitude that travels: NaN, which has no place in an order, is above all others.
 float SparseGradients::least(const Numbers& numbers, std::uint64_t exchange) {
   const std::size_t runs = (numbers.count + kRun - 1) / kRun;
-  const std::size_t every = std::clamp<std::size_t>(numbers.count / kSmallSample, 1, kFewest);
+  const std::size_t every =
+      std::clamp<std::size_t>(numbers.count / kSmallBucket, 1, kLongestStride);
   sample_.clear();
   for (std::size_t run = first_run(exchange, every); run < runs; run += every)
     for (std::size_t i = run * kRun; i < std::min(numbers.count, (run + 1) * kRun); ++i)
@@ -102,9 +110,12 @@ void SparseGradients::find(const Numbers& numbers, std::uint64_t exchange) {
   const std::size_t found =
       kernels::accumulate(numbers.how, numbers.gradient, numbers.momentum, numbers.sum,
                           numbers.count, least(numbers, exchange), found_.data(), found_.size());
-  found_.resize(std::min(found, found_.size()));
-  if (found_.size() <= numbers.most) return;
   const float* sum = numbers.sum.after;
+  if (found > found_.size())
+    find_in_all(sum, numbers);
+  else
+    found_.resize(found);
+  if (found_.size() <= numbers.most) return;
   std::nth_element(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(numbers.most),
                    found_.end(), [sum](std::uint32_t a, std::uint32_t b) {
                      return is_above(std::abs(sum[a]), std::abs(sum[b]));
@@ -113,13 +124,26 @@ void SparseGradients::find(const Numbers& numbers, std::uint64_t exchange) {
   std::sort(found_.begin(), found_.end());
 }
 
+// Where the sample was of small numbers, and far too many were found.
+void SparseGradients::find_in_all(const float* sum, const Numbers& numbers) {
+  sample_.assign(sum, sum + numbers.count);
+  for (float& number : sample_) number = std::abs(number);
+  const auto at = sample_.begin() + static_cast<std::ptrdiff_t>(numbers.most - 1);
+  std::nth_element(sample_.begin(), at, sample_.end(), is_above);
+  found_.clear();
+  for (std::size_t i = 0; i < numbers.count; ++i)
+    if (!is_above(*at, std::abs(sum[i])) && sum[i] != 0)
+      found_.push_back(static_cast<std::uint32_t>(i));
+  sample_ = {};
+}
+
 // By all-reduce a rank sends 2 (n − 1)/n times the whole, as payloads n − 1 times its own.
 Work SparseGradients::send(Bucket& bucket, const Numbers& numbers) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   const std::size_t bytes = payload_bytes(numbers.count, numbers.most);
   const bool is_sparse = bytes * ranks <= 2 * numbers.count * sizeof(float);
-  bucket.own.resize(is_sparse ? bytes : 0);
-  bucket.all.resize(is_sparse ? bytes * ranks : 0);
+  fit(bucket.own, is_sparse ? bytes : 0);
+  fit(bucket.all, is_sparse ? bytes * ranks : 0);
   if (is_sparse) pack(numbers.sum.after, numbers.count, found_, bucket.own);
   for (const std::uint32_t place : found_) {
     if (!is_sparse) numbers.gradient[place] = numbers.sum.after[place];

@@ -1,5 +1,5 @@
 // Gradients of which only the largest numbers travel, a share of each bucket. What does not travel
-// is kept, and added to the next gradient, until it is large enough: nothing is lost.
+// is kept, and added to the next gradient, until it is large enough.
 //
 // With a momentum it is deep gradient compression (Lin et al., Deep gradient compression, ICLR
 // 2018). The momentum is on this side of the exchange then: what adds up is what an optimizer with
@@ -61,6 +61,7 @@ class SparseGradients {
   static float accumulated(const Numbers& numbers, std::size_t i);
   float least(const Numbers& numbers, std::uint64_t exchange);
   void find(const Numbers& numbers, std::uint64_t exchange);
+  void find_in_all(const float* sum, const Numbers& numbers);
   Work send(Bucket& bucket, const Numbers& numbers);
 
   Communicator& communicator_;

@@ -17,7 +17,7 @@ void pack(const float* numbers, std::size_t places, std::span<const std::uint32_
           std::span<std::byte> to);
 
 // Adds `factor` times each number to its place. Throws Error where the bytes are no payload of so
-// many places, before anything is added.
+// many places; what was added by then is nothing to use.
 void add_unpacked(float* numbers, std::size_t places, std::span<const std::byte> from,
                   float factor);
 

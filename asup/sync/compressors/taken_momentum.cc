@@ -24,6 +24,8 @@ void take_momentum(Sparsity& sparsity, const Optimizer& optimizer) {
   bool is_first = true;
   for (const auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const SGDOptions&>(group.options());
+    require(options.momentum() < 1, "compress dgc needs a momentum below 1, and it is {}",
+            options.momentum());
     require(options.dampening() == 0, "compress dgc has no dampening of the momentum, which is {}",
             options.dampening());
     require(is_first || (options.momentum() == sparsity.momentum &&
@@ -38,9 +40,9 @@ void take_momentum(Sparsity& sparsity, const Optimizer& optimizer) {
 }
 
 WithoutMomentum::WithoutMomentum(Optimizer& optimizer) : optimizer_(optimizer) {
+  for (auto& group : optimizer.param_groups()) options_.push_back(options_of(group));
   for (auto& group : optimizer.param_groups()) {
     SGDOptions& options = options_of(group);
-    options_.push_back(options);
     options.weight_decay(options.weight_decay() / (1 - options.momentum()));
     options.momentum(0).nesterov(false);
   }

@@ -12,7 +12,7 @@
 namespace asup::sync {
 
 // Has `sparsity` take the momentum over. Throws BadInput where the optimizer is not torch's SGD,
-// its groups have different momenta, or it has dampening.
+// its groups have different momenta, or one of 1 and more, or it has dampening.
 void take_momentum(Sparsity& sparsity, const torch::optim::Optimizer& optimizer);
 
 // While this lives, the optimizer has no momentum.

@@ -32,14 +32,16 @@ kernels::Code code_of(Compress compress) {
   return kernels::Code::none;
 }
 
-// Counted from the begin of the run: a checkpoint has how many exchanges there were.
-std::uint64_t warmup_of(const AllReduce& options, const Progress& progress) {
-  if (!options.compress_warmup.is_share || progress.steps > 0)
-    return static_cast<std::uint64_t>(options.compress_warmup.steps(progress.steps));
-  log().warn(
-      "compress-warmup = {} is a share of a run whose length is not known here: there is no "
-      "warm-up; give a number of steps",
-      options.compress_warmup.to_text());
+// Exchanges, one a step, since the first that was sparse: a checkpoint has how many there were.
+std::uint64_t warmup_of(const AllReduce& options, const ReplicaContext& context) {
+  const std::int64_t steps = context.progress.steps;
+  if (!options.compress_warmup.is_share || steps > 0)
+    return static_cast<std::uint64_t>(options.compress_warmup.steps(steps));
+  if (context.communicator.rank() == 0)
+    log().warn(
+        "compress-warmup = {} is a share of a run whose length is not known here: there is no "
+        "warm-up; give a number of steps",
+        options.compress_warmup.to_text());
   return 0;
 }
 
@@ -53,7 +55,7 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.feedback = options.has_feedback();
   if (options.is_sparse()) {
     gradients.density = options.compress_density;
-    gradients.density_warmup = warmup_of(options, context.progress);
+    gradients.density_warmup = warmup_of(options, context);
     gradients.takes_momentum = options.compress == Compress::dgc;
   }
   gradients.observed = context.observed;
@@ -123,7 +125,8 @@ const Way& way_of(const AllReduce&) {
                    non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {
-            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply};
+            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply,
+                                .clips = options.compress != Compress::dgc};
           },
       .check = check,
       .check_model = check_model,

@@ -52,6 +52,10 @@ std::string_view name_of(BufferSync way) {
 
 sync::Sparsity sparsity_of(const AllReduceOptions& options,
                            const torch::optim::Optimizer& optimizer) {
+  require(options.density == 0 || options.code == kernels::Code::none,
+          "gradients travel in a code, or their largest numbers do, not both");
+  require(options.density > 0 || !options.takes_momentum,
+          "the momentum is taken over by sparse gradients alone");
   sync::Sparsity sparsity{.density = options.density, .warmup = options.density_warmup};
   if (options.takes_momentum) sync::take_momentum(sparsity, optimizer);
   return sparsity;
@@ -87,12 +91,14 @@ class AllReduceReplica final : public Replica {
   void exchange_buffers(BufferSync way);
   void learn_order();
   void step_optimizer();
+  void step_those(bool sparse);
   bool compresses() const { return options_.code != kernels::Code::none || options_.density > 0; }
 
   // Constant after construction.
   Communicator& communicator_;
   const AllReduceOptions options_;
   const std::uint64_t bytes_before_;
+  const sync::Sparsity sparsity_;
 
   sync::TrainedModel model_;
   sync::FiniteSteps finite_;
@@ -123,13 +129,14 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
     : communicator_(communicator),
       options_(options),
       bytes_before_(communicator.bytes_moved()),
+      sparsity_(sparsity_of(options, optimizer)),
       model_(module, optimizer),
       finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
                 /*looks=*/options.non_finite != NonFinite::apply,
-                {options.code, options.feedback, sparsity_of(options, optimizer)}),
+                {options.code, options.feedback, sparsity_}),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
@@ -228,10 +235,31 @@ void AllReduceReplica::learn_order() {
   if (order_ != layout::backwards(order_.size())) exchange_.rebuild(order_);
 }
 
+// Where the exchange has taken the momentum over, it has that of sparse gradients; the optimizer
+// has that of the others.
 void AllReduceReplica::step_optimizer() {
-  std::optional<sync::WithoutMomentum> without;
-  if (options_.takes_momentum) without.emplace(model_.optimizer());
+  if (!options_.takes_momentum) return model_.step();
+  check(sparsity_of(options_, model_.optimizer()) == sparsity_,
+        "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
+        "was when the replica was made");
+  step_those(/*sparse=*/false);
+  const sync::WithoutMomentum without(model_.optimizer());
+  step_those(/*sparse=*/true);
+}
+
+void AllReduceReplica::step_those(bool sparse) {
+  const auto& parameters = model_.trainable();
+  std::vector<torch::Tensor> others(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& parameter = parameters[i].tensor;
+    if (exchange_.coded(i) != sparse)
+      others[i] = std::exchange(parameter.mutable_grad(), torch::Tensor());
+    else if (sparse)  // a momentum from before it was taken over
+      model_.optimizer().state().erase(parameter.unsafeGetTensorImpl());
+  }
   model_.step();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (others[i].defined()) parameters[i].tensor.mutable_grad() = others[i];
 }
 
 ReplicaState AllReduceReplica::state() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "asup/base/error.h"
@@ -38,7 +39,8 @@ std::vector<bool> worth_coding(const std::vector<NamedTensor>& parameters) {
   std::vector<bool> worth;
   for (const auto& [name, tensor] : parameters)
     worth.push_back(tensor.scalar_type() == torch::kFloat32 && tensor.dim() >= 2 &&
-                    tensor.numel() >= static_cast<std::int64_t>(kernels::kCodeBlock));
+                    tensor.numel() >= static_cast<std::int64_t>(kernels::kCodeBlock) &&
+                    tensor.numel() <= std::numeric_limits<std::uint32_t>::max());
   return worth;
 }
 
@@ -244,8 +246,9 @@ void GradientExchange::weigh() {
   late_samples_.reset();
   require_equal(before);
   const double mean = mean_of(now);
-  if (samples_ && mean > 0)  // 0: nobody has any, and all are zeros
-    for (const Buffer& buffer : weighed_) scale(buffer, 1 / mean);
+  if (mean > 0) mean_samples_ = mean;  // 0: nobody has any, and what travels was kept from before
+  if (samples_)
+    for (const Buffer& buffer : weighed_) scale(buffer, 1 / mean_samples_);
   wait_seconds_ += seconds_since(start);
 }
 
@@ -325,10 +328,13 @@ void GradientExchange::set_residual_unit(double unit) {
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {
+  // Sums of momenta are not for those who keep sums of gradients.
+  const std::array<std::string, 2> prefixes{code_.sparsity.has_momentum ? "sum of momenta of " : "",
+                                            "momentum of "};
   std::vector<NamedTensor> all;
   for (std::size_t i = 0; i < residuals_.size(); ++i)
     for (auto& [name, tensor] : residuals_[i].tensors())
-      all.push_back({i == 0 ? name : "momentum of " + name, tensor});
+      all.push_back({prefixes[i] + name, tensor});
   return all;
 }
 

@@ -88,6 +88,10 @@ class GradientExchange : private BucketCarrier {
   double wait_seconds() const { return wait_seconds_; }
   double exchange_seconds() const { return exchange_seconds_; }
   const Buckets& buckets() const { return collector_.buckets(); }
+  // Whether the parameter's gradient travels in fewer bytes.
+  bool coded(std::size_t parameter) const {
+    return buckets().coded(buckets().bucket_of(parameter));
+  }
 
  private:
   bool ends_with_backward() const override { return true; }
@@ -130,6 +134,7 @@ class GradientExchange : private BucketCarrier {
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;
+  double mean_samples_ = 1;  // of ranks that describe their batches, as last known
   FiniteLook finite_;
   GradientNoise noise_;
   std::uint64_t exchanges_ = 0;

@@ -1,6 +1,6 @@
 // What codes have lost of gradients, which is added to those of the next step: error feedback
 // (Seide et al., 1-bit stochastic gradient descent, Interspeech 2014; Karimireddy et al., Error
-// feedback fixes SignSGD, ICML 2019).
+// feedback fixes SignSGD, ICML 2019). Or what sparse gradients keep from step to step.
 //
 // It belongs to parameters, and moves with them where buckets are laid out anew. A step that is
 // dropped leaves it as it was: what the step loses is written beside it, and takes its place when

@@ -95,6 +95,9 @@ TEST(SparseGradients, FollowThePaper) {
         Training training(communicator, sparse(0.01, true, warmup),
                           SGDOptions(0.1).momentum(0.9).nesterov(nesterov));
         ByThePaper paper(3, 0.01, 0.9, nesterov);
+        // A bias goes as it is, and the optimizer has its momentum.
+        Given plain;
+        SGD alone({plain.bias}, SGDOptions(0.1).momentum(0.9).nesterov(nesterov));
         for (int step = 0; step < 12; ++step) {
           training.step(step);
           paper.step(step, 0.1,
@@ -104,6 +107,9 @@ TEST(SparseGradients, FollowThePaper) {
               (training.model.weight.detach().flatten() - paper.weight).abs().max().item<float>(),
               2e-6)
               << "step " << step;
+          plain.bias.mutable_grad() = torch::ones({50});
+          alone.step();
+          ASSERT_LT((training.model.bias - plain.bias).abs().max().item<float>(), 2e-6);
         }
         training.replica->check_equal();
       });
@@ -175,6 +181,13 @@ TEST(SparseGradients, GoOnFromACheckpointToTheSameBits) {
       second.model.weight.copy_(whole.model.weight);
       second.model.bias.copy_(whole.model.bias);
     }
+    using torch::optim::SGDParamState;
+    const auto& of_bias = static_cast<const SGDParamState&>(
+        *whole.optimizer.state().at(whole.model.bias.unsafeGetTensorImpl()));
+    auto copied = std::make_unique<SGDParamState>();
+    copied->momentum_buffer(of_bias.momentum_buffer().clone());
+    second.optimizer.state()[second.model.bias.unsafeGetTensorImpl()] = std::move(copied);
+    EXPECT_EQ(whole.optimizer.state().size(), 1u);  // the weight's momentum is not there
     second.replica->restore(saved);
     for (int step = 4; step < 9; ++step) {
       whole.step(step);
@@ -207,6 +220,30 @@ TEST(SparseGradients, OfALargeBucketNearlyTheShareTravels) {
   });
 }
 
+// Here the sample sees none of the large numbers, of which there are too many.
+TEST(SparseGradients, WhereTheSampleMisleadsAllAreLookedAt) {
+  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
+    struct Large : torch::nn::Module {
+      Large() : weight(register_parameter("weight", torch::zeros({1000, 1000}))) {}
+      Tensor weight;
+    } model;
+    SGD optimizer(model.parameters(), SGDOptions(1));
+    const auto replica =
+        make_all_reduce_replica(communicator, model, optimizer, sparse(0.001, false));
+    Tensor gradient = torch::full({1'000'000}, 1e-3F);
+    for (std::int64_t run = 1; run < 62'500; run += 61)  // of the stride, and never the first
+      gradient.slice(0, 16 * run, 16 * run + 16) = torch::linspace(1, 2, 16);
+    gradient[999'999] = 3;
+    (model.weight.view(-1) * gradient).sum().backward();
+    replica->step();
+    const Tensor moved = model.weight.detach().view(-1) != 0;
+    EXPECT_LE(moved.sum().item<std::int64_t>(), 1000);
+    EXPECT_GT(moved.sum().item<std::int64_t>(), 900);
+    EXPECT_TRUE(moved[999'999].item<bool>());
+    EXPECT_GE(gradient.masked_select(moved).min().item<float>(), 1.9);
+  });
+}
+
 TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
   Given model;
   const auto take = [&](const torch::optim::Optimizer& optimizer) {
@@ -232,6 +269,8 @@ TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
   EXPECT_THAT(message_of<BadInput>([&] { take(adam); }), HasSubstr("compress topk"));
   const SGD damped(model.parameters(), SGDOptions(0.1).momentum(0.5).dampening(0.1));
   EXPECT_THAT(message_of<BadInput>([&] { take(damped); }), HasSubstr("dampening"));
+  const SGD endless(model.parameters(), SGDOptions(0.1).momentum(1));
+  EXPECT_THAT(message_of<BadInput>([&] { take(endless); }), HasSubstr("below 1"));
   const SGD groups({torch::optim::OptimizerParamGroup({model.weight}),
                     torch::optim::OptimizerParamGroup(
                         {model.bias}, std::make_unique<SGDOptions>(SGDOptions(0.1).momentum(0.5)))},
@@ -247,6 +286,12 @@ TEST(SparseGradients, WhatTheMomentumForbidsIsSaid) {
                 HasSubstr("clip-norm"));
     EXPECT_THAT(message_of<BadInput>([&] { training.model.loss(1, 0).backward(); }),
                 HasSubstr("NoSync"));
+  });
+  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
+    Training training(communicator, sparse(0.01, true), SGDOptions(0.1).momentum(0.9));
+    training.step(0);
+    static_cast<SGDOptions&>(training.optimizer.param_groups()[0].options()).momentum(0.5);
+    EXPECT_THAT(message_of<Error>([&] { training.step(1); }), HasSubstr("momentum was changed"));
   });
 }
 
