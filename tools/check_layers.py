@@ -27,7 +27,7 @@ ROOMS = {
     "net": ["membership", "transport", "."],
     "collective": ["plan", "algorithms", "verify", "cost", "drawing", ".", "execute", "tuning", "mesh"],
     "ps": ["pace", "table", "."],
-    "sync": ["model", ".", "gradients", "averaging", "server"],
+    "sync": ["model", ".", "compressors", "gradients", "averaging", "server"],
     "train": [".", "state", "loop"],
 }
 

@@ -65,8 +65,8 @@ kernels::Accumulation SparseGradients::accumulation() const {
   return sparsity_.nesterov ? kernels::Accumulation{m, m, 1, 1} : kernels::Accumulation{m, 1, 1, 0};
 }
 
-Work SparseGradients::leave(std::size_t index, Buffer gradients, const Residuals& sums,
-                            const Residuals* momenta, std::uint64_t exchange, bool adds) {
+Work SparseGradients::leave(std::size_t index, Buffer gradients, kernels::Kept sum,
+                            kernels::Kept momentum, std::uint64_t exchange, bool adds) {
   require(!adds || !sparsity_.has_momentum,
           "compress dgc has a momentum for each step, and this step has a second backward(): put "
           "all but the last into a NoSync scope");
@@ -76,9 +76,8 @@ Work SparseGradients::leave(std::size_t index, Buffer gradients, const Residuals
   const Numbers numbers{
       .how = accumulation(),
       .gradient = static_cast<float*>(gradients.data),
-      .momentum =
-          momenta ? kernels::Kept{momenta->carried(index), momenta->lost(index)} : kernels::Kept{},
-      .sum = {sums.carried(index), sums.lost(index)},
+      .momentum = momentum,
+      .sum = sum,
       .count = gradients.count,
       .most = static_cast<std::size_t>(
           std::ceil(density_in(sparsity_, exchange) * static_cast<double>(gradients.count)))};

@@ -19,7 +19,6 @@
 
 #include "asup/collective/communicator.h"
 #include "asup/kernels/sparse.h"
-#include "asup/sync/gradients/residuals.h"
 
 namespace asup::sync {
 
@@ -41,10 +40,11 @@ class SparseGradients {
   SparseGradients(Communicator& communicator, const Sparsity& sparsity)
       : communicator_(communicator), sparsity_(sparsity) {}
 
-  // A bucket leaves: `sums` and `momenta` keep what does not. Its memory is zeros until arrive().
-  // `adds`: its gradient comes on top of what another of this step has left there. Throws BadInput
-  // where it does and there is a momentum, which that is no gradient for.
-  Work leave(std::size_t bucket, Buffer gradients, const Residuals& sums, const Residuals* momenta,
+  // A bucket leaves: of `sum` and `momentum` (nulls: there is none) what is kept goes from `before`
+  // to `after`. Its memory is zeros until arrive(). `adds`: its gradient comes on top of what
+  // another of this step has left there. Throws BadInput where it does and there is a momentum,
+  // which that is no gradient for.
+  Work leave(std::size_t bucket, Buffer gradients, kernels::Kept sum, kernels::Kept momentum,
              std::uint64_t exchange, bool adds);
   // Its call is done: the memory that left gets the average.
   void arrive(std::size_t bucket);

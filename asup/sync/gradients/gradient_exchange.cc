@@ -157,9 +157,12 @@ void GradientExchange::begin_round() {
 Work GradientExchange::leave(std::size_t bucket, const Buffer& buffer) {
   if (!sparse_ || !collector_.buckets().coded(bucket))
     return communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket));
-  return sparse_->leave(bucket, buffer, residuals_[0],
-                        residuals_.size() > 1 ? &residuals_[1] : nullptr, exchanges_,
-                        /*adds=*/!is_first_round_);
+  const auto kept = [&](std::size_t i) {
+    return i < residuals_.size()
+               ? kernels::Kept{residuals_[i].carried(bucket), residuals_[i].lost(bucket)}
+               : kernels::Kept{};
+  };
+  return sparse_->leave(bucket, buffer, kept(0), kept(1), exchanges_, /*adds=*/!is_first_round_);
 }
 
 // Once, when its call is done.

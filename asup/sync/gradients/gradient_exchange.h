@@ -23,6 +23,7 @@
 #include "asup/sync/gradients/finite_look.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
+#include "asup/sync/gradients/residuals.h"
 
 namespace asup::sync {
 
