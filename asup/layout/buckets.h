@@ -28,11 +28,10 @@ struct BucketRules {
 
 // Buckets in the order in which their last gradients arrive when gradients arrive in `order` (a
 // permutation of the gradients' indices). Large gradients are alone in theirs; others fill the open
-// bucket of their type, which closes when it has reached its size, or holds as much as is still
-// to come of its type, and alone_bytes at least: the last bucket, which nothing is computed beside,
-// is small. Where some travel
-// in a code, those that do not and are not alone come last, however early they arrive: they are
-// few.
+// bucket of their type, which closes when it has reached its size, or holds as much as is still to
+// come of its type, and alone_bytes at least: the last bucket, which nothing is computed beside, is
+// small. Where some travel in a code, those that do not and are not alone come last, however early
+// they arrive: they are few.
 std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
                             std::span<const std::size_t> order, const BucketRules& rules);
 

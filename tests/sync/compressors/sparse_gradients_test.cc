@@ -197,13 +197,15 @@ TEST(SparseGradients, GoOnFromACheckpointToTheSameBits) {
   });
 }
 
+struct Large : torch::nn::Module {
+  Large() : weight(register_parameter("weight", torch::zeros({1000, 1000}))) {}
+  Tensor weight;
+};
+
 // Of a bucket that is too large to be looked at whole, a sample tells what is large.
 TEST(SparseGradients, OfALargeBucketNearlyTheShareTravels) {
   train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
-    struct Large : torch::nn::Module {
-      Large() : weight(register_parameter("weight", torch::zeros({1000, 1000}))) {}
-      Tensor weight;
-    } model;
+    Large model;
     SGD optimizer(model.parameters(), SGDOptions(1));
     const auto replica =
         make_all_reduce_replica(communicator, model, optimizer, sparse(0.01, false));
@@ -223,10 +225,7 @@ TEST(SparseGradients, OfALargeBucketNearlyTheShareTravels) {
 // Here the sample sees none of the large numbers, of which there are too many.
 TEST(SparseGradients, WhereTheSampleMisleadsAllAreLookedAt) {
   train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
-    struct Large : torch::nn::Module {
-      Large() : weight(register_parameter("weight", torch::zeros({1000, 1000}))) {}
-      Tensor weight;
-    } model;
+    Large model;
     SGD optimizer(model.parameters(), SGDOptions(1));
     const auto replica =
         make_all_reduce_replica(communicator, model, optimizer, sparse(0.001, false));
