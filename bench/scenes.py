@@ -6,13 +6,15 @@ pauses, halts, a network whose rate is halved, a worker that leaves and comes ba
 sleeps in forward and backward (asup/bench/injected_slowness.h), so that one machine can be many; the
 network's scenes need root. Scenes marked `unseen` are for judging alone: nothing was ever tuned on them.
 
-Each way has a learning rate of its own for each job, the best of a few on samples that --validation sets
-aside, with equal workers; it is kept in --rates and found with --tune. Ways take turns within a seed, and
-are compared seed by seed; a scene's best fixed way is found by the other seeds. A run ends when it has come to the target; one that does not come there counts as
-twice the scene's longest. Runs that --json has already are not run again, so that a measurement may be interrupted.
+Each way has the best learning rate of a few for each job: the one that takes it to the target in the fewest steps
+with four equal workers, on samples that --validation sets aside, by the mean of --seeds. Ways that take the same steps
+there share one. They are found with --tune and kept in --rates. Ways take turns within a seed, and are compared seed
+by seed; a scene's best fixed way is found by the other seeds. A run ends when it has come to the target; one that does
+not come there counts as twice the scene's longest. Runs that --json has already are not run again, so that a
+measurement may be interrupted.
 
     bench/scenes.py --list
-    bench/scenes.py --tune --rates rates.json
+    bench/scenes.py --tune --rates rates.json [--seeds 3]
     bench/scenes.py --rates rates.json [--scenes NAME,...] [--ways NAME,...] [--seeds 5] [--jobs 1] [--json FILE]
 """
 
@@ -38,10 +40,12 @@ import hosts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = 240  # seconds of a run
+TEXT_BYTES = 1_000_000
 ADAPTIVE = "asup"
 WAYS = {"allreduce": "--sync allreduce", "balance": "--sync allreduce --balance",
         "bsp": "--sync server --pace bsp", "ssp": "--sync server --pace ssp --staleness 4",
         "asp": "--sync server --pace asp", "local": "--sync local --every 8", ADAPTIVE: "--sync asup"}
+SYNCHRONOUS = "allreduce", "balance", "bsp", ADAPTIVE  # the same steps where workers are equal: they share a rate
 FACTORS = 0.25, 0.5, 1, 2  # of a job's learning rate, to be tuned
 
 
@@ -127,16 +131,20 @@ def curve(rows, measure):
     return points
 
 
-def time_to(points, target, falls):
-    """Between two tests marks are taken to change evenly; nothing where the target is not reached."""
+def steps_of(rows, measure):
+    return [(row["step"], row[measure]) for row in rows if measure in row]
+
+
+def reached(points, target, falls):
+    """The seconds, or steps. Between two tests marks are taken to change evenly; nothing where the target is not reached."""
     before = None
-    for seconds, mark in points:
+    for when, mark in points:
         if mark <= target if falls else mark >= target:
             if before is None:
-                return seconds
+                return when
             share = (target - before[1]) / (mark - before[1])
-            return before[0] + share * (seconds - before[0])
-        before = seconds, mark
+            return before[0] + share * (when - before[0])
+        before = when, mark
     return None
 
 
@@ -164,7 +172,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
         every = max(1, self.job.steps // 12)
         self.flags = [*shlex.split(self.job.flags.replace("TEXT", str(text))), *shlex.split(WAYS[way]), f"--lr={lr}", f"--seed={seed}",
-                      f"--steps={self.job.steps}", f"--eval-every={every}", "--threads=1", "--log-every=10",
+                      f"--steps={self.job.steps}", f"--eval-every={every}", "--threads=1", "--device=cpu", "--log-every=10",
                       "--progress=none", "--no-tensorboard", f"--out={self.folder}", *extra]
         if scene.leaves:
             self.flags += ["--on-loss=continue", f"--checkpoint-every={every}"]
@@ -221,7 +229,10 @@ class Run:
         return curve(of_run(self.folder), self.measure)
 
     def time_to_target(self):
-        return time_to(self.points(), self.job.target, self.job.falls)
+        return reached(self.points(), self.job.target, self.job.falls)
+
+    def steps_to_target(self):
+        return reached(steps_of(of_run(self.folder), self.measure), self.job.target, self.job.falls)
 
     def __call__(self):
         """(seconds to the target or None, seconds in all, last mark)"""
@@ -249,25 +260,30 @@ def halve(network, mbit):
 
 
 def tune(options, rates):
-    """Each job's and way's learning rate, by the time to the target on samples set aside."""
+    """Each job's and way's learning rate, by the steps to the target on samples set aside; one that is not reached counts
+    as twice the run's steps."""
     wanted = sorted({scene.job for scene in options.scenes})
-    tasks = [(name, way, JOBS[name].lr * factor) for name in wanted for way in options.ways
-             if way not in rates.get(name, {}) for factor in FACTORS]
+    groups = [SYNCHRONOUS, *((way,) for way in WAYS if way not in SYNCHRONOUS)]
+    tasks = [(name, group, seed, JOBS[name].lr * factor) for name in wanted for group in groups
+             if set(group) & set(options.ways) - rates.get(name, {}).keys()
+             for factor in FACTORS for seed in range(1001, 1001 + options.seeds)]
     tried = {}
     written = threading.Lock()
 
     def one(task):
-        name, way, lr = task
-        seconds, _, mark = Run(options, Scene(f"tuning-{name}", name, 4), way, 1000, lr, for_tuning=True)()
-        print(f"{name} by {way}, lr {lr:g}: "
-              f"{'not reached' if seconds is None else f'{seconds:.1f} s'}, {mark:.4f}", flush=True)
-        worse = math.inf if math.isnan(mark) else mark if JOBS[name].falls else -mark
+        name, group, seed, lr = task
+        run = Run(options, Scene(f"tuning-{name}", name, 4), group[0], seed, lr, for_tuning=True)
+        _, _, mark = run()
+        steps = run.steps_to_target()
+        print(f"{name} by {group[0]}, lr {lr:g}, seed {seed}: "
+              f"{'not reached' if steps is None else f'{steps:.0f} steps'}, {mark:.4f}", flush=True)
         with written:
-            runs = tried.setdefault((name, way), [])
-            runs.append((seconds or math.inf, worse, lr))
-            if len(runs) < len(FACTORS):
+            of_lr = tried.setdefault((name, group), {})
+            of_lr.setdefault(lr, []).append(steps or 2 * JOBS[name].steps)
+            if sum(map(len, of_lr.values())) < len(FACTORS) * options.seeds:
                 return
-            rates.setdefault(name, {})[way] = min(runs)[2]
+            best = min(of_lr, key=lambda lr: statistics.fmean(of_lr[lr]))
+            rates.setdefault(name, {}).update({way: best for way in group})
             options.rates.write_text(json.dumps(rates, indent=1) + "\n")
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -372,7 +388,8 @@ def tell(options, results):
 
 
 def make_texts(options):
-    """A text that a Debian package brings (docs/text.md), and all of it but the tenth that is for tests."""
+    """The beginning of a text that a Debian package brings (docs/text.md), and all of that but the tenth that is for
+    tests, which would take longer than training if it were whole."""
     options.text, options.text_before_tests = (options.folder / name for name in ("text.txt", "before_tests.txt"))
     if not any(JOBS[scene.job].falls for scene in options.scenes):
         return
@@ -386,6 +403,7 @@ def make_texts(options):
     else:
         sys.exit("bench/scenes.py: apt-get install bible-kjv, or name a text with --text, or leave out the scenes of text")
     options.folder.mkdir(parents=True, exist_ok=True)
+    whole = whole[:TEXT_BYTES]
     options.text.write_bytes(whole)
     options.text_before_tests.write_bytes(whole[:len(whole) * 9 // 10])
 

@@ -36,7 +36,7 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
   once(Duty::sums, is_new, [&] { log_.sum_up(new_wait(), [&] { source_.agree_on_sums(); }); });
   if (is_new && must_merge() && !models_are_equal())
     merge();  // the loss that was logged may say so
-  once(Duty::equality, is_new && models_are_equal() && (is_due({Every::Kind::epoch}) || is_last()),
+  once(Duty::equality, is_new && (is_due({Every::Kind::epoch}) || is_last()) && models_are_equal(),
        [&] { run_.context().replica->check_equal(); });
   once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test_between(); });
   once(Duty::checkpoint, is_due(run_.config().checkpoint_every) || run_.is_best_to_keep(),
@@ -79,7 +79,14 @@ void SyncPoints::once(Duty duty, bool is_due, const Work& work) {
 }
 
 // Tests and checkpoints change no weights; the end of the run merges, and so does another strategy.
-bool SyncPoints::must_merge() const { return exchanges_models_ && run_.must_merge(); }
+bool SyncPoints::must_merge() const {
+  return run_.must_merge() && (exchanges_models_ || run_.context().replica->models_differ());
+}
+
+// Where gradients are averaged, ranks step alike, but for those on devices that round in other ways.
+bool SyncPoints::models_are_equal() const {
+  return exchanges_models_ ? merged_ == run_.step() : !run_.context().replica->models_differ();
+}
 
 void SyncPoints::merge() {
   run_.context().replica->synchronize();

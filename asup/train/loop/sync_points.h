@@ -36,7 +36,7 @@ class SyncPoints {
   void agree(StopRequest& stop);
   void merge();
   bool must_merge() const;
-  bool models_are_equal() const { return !exchanges_models_ || merged_ == run_.step(); }
+  bool models_are_equal() const;
   template <typename Work>
   void once(Duty duty, bool is_due, const Work& work);
 
