@@ -11,7 +11,8 @@ class Compress(Case):
     def test_fewer_bytes_and_the_same_training(self):
         plain = self.train("none", *WIDE, "--epochs=6", "--algorithm=ring").summary
         for code, less, *more in (("bf16", 1.8), ("fp16", 1.8), ("int8", 3), ("int4", 5), ("onebit", 10),
-                                  ("topk", 5, "--compress-density=0.01"), ("dgc", 5, "--compress-density=0.01")):
+                                  ("topk", 5, "--compress-density=0.01"), ("dgc", 5, "--compress-density=0.01"),
+                                  ("powersgd", 5)):
             with self.subTest(code):
                 summary = self.train(code, *WIDE, "--epochs=6", f"--compress={code}", *more).summary
                 self.assertGreater(plain["bytes_sent"] / summary["bytes_sent"], less)
@@ -19,7 +20,8 @@ class Compress(Case):
 
     def test_goes_on_from_a_checkpoint_to_the_same_bits(self):
         for flags in (["--compress=int8"], ["--compress=onebit"], ["--compress=int8", "--compress-feedback=on"],
-                      ["--compress=dgc", "--compress-density=0.02", "--compress-warmup=30"]):
+                      ["--compress=dgc", "--compress-density=0.02", "--compress-warmup=30"],
+                      ["--compress=powersgd", "--compress-rank=2", "--optimizer=adamw", "--lr=0.001"]):
             with self.subTest(flags):
                 name = "-".join(flags).replace("=", "")
                 whole = self.train("whole" + name, *WIDE, "--steps=50", *flags)
@@ -28,7 +30,7 @@ class Compress(Case):
                 self.assertEqual(whole.sha, Run(self.path("part" + name)).sha)
 
     def test_goes_on_with_another_number_of_workers(self):
-        for code in "onebit", "dgc":
+        for code in "onebit", "dgc", "powersgd":
             with self.subTest(code):
                 part = self.train(code, *WIDE, f"--compress={code}", "--steps=20")
                 self.call("train", f"--resume={part.folder}", "--steps=50", "--workers=3")
@@ -47,6 +49,9 @@ class Compress(Case):
                 (["--compress=topk", "--compress-density=0"], "compress-density"),
                 (["--compress=int8", "--compress-density=0.01"], "for compress topk and dgc"),
                 (["--compress=int8", "--compress-warmup=7"], "for compress topk and dgc"),
+                (["--compress=powersgd", "--compress-rank=0"], "compress-rank"),
+                (["--compress=powersgd", "--compress-feedback=off"], "does not train without"),
+                (["--compress=int8", "--compress-rank=2"], "for compress powersgd"),
                 (["--sync=local", "--compress=int8"], "compress")):
             with self.subTest(flags):
                 self.assertIn(words, self.refused("train", "--workers=2", *flags))

@@ -5,6 +5,7 @@
 #include "asup/kernels/isa/cast_loops.h"
 #include "asup/kernels/isa/code_loops.h"
 #include "asup/kernels/isa/divide_loops.h"
+#include "asup/kernels/isa/low_rank_loops.h"
 #include "asup/kernels/isa/reduce_loops.h"
 #include "asup/kernels/isa/scan_loops.h"
 #include "asup/kernels/isa/sparse_loops.h"
@@ -104,7 +105,7 @@ void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
 constexpr Table make_table(const char* name) {
   return {name,           reduce,          reduce_to_all,     divide,           cast,   update,
           sum_of_squares, sums_of_squares, largest_magnitude, count_not_finite, encode, decode,
-          sum_codes,      accumulate};
+          sum_codes,      accumulate,      project,           project_back,     expand, make_orthonormal};
 }
 
 }  // namespace

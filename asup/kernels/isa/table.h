@@ -7,6 +7,7 @@
 
 #include "asup/base/dtype.h"
 #include "asup/kernels/code.h"
+#include "asup/kernels/low_rank.h"
 #include "asup/kernels/sparse.h"
 #include "asup/kernels/update.h"
 
@@ -41,6 +42,12 @@ struct Table {
                     float factor);
   std::size_t (*accumulate)(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                             std::size_t count, float least, std::uint32_t* found, std::size_t room);
+  void (*project)(const LowRank& shape, const float* gradient, Kept sum, const float* right,
+                  float* left);
+  void (*project_back)(const LowRank& shape, const float* matrix, const float* left, float* right);
+  void (*expand)(const LowRank& shape, const float* left, const float* right, float* product,
+                 float* rest);
+  void (*make_orthonormal)(float* vectors, std::size_t rank, std::size_t numbers);
 };
 
 extern const Table kBaselineTable;  // what every processor of the architecture has

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "asup/base/error.h"
-#include "asup/kernels/sparse.h"
 #include "asup/sync/compressors/sparse_payload.h"
 
 namespace asup::sync {
@@ -58,31 +57,56 @@ double density_in(const Sparsity& sparsity, std::uint64_t exchange) {
   return kFirstDensity * std::pow(sparsity.density / kFirstDensity, done);
 }
 
-// u ← m u + g, v ← v + u; Nesterov's u ← m (u + g), v ← v + u + g.
-kernels::Accumulation SparseGradients::accumulation() const {
-  if (!sparsity_.has_momentum) return {};
-  const auto m = static_cast<float>(sparsity_.momentum);
-  return sparsity_.nesterov ? kernels::Accumulation{m, m, 1, 1} : kernels::Accumulation{m, 1, 1, 0};
+CompressorFactory topk(const Sparsity& sparsity) {
+  return [sparsity](const CompressorContext& context) {
+    return std::make_unique<SparseGradients>(context.communicator, sparsity);
+  };
 }
 
-Work SparseGradients::leave(std::size_t index, Buffer gradients, kernels::Kept sum,
-                            kernels::Kept momentum, std::uint64_t exchange, bool adds) {
-  require(!adds || !sparsity_.has_momentum,
+CompressorFactory dgc(const Sparsity& sparsity) {
+  return [sparsity](const CompressorContext& context) {
+    Sparsity with_momentum = sparsity;
+    with_momentum.momentum = momentum_to_take(context.optimizer);
+    return std::make_unique<SparseGradients>(context.communicator, with_momentum);
+  };
+}
+
+std::string SparseGradients::description() const {
+  return fmt::format("{}, density {}, warm-up {}", takes_momentum() ? "dgc" : "topk",
+                     sparsity_.density, sparsity_.warmup);
+}
+
+// Sums of momenta are not for those who keep sums of gradients.
+std::vector<std::string> SparseGradients::keeps() const {
+  if (!takes_momentum()) return {""};
+  return {"sum of momenta of ", "momentum of "};
+}
+
+// u ← m u + g, v ← v + u; Nesterov's u ← m (u + g), v ← v + u + g.
+kernels::Accumulation SparseGradients::accumulation() const {
+  if (!sparsity_.momentum) return {};
+  const auto m = static_cast<float>(sparsity_.momentum->momentum);
+  return sparsity_.momentum->nesterov ? kernels::Accumulation{m, m, 1, 1} : kernels::Accumulation{m, 1, 1, 0};
+}
+
+Work SparseGradients::leave(const Bucket& bucket) {
+  require(!bucket.adds || !takes_momentum(),
           "compress dgc has a momentum for each step, and this step has a second backward(): put "
           "all but the last into a NoSync scope");
-  if (buckets_.size() <= index) buckets_.resize(index + 1);
-  Bucket& bucket = buckets_[index];
-  bucket.gradients = gradients;
-  const Numbers numbers{
-      .how = accumulation(),
-      .gradient = static_cast<float*>(gradients.data),
-      .momentum = momentum,
-      .sum = sum,
-      .count = gradients.count,
-      .most = static_cast<std::size_t>(
-          std::ceil(density_in(sparsity_, exchange) * static_cast<double>(gradients.count)))};
-  find(numbers, exchange);
-  return send(bucket, numbers);
+  if (buckets_.size() <= bucket.index) buckets_.resize(bucket.index + 1);
+  const std::size_t count = bucket.gradients.count;
+  const Numbers numbers{.how = accumulation(),
+                        .gradient = static_cast<float*>(bucket.gradients.data),
+                        .momentum = takes_momentum() ? bucket.kept[1] : kernels::Kept{},
+                        .sum = bucket.kept[0],
+                        .count = count,
+                        .most = static_cast<std::size_t>(
+                            std::ceil(density_in(sparsity_, bucket.exchange) *
+                                      static_cast<double>(count)))};
+  find(numbers, bucket.exchange);
+  Travelling& travelling = buckets_[bucket.index];
+  travelling.gradients = bucket.gradients;
+  return send(travelling, numbers);
 }
 
 // The least magnitude that travels: NaN, which has no place in an order, is above all others.
@@ -137,7 +161,7 @@ void SparseGradients::find_in_all(const float* sum, const Numbers& numbers) {
 }
 
 // By all-reduce a rank sends 2 (n − 1)/n times the whole, as payloads n − 1 times its own.
-Work SparseGradients::send(Bucket& bucket, const Numbers& numbers) {
+Work SparseGradients::send(Travelling& bucket, const Numbers& numbers) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   const std::size_t bytes = payload_bytes(numbers.count, numbers.most);
   const bool is_sparse = bytes * ranks <= 2 * numbers.count * sizeof(float);
@@ -157,13 +181,14 @@ Work SparseGradients::send(Bucket& bucket, const Numbers& numbers) {
   return communicator_.start(std::move(call));
 }
 
-void SparseGradients::arrive(std::size_t index) {
-  Bucket& bucket = buckets_[index];
+std::optional<Work> SparseGradients::arrive(std::size_t index) {
+  Travelling& bucket = buckets_[index];
   const std::size_t bytes = bucket.own.size();
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   for (std::size_t rank = 0; bytes > 0 && rank < ranks; ++rank)
     add_unpacked(static_cast<float*>(bucket.gradients.data), bucket.gradients.count,
                  std::span(bucket.all).subspan(rank * bytes, bytes), 1 / static_cast<float>(ranks));
+  return std::nullopt;
 }
 
 }  // namespace asup::sync

@@ -14,43 +14,40 @@
 // Used from one thread at a time.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "asup/collective/communicator.h"
-#include "asup/kernels/sparse.h"
+#include "asup/sync/compressors/compressor.h"
+#include "asup/sync/compressors/taken_momentum.h"
 
 namespace asup::sync {
 
 struct Sparsity {
-  double density = 0;        // the share that travels; 0: all does, and nothing here is used
+  double density = 0.001;    // the share that travels
   std::uint64_t warmup = 0;  // exchanges until the share is that
-  bool has_momentum = false;
-  double momentum = 0;
-  bool nesterov = false;
-
-  bool operator==(const Sparsity&) const = default;
+  std::optional<TakenMomentum> momentum{};
 };
+
+// Without a momentum, and with that of the optimizer, which must be SGD.
+CompressorFactory topk(const Sparsity& sparsity);
+CompressorFactory dgc(const Sparsity& sparsity);
 
 // In an exchange, 0 first.
 double density_in(const Sparsity& sparsity, std::uint64_t exchange);
 
-class SparseGradients {
+class SparseGradients final : public Compressor {
  public:
   SparseGradients(Communicator& communicator, const Sparsity& sparsity)
       : communicator_(communicator), sparsity_(sparsity) {}
 
-  // A bucket leaves: of `sum` and `momentum` (nulls: there is none) what is kept goes from `before`
-  // to `after`. Its memory is zeros until arrive(). `adds`: its gradient comes on top of what
-  // another of this step has left there. Throws BadInput where it does and there is a momentum,
-  // which that is no gradient for.
-  Work leave(std::size_t bucket, Buffer gradients, kernels::Kept sum, kernels::Kept momentum,
-             std::uint64_t exchange, bool adds);
-  // Its call is done: the memory that left gets the average.
-  void arrive(std::size_t bucket);
+  std::string description() const override;
+  std::vector<std::string> keeps() const override;
+  bool takes_momentum() const override { return sparsity_.momentum.has_value(); }
+
+  // The bucket's memory is zeros until arrive(). Throws BadInput where there is a momentum, and the
+  // bucket adds to another of the same step: that is no gradient for it.
+  Work leave(const Bucket& bucket) override;
+  std::optional<Work> arrive(std::size_t bucket) override;
 
  private:
-  struct Bucket {
+  struct Travelling {
     Buffer gradients;
     std::vector<std::byte> own, all;  // payloads; none where it travels by all-reduce
   };
@@ -62,11 +59,11 @@ class SparseGradients {
   float least(const Numbers& numbers, std::uint64_t exchange);
   void find(const Numbers& numbers, std::uint64_t exchange);
   void find_in_all(const float* sum, const Numbers& numbers);
-  Work send(Bucket& bucket, const Numbers& numbers);
+  Work send(Travelling& bucket, const Numbers& numbers);
 
   Communicator& communicator_;
   const Sparsity sparsity_;
-  std::vector<Bucket> buckets_;
+  std::vector<Travelling> buckets_;
   std::vector<std::uint32_t> found_;  // places in the bucket that leaves
   std::vector<float> sample_;
 };

@@ -16,11 +16,11 @@ SGDOptions& options_of(torch::optim::OptimizerParamGroup& group) {
 
 }  // namespace
 
-void take_momentum(Sparsity& sparsity, const Optimizer& optimizer) {
+TakenMomentum momentum_to_take(const Optimizer& optimizer) {
   require(typeid(optimizer) == typeid(torch::optim::SGD),
           "compress dgc takes the momentum of SGD over, and this optimizer is another: take "
           "optimizer sgd, or compress topk, which leaves the optimizer as it is");
-  sparsity.has_momentum = true;
+  TakenMomentum taken;
   bool is_first = true;
   for (const auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const SGDOptions&>(group.options());
@@ -28,15 +28,15 @@ void take_momentum(Sparsity& sparsity, const Optimizer& optimizer) {
             options.momentum());
     require(options.dampening() == 0, "compress dgc has no dampening of the momentum, which is {}",
             options.dampening());
-    require(is_first || (options.momentum() == sparsity.momentum &&
-                         options.nesterov() == sparsity.nesterov),
+    const TakenMomentum here{options.momentum(), options.nesterov()};
+    require(is_first || here == taken,
             "compress dgc has one momentum for all parameters, and groups of the optimizer have "
             "{} and {}",
-            sparsity.momentum, options.momentum());
-    sparsity.momentum = options.momentum();
-    sparsity.nesterov = options.nesterov();
+            taken.momentum, here.momentum);
+    taken = here;
     is_first = false;
   }
+  return taken;
 }
 
 WithoutMomentum::WithoutMomentum(Optimizer& optimizer) : optimizer_(optimizer) {

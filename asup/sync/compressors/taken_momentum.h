@@ -7,18 +7,22 @@
 
 #include <torch/torch.h>
 
-#include "asup/sync/compressors/sparse_gradients.h"
-
 namespace asup::sync {
 
-// Has `sparsity` take the momentum over. Throws BadInput where the optimizer is not torch's SGD,
-// its groups have different momenta, or one of 1 and more, or it has dampening.
-void take_momentum(Sparsity& sparsity, const torch::optim::Optimizer& optimizer);
+struct TakenMomentum {
+  double momentum = 0;
+  bool nesterov = false;
+  bool operator==(const TakenMomentum&) const = default;
+};
+
+// Throws BadInput where the optimizer is not torch's SGD, its groups have different momenta, or one
+// of 1 and more, or it has dampening.
+TakenMomentum momentum_to_take(const torch::optim::Optimizer& optimizer);
 
 // While this lives, the optimizer has no momentum.
 class WithoutMomentum {
  public:
-  // needs: take_momentum()
+  // needs: momentum_to_take()
   explicit WithoutMomentum(torch::optim::Optimizer& optimizer);
   ~WithoutMomentum();
   WithoutMomentum(const WithoutMomentum&) = delete;

@@ -4,7 +4,8 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
-#include "asup/sync/compressors/taken_momentum.h"
+#include "asup/sync/compressors/low_rank_gradients.h"
+#include "asup/sync/compressors/sparse_gradients.h"
 
 namespace asup {
 namespace {
@@ -27,6 +28,7 @@ kernels::Code code_of(Compress compress) {
     case none:
     case topk:
     case dgc:
+    case powersgd:
       return kernels::Code::none;
   }
   return kernels::Code::none;
@@ -45,6 +47,15 @@ std::uint64_t warmup_of(const AllReduce& options, const ReplicaContext& context)
   return 0;
 }
 
+CompressorFactory compressor_of(const AllReduce& options, const ReplicaContext& context) {
+  using enum Compress;
+  if (options.compress == powersgd) return sync::powersgd(static_cast<int>(options.compress_rank));
+  if (!options.is_sparse()) return options.compressor;
+  const sync::Sparsity sparsity{.density = options.compress_density,
+                                .warmup = warmup_of(options, context)};
+  return options.compress == dgc ? sync::dgc(sparsity) : sync::topk(sparsity);
+}
+
 MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   AllReduceOptions gradients;
   gradients.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * (1 << 20));
@@ -53,11 +64,7 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.non_finite = options.non_finite;
   gradients.code = code_of(options.compress);
   gradients.feedback = options.has_feedback();
-  if (options.is_sparse()) {
-    gradients.density = options.compress_density;
-    gradients.density_warmup = warmup_of(options, context);
-    gradients.takes_momentum = options.compress == Compress::dgc;
-  }
+  gradients.compressor = compressor_of(options, context);
   gradients.observed = context.observed;
   MadeReplica made;
   made.replica =
@@ -71,25 +78,29 @@ void check(const AllReduce& options) {
   require(options.compress != Compress::none || options.compress_feedback != Feedback::on,
           "compress-feedback is for what is lost by compress, which is none");
   const std::string_view name = config::name_of_choice(options.compress);
-  require(!options.is_sparse() || options.compress_feedback != Feedback::off,
+  const bool is_low_rank = options.compress == Compress::powersgd;
+  require((!options.is_sparse() && !is_low_rank) || options.compress_feedback != Feedback::off,
           "compress {} does not train without what it keeps: leave out compress-feedback off",
           name);
+  require(!options.compressor || options.compress == Compress::none,
+          "a compressor of one's own is instead of compress {}", name);
   const AllReduce usual;
   require(options.is_sparse() || options.compress_density == usual.compress_density,
           "compress-density is for compress topk and dgc, not {}", name);
   require(options.is_sparse() || options.compress_warmup == usual.compress_warmup,
           "compress-warmup is for compress topk and dgc, not {}", name);
+  require(is_low_rank || options.compress_rank == usual.compress_rank,
+          "compress-rank is for compress powersgd, not {}", name);
 }
 
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
-  sync::Sparsity sparsity;
-  if (options.compress == Compress::dgc) sync::take_momentum(sparsity, optimizer);
+  if (options.compress == Compress::dgc) (void)sync::momentum_to_take(optimizer);
 }
 
 }  // namespace
 
 bool AllReduce::has_feedback() const {
-  if (compress == Compress::none || is_sparse()) return false;
+  if (code_of(compress) == kernels::Code::none) return false;
   if (compress_feedback != Feedback::automatic) return compress_feedback == Feedback::on;
   return compress == Compress::int4 || compress == Compress::onebit;
 }
@@ -112,7 +123,8 @@ const Way& way_of(const AllReduce&) {
                     config::Scope::fixed},
                    {"compress", field<&AllReduce::compress>(),
                     "gradients of weights travel in fewer bytes: half, a quarter, an eighth, a "
-                    "32nd, or only their largest numbers; docs/compression.md"},
+                    "32nd, only their largest numbers, or as matrices of low rank; "
+                    "docs/compression.md"},
                    {"compress-feedback", field<&AllReduce::compress_feedback>(),
                     "what compress loses is added to the next step's gradients; auto: of int4 and "
                     "onebit"},
@@ -122,6 +134,10 @@ const Way& way_of(const AllReduce&) {
                     {0, 0.5, true, false}},
                    {"compress-warmup", field<&AllReduce::compress_warmup>(),
                     "and steps, or the share of the run, in which it falls to that from a quarter"},
+                   {"compress-rank",
+                    field<&AllReduce::compress_rank>(),
+                    "compress powersgd: the rank of the matrices",
+                    {1, 64}},
                    non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {

@@ -16,8 +16,9 @@ constexpr auto names_of(BufferSync) {
       {{"local", local}, {"broadcast", broadcast}, {"average", average}});
 }
 
-// What gradients of weights travel in: as they are, in a code, or only their largest numbers.
-enum class Compress { none, bf16, fp16, int8, int4, onebit, topk, dgc };
+// What gradients of weights travel in: as they are, in a code, only their largest numbers, or as
+// matrices of low rank.
+enum class Compress { none, bf16, fp16, int8, int4, onebit, topk, dgc, powersgd };
 
 constexpr auto names_of(Compress) {
   using enum Compress;
@@ -28,7 +29,8 @@ constexpr auto names_of(Compress) {
                                                  {"int4", int4},
                                                  {"onebit", onebit},
                                                  {"topk", topk},
-                                                 {"dgc", dgc}});
+                                                 {"dgc", dgc},
+                                                 {"powersgd", powersgd}});
 }
 
 // Whether what is lost by that is added to the gradients of the next step.
@@ -48,6 +50,9 @@ struct AllReduce {
   // Of topk and dgc: the share of numbers that travels, and how long it takes to come down to it.
   double compress_density = 0.001;
   StepOrShare compress_warmup{.number = 5, .is_share = true};
+  std::int64_t compress_rank = 4;  // of powersgd
+  // Or a way of one's own (sync/compressors/compressor.h), in programs.
+  CompressorFactory compressor{};
 
   bool is_sparse() const { return compress == Compress::topk || compress == Compress::dgc; }
   bool has_feedback() const;  // of a code

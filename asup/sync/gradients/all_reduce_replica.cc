@@ -50,16 +50,23 @@ std::string_view name_of(BufferSync way) {
   return "?";
 }
 
-sync::Sparsity sparsity_of(const AllReduceOptions& options,
-                           const torch::optim::Optimizer& optimizer) {
-  require(options.density == 0 || options.code == kernels::Code::none,
-          "gradients travel in a code, or their largest numbers do, not both");
-  require(options.density > 0 || !options.takes_momentum,
-          "the momentum is taken over by sparse gradients alone");
-  sync::Sparsity sparsity{.density = options.density, .warmup = options.density_warmup};
-  if (options.takes_momentum) sync::take_momentum(sparsity, optimizer);
-  return sparsity;
+std::unique_ptr<Compressor> compressor_of(const AllReduceOptions& options, Communicator& communicator,
+                                          const sync::TrainedModel& model) {
+  if (!options.compressor) return nullptr;
+  require(options.code == kernels::Code::none,
+          "gradients travel in a code, or as a compressor has them, not both");
+  auto made = options.compressor({communicator, model.trainable(), model.optimizer()});
+  require(made != nullptr, "the function that is to make a compressor has made none");
+  return made;
 }
+
+std::optional<sync::TakenMomentum> momentum_for(const Compressor* compressor,
+                                                const torch::optim::Optimizer& optimizer) {
+  if (!compressor || !compressor->takes_momentum()) return std::nullopt;
+  return sync::momentum_to_take(optimizer);
+}
+
+constexpr std::size_t kCommon = 2;  // tensors of ReplicaState::common before the compressor's
 
 class AllReduceReplica final : public Replica {
  public:
@@ -92,15 +99,16 @@ class AllReduceReplica final : public Replica {
   void learn_order();
   void step_optimizer();
   void step_those(bool sparse);
-  bool compresses() const { return options_.code != kernels::Code::none || options_.density > 0; }
+  bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
 
   // Constant after construction.
   Communicator& communicator_;
   const AllReduceOptions options_;
   const std::uint64_t bytes_before_;
-  const sync::Sparsity sparsity_;
 
   sync::TrainedModel model_;
+  const std::unique_ptr<Compressor> compressor_;             // none: a code, or nothing
+  const std::optional<sync::TakenMomentum> taken_momentum_;  // by it
   sync::FiniteSteps finite_;
   std::vector<std::size_t> order_;  // of the gradients; empty until observed
   sync::GradientExchange exchange_;
@@ -129,14 +137,15 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
     : communicator_(communicator),
       options_(options),
       bytes_before_(communicator.bytes_moved()),
-      sparsity_(sparsity_of(options, optimizer)),
       model_(module, optimizer),
+      compressor_(compressor_of(options, communicator, model_)),
+      taken_momentum_(momentum_for(compressor_.get(), optimizer)),
       finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(parse_order(options.observed, model_.trainable().size())),
       exchange_(communicator, model_.trainable(), agree_on_order(),
                 {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
                 /*looks=*/options.non_finite != NonFinite::apply,
-                {options.code, options.feedback, sparsity_}),
+                {options.code, options.feedback, compressor_.get()}),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
@@ -155,9 +164,7 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
   facts.push_back({"setting non_finite", std::string(asup::name_of(options_.non_finite))});
   facts.push_back({"setting compress", std::string(kernels::name_of(options_.code))});
   facts.push_back({"setting feedback", options_.feedback ? "on" : "off"});
-  facts.push_back({"setting density", fmt::format("{}", options_.density)});
-  facts.push_back({"setting density_warmup", std::to_string(options_.density_warmup)});
-  facts.push_back({"setting takes_momentum", options_.takes_momentum ? "yes" : "no"});
+  facts.push_back({"compressor", compressor_ ? compressor_->description() : "none"});
   facts.push_back({"setting observed", options_.observed.empty() ? "nothing" : options_.observed});
   sync::check_agreed(communicator_, facts);
   return order_.empty() ? layout::backwards(model_.trainable().size()) : order_;
@@ -173,7 +180,7 @@ void AllReduceReplica::finish_exchange() {
 }
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
-  require(!options_.takes_momentum,
+  require(!taken_momentum_,
           "clip-norm is of gradients, and with compress dgc what has come is a part of the sum of "
           "many: leave clip-norm out, or take compress topk");
   finish_exchange();
@@ -238,8 +245,8 @@ void AllReduceReplica::learn_order() {
 // Where the exchange has taken the momentum over, it has that of sparse gradients; the optimizer
 // has that of the others.
 void AllReduceReplica::step_optimizer() {
-  if (!options_.takes_momentum) return model_.step();
-  check(sparsity_of(options_, model_.optimizer()) == sparsity_,
+  if (!taken_momentum_) return model_.step();
+  check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
         "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
         "was when the replica was made");
   step_those(/*sparse=*/false);
@@ -271,6 +278,8 @@ ReplicaState AllReduceReplica::state() {
                   {"samples of what was lost", unit}};
   state.own = {{"samples of what was lost", unit.clone()}};
   state.parts = exchange_.residuals();
+  if (!compressor_) return state;
+  for (auto& named : compressor_->state()) state.common.push_back(std::move(named));
   return state;
 }
 
@@ -284,6 +293,10 @@ void AllReduceReplica::restore(const ReplicaState& state) {
   const auto residuals = exchange_.residuals();
   for (std::size_t i = 0; i < residuals.size(); ++i)
     residuals[i].tensor.copy_(state.parts[i].tensor);
+  if (!compressor_) return;
+  const auto own_state = compressor_->state();
+  for (std::size_t i = 0; i < own_state.size(); ++i)
+    own_state[i].tensor.copy_(state.common[kCommon + i].tensor);
 }
 
 std::string AllReduceReplica::observed() const {

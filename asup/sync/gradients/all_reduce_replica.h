@@ -19,6 +19,7 @@
 
 #include "asup/base/non_finite.h"
 #include "asup/collective/communicator.h"
+#include "asup/sync/compressors/compressor.h"
 #include "asup/sync/replica.h"
 
 namespace asup {
@@ -42,10 +43,7 @@ struct AllReduceOptions {
   // Weights' gradients travel in a code of fewer bytes (gradient_exchange.h).
   kernels::Code code = kernels::Code::none;
   bool feedback = false;  // what the code loses is added to the next step's gradients
-  // Or only the largest of their numbers do (sparse_gradients.h): this share; 0: all.
-  double density = 0;
-  std::uint64_t density_warmup = 0;  // exchanges until it is that
-  bool takes_momentum = false;       // the optimizer's, which is SGD's, over to the exchange
+  CompressorFactory compressor{};  // or as this has them travel
   std::string
       observed{};  // what Replica::observed() said before; empty: observed in the first step
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "asup/base/error.h"
@@ -33,25 +32,15 @@ void scale(const Buffer& buffer, double factor) {
       .mul_(factor);
 }
 
-// Whether numbers in code are worth it, and may be a little off: of weights, not of biases and
-// norms.
-std::vector<bool> worth_coding(const std::vector<NamedTensor>& parameters) {
-  std::vector<bool> worth;
-  for (const auto& [name, tensor] : parameters)
-    worth.push_back(tensor.scalar_type() == torch::kFloat32 && tensor.dim() >= 2 &&
-                    tensor.numel() >= static_cast<std::int64_t>(kernels::kCodeBlock) &&
-                    tensor.numel() <= std::numeric_limits<std::uint32_t>::max());
-  return worth;
-}
-
 layout::BucketRules with_code(layout::BucketRules rules, const GradientCode& code,
                               const std::vector<NamedTensor>& parameters, bool tells) {
   if (!code.changes()) return rules;
-  rules.coded = worth_coding(parameters);
+  for (const auto& [name, tensor] : parameters)
+    rules.coded.push_back(code.compressor ? code.compressor->takes(tensor)
+                                          : is_large_weight(tensor));
   if (std::find(rules.coded.begin(), rules.coded.end(), true) != rules.coded.end()) return rules;
   if (tells)
-    log().warn("compress changes nothing: the model has no weights of f32 with {} numbers",
-               kernels::kCodeBlock);
+    log().warn("compress changes nothing: the model has no weights of f32 that are large enough");
   rules.coded.clear();
   return rules;
 }
@@ -90,20 +79,24 @@ double mean_of(const std::vector<double>& samples) {
 
 }  // namespace
 
+std::vector<std::string> GradientCode::keeps() const {
+  if (compressor) return compressor->keeps();
+  return feedback ? std::vector<std::string>{""} : std::vector<std::string>{};
+}
+
 GradientExchange::GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
                                    std::span<const std::size_t> order, layout::BucketRules rules,
                                    bool looks, GradientCode code)
     : communicator_(communicator),
       code_(code),
       finite_(looks, communicator.size()),
-      noise_(total_bytes(parameters), code.keeps() ? 1 : communicator.size()),
+      noise_(total_bytes(parameters), code.feedback || code.compressor ? 1 : communicator.size()),
       collector_(communicator, parameters, order,
                  with_code(std::move(rules), code, parameters, communicator.rank() == 0), kNotes,
                  *this) {
-  const int kept = !code.keeps() ? 0 : code.sparsity.has_momentum ? 2 : 1;
-  for (int i = 0; i < kept; ++i)
+  const std::size_t kept = code.keeps().size();
+  for (std::size_t i = 0; i < kept; ++i)
     residuals_.emplace_back(collector_.buckets(), collector_.parameters());
-  if (code.is_sparse()) sparse_.emplace(communicator, code.sparsity);
 }
 
 // Peers may still read our buckets.
@@ -122,7 +115,8 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (bucket == 0) {
     works_.clear();
     weighed_.clear();
-    unpacked_ = returned_ = 0;
+    arrived_.assign(collector_.buckets().size(), false);
+    returned_ = 0;
     finite_.begin();
     noise_.begin(step_);
     // What was described since is of this step again where it has a second backward.
@@ -146,30 +140,40 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
 
 void GradientExchange::begin_round() {
   is_first_round_ = !has_left_;
+  const bool is_scaled = samples_ && (!code_.compressor || code_.compressor->keeps_own());
   for (Residuals& residuals : residuals_) {
     if (has_left_)
       residuals.next_round();
-    else if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
-      residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
+    else if (!is_scaled || *samples_ > 0)  // without samples it has only what it carries to tell
+      residuals.set_unit(is_scaled ? static_cast<double>(*samples_) : 1);
   }
 }
 
 Work GradientExchange::leave(std::size_t bucket, const Buffer& buffer) {
-  if (!sparse_ || !collector_.buckets().coded(bucket))
+  const Buckets& buckets = collector_.buckets();
+  if (!code_.compressor || !buckets.coded(bucket))
     return communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket));
-  const auto kept = [&](std::size_t i) {
-    return i < residuals_.size()
-               ? kernels::Kept{residuals_[i].carried(bucket), residuals_[i].lost(bucket)}
-               : kernels::Kept{};
-  };
-  return sparse_->leave(bucket, buffer, kept(0), kept(1), exchanges_, /*adds=*/!is_first_round_);
+  Compressor::Bucket leaving{.index = bucket,
+                             .gradients = buffer,
+                             .tensors = buckets.layout(bucket).tensors,
+                             .kept = {},
+                             .exchange = exchanges_,
+                             .adds = !is_first_round_};
+  for (const Residuals& residuals : residuals_)
+    leaving.kept.push_back({residuals.carried(bucket), residuals.lost(bucket)});
+  return code_.compressor->leave(leaving);
 }
 
-// Once, when its call is done.
-void GradientExchange::unpack(std::size_t bucket) {
-  if (bucket < unpacked_) return;
-  if (sparse_ && collector_.buckets().coded(bucket)) sparse_->arrive(bucket);
-  unpacked_ = bucket + 1;
+// Its call is done. Whether that was the last: another is under way now where it was not.
+bool GradientExchange::arrive(std::size_t bucket) {
+  if (arrived_[bucket]) return true;
+  if (code_.compressor && collector_.buckets().coded(bucket))
+    if (auto another = code_.compressor->arrive(bucket)) {
+      works_[bucket] = std::move(*another);
+      return false;
+    }
+  arrived_[bucket] = true;
+  return true;
 }
 
 Coding GradientExchange::coding(std::size_t bucket) const {
@@ -262,14 +266,17 @@ void GradientExchange::bring_back() {
 void GradientExchange::wait_for_works() {
   const auto start = Clock::now();
   Outcome failure;
-  for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
-    const Outcome outcome = works_[bucket].wait();
-    if (failure.ok()) failure = outcome;
-    if (!failure.ok()) continue;
-    unpack(bucket);
-    if (bucket < returned_ || samples_) continue;
-    collector_.buckets().to_device(bucket);
-    ++returned_;
+  for (bool has_more = true; has_more && failure.ok();) {
+    has_more = false;
+    for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
+      const Outcome outcome = works_[bucket].wait();
+      if (failure.ok()) failure = outcome;
+      if (!failure.ok()) continue;
+      if (!arrive(bucket)) has_more = true;
+      if (bucket != returned_ || !arrived_[bucket] || samples_) continue;
+      collector_.buckets().to_device(bucket);
+      ++returned_;
+    }
   }
   wait_seconds_ += seconds_since(start);
   watch();
@@ -279,9 +286,10 @@ void GradientExchange::wait_for_works() {
 // Averages that are there go back meanwhile.
 void GradientExchange::about_to_wait() {
   if (samples_) return;  // they are still to be weighed
+  if (code_.compressor && code_.compressor->calls() > 1) return;  // which come in one order
   for (; returned_ < works_.size() && works_[returned_].done(); ++returned_) {
     if (!works_[returned_].wait().ok()) return;
-    unpack(returned_);
+    arrive(returned_);
     collector_.buckets().to_device(returned_);
   }
 }
@@ -331,9 +339,7 @@ void GradientExchange::set_residual_unit(double unit) {
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {
-  // Sums of momenta are not for those who keep sums of gradients.
-  const std::array<std::string, 2> prefixes{code_.sparsity.has_momentum ? "sum of momenta of " : "",
-                                            "momentum of "};
+  const std::vector<std::string> prefixes = code_.keeps();
   std::vector<NamedTensor> all;
   for (std::size_t i = 0; i < residuals_.size(); ++i)
     for (auto& [name, tensor] : residuals_[i].tensors())
@@ -343,8 +349,10 @@ std::vector<NamedTensor> GradientExchange::residuals() const {
 
 void GradientExchange::next_step(bool applied) {
   collector_.next_round();
-  const bool has_travelled = communicator_.size() > 1 || sparse_;  // one rank codes nothing
+  // One rank codes nothing.
+  const bool has_travelled = communicator_.size() > 1 || code_.compressor;
   for (Residuals& residuals : residuals_) residuals.end_step(applied && has_travelled);
+  if (code_.compressor) code_.compressor->end_step(applied);
   ++step_;
   noise_.end_step(one_round_);
   one_round_ = true;

@@ -10,16 +10,16 @@
 //
 // Whether any rank's gradients are infinite or NaN travels there as well (FiniteLook).
 //
-// Weights may travel in fewer bytes: in a code, or only their largest numbers (SparseGradients).
-// Biases, norms and other small tensors do not. What a code loses may be kept, and added to the
-// gradient of the next step (Residuals).
+// Weights may travel in fewer bytes: in a code, or as a Compressor has them. Biases, norms and
+// other small tensors do not. What is lost may be kept, and added to the gradient of the next step
+// (Residuals).
 //
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
 #include <optional>
 
-#include "asup/sync/compressors/sparse_gradients.h"
+#include "asup/sync/compressors/compressor.h"
 #include "asup/sync/gradients/finite_look.h"
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
@@ -31,11 +31,11 @@ struct GradientCode {
   kernels::Code code = kernels::Code::none;
   // What is lost is kept for the next step. Else a code that can round at random does.
   bool feedback = false;
-  Sparsity sparsity{};  // instead of a code
+  Compressor* compressor = nullptr;  // instead of a code; outlives the exchange
 
-  bool is_sparse() const { return sparsity.density > 0; }
-  bool changes() const { return code != kernels::Code::none || is_sparse(); }
-  bool keeps() const { return feedback || is_sparse(); }
+  bool changes() const { return code != kernels::Code::none || compressor; }
+  // What is kept from step to step, by its names in a checkpoint.
+  std::vector<std::string> keeps() const;
 };
 
 class GradientExchange : private BucketCarrier {
@@ -75,7 +75,7 @@ class GradientExchange : private BucketCarrier {
   void rebuild(std::span<const std::size_t> order);
 
   // Of what travels in fewer bytes, for a checkpoint: exchanges so far, by which a code draws at
-  // random; and what is kept, by parameters, this rank's part of it. Empty without feedback.
+  // random; and what is kept, by parameters, this rank's part of it.
   std::uint64_t exchanges() const { return exchanges_; }
   void set_exchanges(std::uint64_t exchanges) { exchanges_ = exchanges; }
   std::vector<NamedTensor> residuals() const;
@@ -113,7 +113,7 @@ class GradientExchange : private BucketCarrier {
   void read_notes();
   void weigh();
   void watch_noise();
-  void unpack(std::size_t bucket);
+  bool arrive(std::size_t bucket);
   void bring_back();
   void share_unused();
   void wait_for_works();
@@ -124,7 +124,7 @@ class GradientExchange : private BucketCarrier {
   // Under the collector's lock.
   std::uint64_t step_ = 0;
   std::vector<Work> works_;      // of the buckets that have left, in order
-  std::size_t unpacked_ = 0;     // of them, those whose buffer has the average
+  std::vector<bool> arrived_;    // of them, whose buffer has the average
   std::size_t returned_ = 0;     // and those that are back where the model is
   std::vector<Buffer> weighed_;  // what left times our samples
   std::optional<std::uint64_t> samples_, late_samples_;  // of this step, of the one before
@@ -139,8 +139,7 @@ class GradientExchange : private BucketCarrier {
   FiniteLook finite_;
   GradientNoise noise_;
   std::uint64_t exchanges_ = 0;
-  std::vector<Residuals> residuals_;  // with feedback: what is lost; momenta, where it has those
-  std::optional<SparseGradients> sparse_;
+  std::vector<Residuals> residuals_;  // what is kept, as GradientCode says
 
   GradientCollector collector_;  // last: its hooks use all above
 };

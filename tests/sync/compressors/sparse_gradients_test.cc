@@ -39,7 +39,8 @@ struct Given : torch::nn::Module {
 };
 
 AllReduceOptions sparse(double density, bool takes_momentum, std::uint64_t warmup = 0) {
-  return {.density = density, .density_warmup = warmup, .takes_momentum = takes_momentum};
+  const sync::Sparsity sparsity{.density = density, .warmup = warmup};
+  return {.compressor = takes_momentum ? sync::dgc(sparsity) : sync::topk(sparsity)};
 }
 
 struct Training {
@@ -246,9 +247,7 @@ TEST(SparseGradients, WhereTheSampleMisleadsAllAreLookedAt) {
 TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
   Given model;
   const auto take = [&](const torch::optim::Optimizer& optimizer) {
-    sync::Sparsity sparsity;
-    sync::take_momentum(sparsity, optimizer);
-    return sparsity;
+    return sync::momentum_to_take(optimizer);
   };
   SGD sgd(model.parameters(), SGDOptions(0.1).momentum(0.75).weight_decay(0.1).nesterov(true));
   EXPECT_EQ(take(sgd).momentum, 0.75);

@@ -1,0 +1,79 @@
+// How gradients of weights travel in fewer bytes where that takes more than a code for each number
+// (kernels/code.h): a choice among them, their shape, something that is kept from step to step. For
+// one's own, derive from this, and give AllReduce a function that makes it.
+//
+// A bucket leaves while backward still runs: leave() starts a collective call. Another may follow,
+// when that is done. In the end the memory of the bucket has the average over ranks, or what stands
+// for it, to the same bits on all.
+//
+// Used from one thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "asup/collective/communicator.h"
+#include "asup/kernels/sparse.h"
+#include "asup/sync/model/tensors.h"
+
+namespace asup {
+
+// Of f32, of two dimensions or more and 1,024 numbers or more: what is worth it, and may be a
+// little off. Biases and norms are few, and feel it most.
+bool is_large_weight(const torch::Tensor& parameter);
+
+class Compressor {
+ public:
+  virtual ~Compressor() = default;
+
+  // All that ranks must agree on, for the message where they do not: "topk, density 0.001".
+  virtual std::string description() const = 0;
+
+  // Whether gradients of this parameter are for it. The others travel as they are.
+  virtual bool takes(const torch::Tensor& parameter) const { return is_large_weight(parameter); }
+
+  // What is kept from step to step of each of these parameters, in numbers as many as it has: what
+  // they are called in a checkpoint, before the parameter's name. They begin with zeros. A step
+  // that is dropped leaves them as they were.
+  virtual std::vector<std::string> keeps() const { return {}; }
+  // Whether that is of this rank's gradients alone: it is scaled where its batches have other sizes.
+  virtual bool keeps_own() const { return true; }
+
+  // Whether what it sends has the momentum of SGD: the optimizer steps without one.
+  virtual bool takes_momentum() const { return false; }
+
+  struct Bucket {
+    std::size_t index = 0;
+    Buffer gradients;  // f32, of the tensors, one after the other
+    std::span<const layout::Layout::Tensor> tensors;  // `index`: of the parameter
+    std::vector<kernels::Kept> kept;                  // one for each of keeps()
+    std::uint64_t exchange = 0;                       // of the run, 0 first
+    // It comes on top of what another backward of this step has left there.
+    bool adds = false;
+  };
+  // The bucket's memory stays as it is for the call, and for what follows it.
+  virtual Work leave(const Bucket& bucket) = 0;
+
+  // Its call is done. Starts the next, or has written the average. Where there are several calls
+  // for a bucket, those of all buckets come in the same order on all ranks.
+  virtual std::optional<Work> arrive(std::size_t bucket) = 0;
+  virtual int calls() const { return 1; }  // for a bucket
+
+  // All buckets have arrived, and were applied, or dropped.
+  virtual void end_step(bool /*applied*/) {}
+
+  // What a checkpoint needs of it besides, the same on all ranks. Zeros where it has none of it.
+  virtual std::vector<sync::NamedTensor> state() { return {}; }
+};
+
+struct CompressorContext {
+  Communicator& communicator;
+  const std::vector<sync::NamedTensor>& parameters;  // that are trained
+  const torch::optim::Optimizer& optimizer;
+};
+using CompressorFactory = std::function<std::unique_ptr<Compressor>(const CompressorContext&)>;
+
+}  // namespace asup
