@@ -7,15 +7,15 @@ sleeps in forward and backward (asup/bench/injected_slowness.h), so that one mac
 network's scenes need root. Scenes marked `unseen` are for judging alone: nothing was ever tuned on them.
 
 Each way has the best learning rate of a few for each job: the one that takes it to the target in the fewest steps
-with four equal workers, on samples that --validation sets aside, by the mean of --seeds. Ways that take the same steps
-there share one. They are found with --tune and kept in --rates. Ways take turns within a seed, and are compared seed
+with four equal workers, on samples that --validation sets aside, by the mean of --seeds, or the smallest that is within
+a tenth of that. Ways that take the same steps there share one. --tune finds them, for --rates; those in bench/scenes_rates.json were found so. Ways take turns within a seed, and are compared seed
 by seed; a scene's best fixed way is found by the other seeds. A run ends when it has come to the target; one that does
 not come there counts as twice the scene's longest. Runs that --json has already are not run again, so that a
 measurement may be interrupted.
 
     bench/scenes.py --list
     bench/scenes.py --tune --rates rates.json [--seeds 3]
-    bench/scenes.py --rates rates.json [--scenes NAME,...] [--ways NAME,...] [--seeds 5] [--jobs 1] [--json FILE]
+    bench/scenes.py [--rates rates.json] [--scenes NAME,...] [--ways NAME,...] [--seeds 5] [--jobs 1] [--json FILE]
 """
 
 import argparse
@@ -39,6 +39,7 @@ import time
 import hosts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+RATES = ROOT / "bench/scenes_rates.json"
 PATIENCE = 240  # seconds of a run
 TEXT_BYTES = 1_000_000
 ADAPTIVE = "asup"
@@ -181,6 +182,8 @@ class Run:
         self.variable = f"ASUP_INJECTED_SLOWNESS=sample_ms={self.job.sample_ms} {scene.slowness}".rstrip()
         self.has_servers = "--sync server" in WAYS[way] or way == ADAPTIVE
         self.joined = None
+        self.began = None  # by the clock of this process,
+        self.seen = {}     # and seconds since then until each test was seen, tests not counted, by step
 
     def command(self, network):
         if network is None:
@@ -208,12 +211,25 @@ class Run:
             if time.monotonic() > until:
                 process.kill()
                 raise RuntimeError(f"{self.folder.name} took more than {PATIENCE} s")
+            if self.scene.leaves:
+                self.look()
             if self.time_to_target() is not None:
                 process.terminate()
                 process.wait()
             while due and self.progress() >= due[0][0]:
                 due.pop(0)[1]()
-            time.sleep(0.1)
+            time.sleep(0.05)
+        if self.scene.leaves:
+            self.look()
+
+    def look(self):
+        """Where a run goes back to a checkpoint, its own clock does too."""
+        testing, now = 0, time.monotonic()
+        for row in of_run(self.folder):
+            self.began = self.began or now - row["seconds"]
+            testing += row.get("eval_s", 0)
+            if self.measure in row:
+                self.seen.setdefault(row["step"], now - self.began - testing)
 
     def join(self):
         self.joined = subprocess.Popen(["env", self.variable, self.program, "run", "--join", str(self.folder), "-n", "1",
@@ -226,7 +242,10 @@ class Run:
             self.joined.wait()
 
     def points(self):
-        return curve(of_run(self.folder), self.measure)
+        rows = of_run(self.folder)
+        if not self.scene.leaves:
+            return curve(rows, self.measure)
+        return [(self.seen[step], mark) for step, mark in steps_of(rows, self.measure) if step in self.seen]
 
     def time_to_target(self):
         return reached(self.points(), self.job.target, self.job.falls)
@@ -259,6 +278,12 @@ def halve(network, mbit):
                             str(int(mbit * 5e5)), "burst", network.burst, "limit", network.limit], check=True)
 
 
+def chosen_rate(steps_by_rate):
+    """The smallest of those that are nearly as good as the best: the largest are near to where training breaks."""
+    means = {lr: statistics.fmean(steps) for lr, steps in steps_by_rate.items()}
+    return min(lr for lr, mean in means.items() if mean <= 1.1 * min(means.values()))
+
+
 def tune(options, rates):
     """Each job's and way's learning rate, by the steps to the target on samples set aside; one that is not reached counts
     as twice the run's steps."""
@@ -282,8 +307,7 @@ def tune(options, rates):
             of_lr.setdefault(lr, []).append(steps or 2 * JOBS[name].steps)
             if sum(map(len, of_lr.values())) < len(FACTORS) * options.seeds:
                 return
-            best = min(of_lr, key=lambda lr: statistics.fmean(of_lr[lr]))
-            rates.setdefault(name, {}).update({way: best for way in group})
+            rates.setdefault(name, {}).update({way: chosen_rate(of_lr) for way in group})
             options.rates.write_text(json.dumps(rates, indent=1) + "\n")
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -332,32 +356,35 @@ def measure(options, rates):
     return results
 
 
-def counted(results, scene, way, seed):
-    longest = max(result["whole"] for (name, *_), result in results.items() if name == scene.name)
-    return results[scene.name, way, seed]["seconds"] or 2 * longest
+def logarithms(results):
+    """Of the seconds to the target, by scene, way and seed."""
+    longest = {}
+    for (name, *_), result in results.items():
+        longest[name] = max(longest.get(name, 0), result["whole"])
+    return {run: math.log(result["seconds"] or 2 * longest[run[0]]) for run, result in results.items()}
 
 
-def mean_log(results, scene, way, seeds):
-    return statistics.fmean(math.log(counted(results, scene, way, seed)) for seed in seeds)
+def mean_log(logs, scene, way, seeds):
+    return statistics.fmean(logs[scene.name, way, seed] for seed in seeds)
 
 
-def beside_best_way(results, scene, fixed, seeds):
+def beside_best_way(logs, scene, fixed, seeds):
     """By the logarithm. Which way is the best is told by the other seeds: the best of several by the same figures
     that it is then judged by would look better than it is, by as much as they vary."""
     def of_seed(seed):
         others = [other for other in seeds if other != seed] or [seed]
-        best = min(fixed, key=lambda way: mean_log(results, scene, way, others))
-        return mean_log(results, scene, ADAPTIVE, [seed]) - mean_log(results, scene, best, [seed])
+        best = min(fixed, key=lambda way: mean_log(logs, scene, way, others))
+        return mean_log(logs, scene, ADAPTIVE, [seed]) - mean_log(logs, scene, best, [seed])
     return statistics.fmean(of_seed(seed) for seed in seeds)
 
 
-def ratios(results, scenes, ways, seeds):
+def ratios(logs, scenes, ways, seeds):
     """Of the adaptive pace to the best fixed way of each scene, and to each fixed way over all of them."""
     fixed = [way for way in ways if way != ADAPTIVE]
-    best = {scene.name: min(fixed, key=lambda way: mean_log(results, scene, way, seeds)) for scene in scenes}
-    beside_best = {scene.name: math.exp(beside_best_way(results, scene, fixed, seeds)) for scene in scenes}
-    beside_each = {way: geometric_mean(math.exp(mean_log(results, scene, ADAPTIVE, seeds) -
-                                                mean_log(results, scene, way, seeds)) for scene in scenes)
+    best = {scene.name: min(fixed, key=lambda way: mean_log(logs, scene, way, seeds)) for scene in scenes}
+    beside_best = {scene.name: math.exp(beside_best_way(logs, scene, fixed, seeds)) for scene in scenes}
+    beside_each = {way: geometric_mean(math.exp(mean_log(logs, scene, ADAPTIVE, seeds) -
+                                                mean_log(logs, scene, way, seeds)) for scene in scenes)
                    for way in fixed}
     return best, beside_best, beside_each
 
@@ -367,16 +394,16 @@ def geometric_mean(values):
 
 
 def tell(options, results):
-    seeds = list(range(1, options.seeds + 1))
-    best, beside_best, beside_each = ratios(results, options.scenes, options.ways, seeds)
+    seeds, logs = list(range(1, options.seeds + 1)), logarithms(results)
+    best, beside_best, beside_each = ratios(logs, options.scenes, options.ways, seeds)
     print(f"\n{'scene':<20} {'best fixed way':<15} {'its s':>8} {'asup s':>8} {'ratio':>6}")
     for scene in options.scenes:
         name = scene.name
-        print(f"{name:<20} {best[name]:<15} {math.exp(mean_log(results, scene, best[name], seeds)):8.1f} "
-              f"{math.exp(mean_log(results, scene, ADAPTIVE, seeds)):8.1f} {beside_best[name]:6.2f}"
+        print(f"{name:<20} {best[name]:<15} {math.exp(mean_log(logs, scene, best[name], seeds)):8.1f} "
+              f"{math.exp(mean_log(logs, scene, ADAPTIVE, seeds)):8.1f} {beside_best[name]:6.2f}"
               f"{'  unseen' if scene.unseen else ''}")
     draw = random.Random(1)
-    resampled = sorted(geometric_mean(ratios(results, options.scenes, options.ways,
+    resampled = sorted(geometric_mean(ratios(logs, options.scenes, options.ways,
                                              draw.choices(seeds, k=len(seeds)))[1].values()) for _ in range(1000))
     overall = geometric_mean(beside_best.values())
     print(f"\nbeside the best fixed way of each scene: {overall:.3f}, "
@@ -420,7 +447,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print the scenes, and nothing else")
     parser.add_argument("--tune", action="store_true", help="find learning rates that --rates does not have")
-    parser.add_argument("--rates", type=pathlib.Path, help="file of learning rates by job and way")
+    parser.add_argument("--rates", type=pathlib.Path, default=RATES,
+                        help=f"file of learning rates by job and way (default: {RATES.relative_to(ROOT)})")
     parser.add_argument("--scenes", default="", help="some of them (default: all)")
     parser.add_argument("--ways", default="", help="some of them (default: all)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each way in each scene (default: 5)")
@@ -443,15 +471,13 @@ def main():
     options.ways = chosen(options.ways, {way: way for way in WAYS}, "--ways")
     if any(scene.mbit for scene in options.scenes) and (os.geteuid() != 0 or not shutil.which("tc")):
         sys.exit("bench/scenes.py: scenes with a network need root, and iproute2; or name others with --scenes")
-    if options.tune and not options.rates:
-        sys.exit("bench/scenes.py: --tune needs --rates FILE, to keep what it finds")
     rates = {}
-    if options.rates and options.rates.exists():
+    if options.rates.exists():
         try:
             rates = json.loads(options.rates.read_text())
         except json.JSONDecodeError as error:
             sys.exit(f"bench/scenes.py: --rates {options.rates}: holds no learning rates ({error})")
-    elif options.rates and not options.tune:
+    elif not options.tune:
         sys.exit(f"bench/scenes.py: {options.rates} is not there: --tune makes it")
     with contextlib.ExitStack() as stack:
         options.folder = options.folder or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -42,6 +42,7 @@ class DistributedReplica final : public Replica {
   double clip_grad_norm(double max_norm) override {
     return made_.replica->clip_grad_norm(max_norm);
   }
+  bool clips_after_exchange() const override { return made_.replica->clips_after_exchange(); }
   void set_sync(bool sync) override;
   void describe_batch(std::uint64_t samples, double loss) override {
     made_.replica->describe_batch(samples, loss);

@@ -14,8 +14,8 @@ void project_back(const LowRank& shape, const float* matrix, const float* left, 
 }
 
 void expand(const LowRank& shape, const float* left, const float* right, float* product,
-            float* rest) {
-  best_table().expand(shape, left, right, product, rest);
+            const float* own, float* rest) {
+  best_table().expand(shape, left, right, product, own, rest);
 }
 
 void make_orthonormal(float* vectors, std::size_t rank, std::size_t numbers) {

@@ -22,9 +22,10 @@ void project(const LowRank& shape, const float* gradient, Kept sum, const float*
 // right[k][j] = Σ_i matrix[i][j] left[k][i], in the order of i.
 void project_back(const LowRank& shape, const float* matrix, const float* left, float* right);
 
-// product[i][j] = Σ_k left[k][i] right[k][j], in the order of k, which is taken from rest[i][j].
+// product[i][j] = Σ_k left[k][i] right[k][j], in the order of k; Σ_k left[k][i] own[k][j] is taken
+// from rest[i][j].
 void expand(const LowRank& shape, const float* left, const float* right, float* product,
-            float* rest);
+            const float* own, float* rest);
 
 // Makes vectors of so many numbers have length 1 and right angles to each other, one after the
 // other. One that lies in the space of those before it, or is no vector of numbers, becomes another

@@ -25,6 +25,7 @@ struct RunFacts {
   std::string convolution_path;  // its name; conv_note says how it was chosen
   std::string conv_note;
   std::string data_note;  // how the data were opened, where a person should know
+  std::string sync_note;  // what the way to stay in step has measured and chosen
   std::string init_note;  // which weights it begins with, where that was said
   std::int64_t workers = 1;
   std::int64_t servers = 0;

@@ -72,6 +72,9 @@ class Replica {
   // rank's own. Gradients that are not finite stay as they are. Collective where they are
   // exchanged.
   virtual double clip_grad_norm(double max_norm) = 0;
+  // Whether that can be called. Else gradients are clipped before the exchange, as the options of
+  // the strategy say.
+  virtual bool clips_after_exchange() const { return true; }
 
   // Gradient accumulation: while false, backward only adds up locally; the next backward with true
   // exchanges the sum. NoSync below sets it for a scope.

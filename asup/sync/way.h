@@ -57,7 +57,6 @@ struct Capabilities {
   bool keeps_own_parameters = false;  // workers' models differ even where all meet
   bool names_workers = false;         // the options speak of each worker by its number
   bool skips_non_finite = false;      // gradients with infinities or NaN are left out and counted
-  bool clips = true;                  // gradients have a norm that can be clipped
   int least_workers = 1;
   std::string_view pace{};       // its name, where there are servers
   std::int64_t lease_steps = 1;  // steps between two exchanges through servers
@@ -83,7 +82,8 @@ struct ReplicaContext {
   Progress progress{};
   // With servers: what they deal out; null: workers find their samples themselves.
   const ps::pace::Workload* work = nullptr;
-  std::uint64_t seed = 0;  // of what a way draws at random; each worker draws its own
+  std::uint64_t seed = 0;             // of what a way draws at random; each worker draws its own
+  std::optional<double> clip_norm{};  // where the replica clips gradients before the exchange
 };
 
 // A replica, and what more its way lets one do with it; null where it does not.
@@ -96,6 +96,7 @@ struct MadeReplica {
   std::unique_ptr<Replica> replica;
   ServerReplica* server = nullptr;            // server/server_replica.h
   sync::LocalUpdateReplica* local = nullptr;  // averaging/local_update_replica.h
+  std::string note;  // what was measured and chosen for it, where a person should know
 };
 
 // Settings that belong to one value of another setting, as `staleness` to the pace ssp.

@@ -90,6 +90,8 @@ struct TrainConfig {
   // How weights change.
   std::string optimizer = "sgd";
   std::optional<double> lr{};
+  std::string lr_scale = "none";
+  std::int64_t base_batch = 128;
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;

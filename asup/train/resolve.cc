@@ -76,10 +76,6 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "set, each goes at its own pace. Leave ema out, or train in lockstep, as sync = allreduce "
       "and local do.",
       strategy.name());
-  require(
-      !config.clip_norm || strategy.capabilities().clips,
-      "clip-norm is of gradients, and with compress dgc what is applied is a part of the sum of "
-      "many. Leave clip-norm out, or take compress topk.");
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
@@ -176,6 +172,7 @@ void check_schedule(const TrainConfig& config) {
     unused(config, "eta-min", because("power"));
     unused(config, "power", because("power"));
   }
+  if (config.lr_scale == "none") unused(config, "base-batch", "lr-scale is none");
 }
 
 // What is for images has no effect on text, and the other way round.

@@ -9,22 +9,32 @@
 namespace asup::train {
 namespace {
 
+// By what the batch has the rate be another.
+double scale(const TrainConfig& config) {
+  const double batches = static_cast<double>(config.batch) / static_cast<double>(config.base_batch);
+  if (config.lr_scale == "linear") return batches;
+  return config.lr_scale == "sqrt" ? std::sqrt(batches) : 1;
+}
+
+// That the course is of.
+double whole_rate(const TrainConfig& config) { return config.lr.value() * scale(config); }
+
 double cosine(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, length.steps - config.warmup));
   const auto done = static_cast<double>(step - config.warmup);
-  return config.lr.value() * 0.5 * (1 + std::cos(std::numbers::pi * done / whole));
+  return whole_rate(config) * 0.5 * (1 + std::cos(std::numbers::pi * done / whole));
 }
 
 double steps_down(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const std::int64_t third = std::max<std::int64_t>(1, (length.epochs() + 2) / 3);
   const std::int64_t every = config.decay_every.value_or(third);
   const std::int64_t times = step / length.steps_per_epoch / every;
-  return config.lr.value() * std::pow(config.decay_factor, static_cast<double>(times));
+  return whole_rate(config) * std::pow(config.decay_factor, static_cast<double>(times));
 }
 
 double power(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   const auto epoch = static_cast<double>(step / length.steps_per_epoch);
-  return config.lr.value() * std::pow(std::sqrt((epoch + 1) / config.eta_min), -config.power);
+  return whole_rate(config) * std::pow(std::sqrt((epoch + 1) / config.eta_min), -config.power);
 }
 
 }  // namespace
@@ -35,16 +45,19 @@ RunLength run_length(const TrainConfig& config, std::int64_t steps_per_epoch) {
 
 double learning_rate(const TrainConfig& config, const RunLength& length, std::int64_t step) {
   if (step < config.warmup) {
-    return config.lr.value() * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
+    return whole_rate(config) * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
   }
   if (config.schedule == "cosine") return cosine(config, length, step);
   if (config.schedule == "step") return steps_down(config, length, step);
   if (config.schedule == "power") return power(config, length, step);
-  return config.lr.value();
+  return whole_rate(config);
 }
 
 std::string describe_learning_rate(const TrainConfig& config) {
-  std::string text = fmt::format("lr {:g}", config.lr.value());
+  std::string text = fmt::format("lr {:g}", whole_rate(config));
+  if (config.lr_scale != "none")
+    text += fmt::format(" ({:g}, {} for a batch of {} to {})", config.lr.value(), config.lr_scale,
+                        config.base_batch, config.batch);
   if (config.warmup > 0) text += fmt::format(" after a warm-up of {} steps", config.warmup);
   if (config.schedule != "constant") text += fmt::format(", schedule {}", config.schedule);
   return text;

@@ -77,19 +77,23 @@ TEST(LowRank, WhatFactorsStandForIsTakenFromTheRest) {
     const std::size_t count = shape.rows * shape.columns;
     const Floats left = numbers(shape.rank * shape.rows, 1), whole = numbers(count, 3);
     const Floats right = numbers(shape.rank * shape.columns, 2);
+    const Floats own = numbers(shape.rank * shape.columns, 4);
     Floats product(count, 7), rest = whole, expected(count), other_rest = whole;
-    table.expand(shape, left.data(), right.data(), product.data(), rest.data());
-    kBaselineTable.expand(shape, left.data(), right.data(), expected.data(), other_rest.data());
+    table.expand(shape, left.data(), right.data(), product.data(), own.data(), rest.data());
+    kBaselineTable.expand(shape, left.data(), right.data(), expected.data(), own.data(),
+                          other_rest.data());
     EXPECT_EQ(product, expected);
     EXPECT_EQ(rest, other_rest);
     for (std::size_t i = 0; i < shape.rows; ++i)
       for (std::size_t j = 0; j < shape.columns; ++j) {
-        double sum = 0;
-        for (std::size_t k = 0; k < shape.rank; ++k)
+        double sum = 0, own_sum = 0;
+        for (std::size_t k = 0; k < shape.rank; ++k) {
           sum += double{left[k * shape.rows + i]} * right[k * shape.columns + j];
+          own_sum += double{left[k * shape.rows + i]} * own[k * shape.columns + j];
+        }
         const std::size_t at = i * shape.columns + j;
         EXPECT_NEAR(product[at], sum, 1e-5);
-        EXPECT_NEAR(rest[at], whole[at] - sum, 1e-5);
+        EXPECT_NEAR(rest[at], whole[at] - own_sum, 1e-5);
       }
   });
 }
@@ -114,7 +118,8 @@ TEST(LowRank, VectorsBecomeOrthonormalToTheSameBitsEverywhere) {
     expect_orthonormal(vectors, kRank, kCount);
     // The first keeps its direction.
     for (std::size_t i = 1; i < kCount; ++i)
-      EXPECT_NEAR(vectors[i] / vectors[0], given[i] / given[0], 1e-4 * std::abs(given[i] / given[0]));
+      EXPECT_NEAR(vectors[i] / vectors[0], given[i] / given[0],
+                  1e-4 * std::abs(given[i] / given[0]));
     if (first.empty()) first = vectors;
     EXPECT_EQ(vectors, first) << table->name;
   }

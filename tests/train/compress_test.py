@@ -1,8 +1,10 @@
 """Training with gradients that travel in fewer bytes."""
 
+import json
+import re
 import unittest
 
-from harness import Case, Run
+from harness import SMALL, Case, Run
 
 WIDE = ["--width=256", "--workers=2", "--lr=0.05"]
 
@@ -17,6 +19,31 @@ class Compress(Case):
                 summary = self.train(code, *WIDE, "--epochs=6", f"--compress={code}", *more).summary
                 self.assertGreater(plain["bytes_sent"] / summary["bytes_sent"], less)
                 self.assertGreater(summary["test_accuracy"], plain["test_accuracy"] - 0.1)
+
+    def test_gradients_are_clipped_before_they_are_added_up(self):
+        flags = [*WIDE, "--compress=dgc", "--compress-density=0.02", "--steps=30"]
+        free = self.train("free", *flags).losses
+        clipped = self.train("clipped", *flags, "--clip-norm=0.001").losses
+        self.assertLess(free[-1], 0.8 * free[0])
+        self.assertGreater(clipped[-1], 0.9 * clipped[0])
+
+    def test_the_fastest_is_chosen_and_stays(self):
+        flags = [*SMALL, *WIDE, "--compress=auto:int8,topk", f"--out={self.path('run')}"]
+        said = self.call("train", *flags, "--steps=20").stdout
+        chosen = re.search(r"compress (\w+): an exchange of 4 MB at most takes none \S+ ms, bf16 \S+ ms, int8 \S+ ms, "
+                           r"topk \S+ ms", said)
+        self.assertTrue(chosen, said)
+        self.assertIn(f"compress {chosen[1]} of 2 workers; order", self.observed())
+        said = self.call("train", f"--resume={self.path('run')}", "--steps=40").stdout
+        self.assertNotIn("an exchange of 4 MB", said)
+        self.assertIn(f"compress {chosen[1]} of 2 workers; order", self.observed())
+        for steps, code in (50, "auto"), (60, "int8"), (70, "none"):  # another choice, or none
+            self.call("train", f"--resume={self.path('run')}", f"--steps={steps}", f"--compress={code}")
+        self.assertNotIn("compress", self.observed())
+
+    def observed(self):
+        with open(Run(self.path("run")).path("choices.json")) as file:
+            return json.load(file)["observed"]
 
     def test_goes_on_from_a_checkpoint_to_the_same_bits(self):
         for flags in (["--compress=int8"], ["--compress=onebit"], ["--compress=int8", "--compress-feedback=on"],
@@ -45,7 +72,9 @@ class Compress(Case):
                 (["--compress-feedback=on"], "for what is lost by compress"),
                 (["--compress=dgc", "--compress-feedback=off"], "does not train without"),
                 (["--compress=dgc", "--optimizer=adam"], "compress topk"),
-                (["--compress=dgc", "--clip-norm=1"], "Leave clip-norm out"),
+                (["--compress=auto:int9"], "auto:int8,dgc"),
+                (["--compress=auto:dgc", "--optimizer=adam"], "compress topk"),
+                (["--compress=auto", "--compress-density=0.01"], "for compress topk and dgc"),
                 (["--compress=topk", "--compress-density=0"], "compress-density"),
                 (["--compress=int8", "--compress-density=0.01"], "for compress topk and dgc"),
                 (["--compress=int8", "--compress-warmup=7"], "for compress topk and dgc"),

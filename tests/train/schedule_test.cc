@@ -26,6 +26,28 @@ TEST(Schedule, WarmUpRisesInEvenSteps) {
   EXPECT_DOUBLE_EQ(learning_rate(config, length, 99), 1);
 }
 
+TEST(Schedule, GrowsWithTheBatchOrItsRoot) {
+  TrainConfig config;
+  config.lr = 0.1;
+  config.batch = 512;
+  config.base_batch = 128;
+  config.warmup = 4;
+  const RunLength length{100, 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 50), 0.1);
+  config.lr_scale = "linear";
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 50), 0.4);
+  EXPECT_THAT(describe_learning_rate(config),
+              ::testing::HasSubstr("lr 0.4 (0.1, linear for a batch of 128 to 512)"));
+  config.lr_scale = "sqrt";
+  EXPECT_DOUBLE_EQ(learning_rate(config, length, 50), 0.2);
+  for (const char* schedule : {"cosine", "step", "power"}) {
+    config.schedule = schedule;
+    config.warmup = 0;
+    EXPECT_DOUBLE_EQ(learning_rate(config, length, 0), 0.2) << schedule;
+  }
+}
+
 TEST(Schedule, PowerFallsByEpochs) {
   TrainConfig config;
   config.lr = 2;

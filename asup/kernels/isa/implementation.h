@@ -103,9 +103,24 @@ void cast(Dtype from, const void* src, Dtype to, void* dst, std::size_t count) {
 }
 
 constexpr Table make_table(const char* name) {
-  return {name,           reduce,          reduce_to_all,     divide,           cast,   update,
-          sum_of_squares, sums_of_squares, largest_magnitude, count_not_finite, encode, decode,
-          sum_codes,      accumulate,      project,           project_back,     expand, make_orthonormal};
+  return {name,
+          reduce,
+          reduce_to_all,
+          divide,
+          cast,
+          update,
+          sum_of_squares,
+          sums_of_squares,
+          largest_magnitude,
+          count_not_finite,
+          encode,
+          decode,
+          sum_codes,
+          accumulate,
+          project,
+          project_back,
+          expand,
+          make_orthonormal};
 }
 
 }  // namespace

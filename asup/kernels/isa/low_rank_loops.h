@@ -8,8 +8,7 @@
 namespace asup::kernels {
 namespace {
 
-// Vectors that a pass over the matrix keeps in registers, and rows that it takes at once.
-constexpr std::size_t kMostAtOnce = 4, kRowsAtOnce = 4;
+constexpr std::size_t kRowsAtOnce = 4;  // of the matrix
 
 inline Floats load_floats(const float* from) {
   return load_vector<Floats>(reinterpret_cast<const std::byte*>(from));
@@ -26,7 +25,8 @@ inline float sum_of(Floats numbers) {
   return sum;
 }
 
-// Calls `visit` with a constant of 1 to kMostAtOnce, and the first vector, until all are done.
+// Calls `visit` with how many vectors a pass over the matrix keeps in registers, a constant, and
+// the first of them, until all are done.
 template <typename Visitor>
 inline void for_vectors(std::size_t rank, Visitor visit) {
   std::size_t first = 0;
@@ -114,40 +114,52 @@ void project_back(const LowRank& shape, const float* matrix, const float* left, 
   });
 }
 
+template <std::size_t kVectors>
+inline Floats expanded(const float* factors, const float* right, std::size_t columns) {
+  Floats sum = factors[0] * load_floats(right);
+  for (std::size_t k = 1; k < kVectors; ++k) sum += factors[k] * load_floats(right + k * columns);
+  return sum;
+}
+
+template <std::size_t kVectors>
+inline float expanded_one(const float* factors, const float* right, std::size_t columns) {
+  float sum = factors[0] * right[0];
+  for (std::size_t k = 1; k < kVectors; ++k) sum += factors[k] * right[k * columns];
+  return sum;
+}
+
 template <std::size_t kVectors, bool kIsFirst>
-inline void expand_row(const float* left, std::size_t rows, const float* right, std::size_t columns,
-                       float* product, float* rest) {
+inline void expand_row(const float* left, std::size_t rows, const float* right, const float* own,
+                       std::size_t columns, float* product, float* rest) {
   float factors[kVectors];
   for (std::size_t k = 0; k < kVectors; ++k) factors[k] = left[k * rows];
   std::size_t j = 0;
   for (; j + kFloats <= columns; j += kFloats) {
-    Floats part = factors[0] * load_floats(right + j);
-    for (std::size_t k = 1; k < kVectors; ++k)
-      part += factors[k] * load_floats(right + k * columns + j);
+    const Floats part = expanded<kVectors>(factors, right + j, columns);
     store_floats(product + j, kIsFirst ? part : load_floats(product + j) + part);
-    store_floats(rest + j, load_floats(rest + j) - part);
+    store_floats(rest + j, load_floats(rest + j) - expanded<kVectors>(factors, own + j, columns));
   }
   for (; j < columns; ++j) {
-    float part = factors[0] * right[j];
-    for (std::size_t k = 1; k < kVectors; ++k) part += factors[k] * right[k * columns + j];
+    const float part = expanded_one<kVectors>(factors, right + j, columns);
     product[j] = kIsFirst ? part : product[j] + part;
-    rest[j] -= part;
+    rest[j] -= expanded_one<kVectors>(factors, own + j, columns);
   }
 }
 
 void expand(const LowRank& shape, const float* left, const float* right, float* product,
-            float* rest) {
+            const float* own, float* rest) {
   const std::size_t rows = shape.rows, columns = shape.columns;
   for_vectors(shape.rank, [&](auto vectors, std::size_t first) {
     const float* of = left + first * rows;
     const float* by = right + first * columns;
+    const float* by_own = own + first * columns;
     for (std::size_t i = 0; i < rows; ++i) {
       float* to = product + i * columns;
       float* from = rest + i * columns;
       if (first == 0)
-        expand_row<vectors.value, true>(of + i, rows, by, columns, to, from);
+        expand_row<vectors.value, true>(of + i, rows, by, by_own, columns, to, from);
       else
-        expand_row<vectors.value, false>(of + i, rows, by, columns, to, from);
+        expand_row<vectors.value, false>(of + i, rows, by, by_own, columns, to, from);
     }
   });
 }

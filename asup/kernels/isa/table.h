@@ -46,7 +46,7 @@ struct Table {
                   float* left);
   void (*project_back)(const LowRank& shape, const float* matrix, const float* left, float* right);
   void (*expand)(const LowRank& shape, const float* left, const float* right, float* product,
-                 float* rest);
+                 const float* own, float* rest);
   void (*make_orthonormal)(float* vectors, std::size_t rank, std::size_t numbers);
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kHalfWindow = 16;  // steps
 // Of the prior: its middle without momentum, what momentum adds to it, and the width of log gamma.
-constexpr double kWithoutMomentum = 0.1, kByMomentum = 0.8, kPriorWidth = 0.5;
+constexpr double kWithoutMomentum = 0.1, kByMomentum = 0.45, kPriorWidth = 0.5;
 constexpr double kLeastDifference = 0.2;  // of staleness, to learn from
 constexpr double kTrend = 0.5;  // progress may change by so much on its own, from window to window
 

@@ -17,6 +17,8 @@ void check_options(const DiLoCo& options) {
           "outer-overlap = {} steps do not end before the next exchange, which begins after every "
           "= {} steps. Lower outer-overlap, or raise every.",
           options.outer_overlap, options.every);
+  require(options.exchange_density == 0 || options.exchange_dtype == ExchangeDtype::f32,
+          "with exchange-density differences travel in two bits each. Leave exchange-dtype out.");
 }
 
 Capabilities capabilities_of(const DiLoCo& options) {
@@ -34,6 +36,7 @@ MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
                            .overlap = options.outer_overlap,
                            .fragments = options.fragments,
                            .in_bf16 = options.exchange_dtype == ExchangeDtype::bf16,
+                           .density = options.exchange_density,
                            .jitter = Seconds(options.jitter_ms / 1000)}),
       options.non_finite);
 }
@@ -46,32 +49,38 @@ const Way& way_of(const DiLoCo&) {
       .group = "Local and DiLoCo",
       .summary = "DiLoCo: workers step alone; an outer optimizer moves the common model",
       .example = "--sync diloco --every 50 --outer-lr 0.9 --optimizer adamw",
-      .settings = {{"every", field<&DiLoCo::every>(), "steps between two exchanges of the model",
-                    config::kCount},
-                   {"outer-lr",
-                    field<&DiLoCo::outer_lr>(),
-                    "learning rate of the outer optimizer",
-                    {0, 10, true, false}},
-                   {"outer-momentum",
-                    field<&DiLoCo::outer_momentum>(),
-                    "Nesterov's momentum of the outer optimizer",
-                    {0, 1, false, true}},
-                   {"outer-overlap", field<&DiLoCo::outer_overlap>(),
-                    "an exchange takes place beside so many steps, and with 0 workers wait for it",
-                    config::kCountOrZero},
-                   {"fragments",
-                    field<&DiLoCo::fragments>(),
-                    "the model is exchanged in so many parts, one after the other, evenly between "
-                    "two exchanges of one",
-                    {1, 65536}},
-                   {"exchange-dtype", field<&DiLoCo::exchange_dtype>(),
-                    "what differences of models travel as"},
-                   {"jitter-ms",
-                    field<&DiLoCo::jitter_ms>(),
-                    "an exchange is put off by up to so many milliseconds, at random, so that jobs "
-                    "that share links do not all send at once",
-                    {0, 1e4}},
-                   non_finite_setting<DiLoCo>()},
+      .settings =
+          {{"every", field<&DiLoCo::every>(), "steps between two exchanges of the model",
+            config::kCount},
+           {"outer-lr",
+            field<&DiLoCo::outer_lr>(),
+            "learning rate of the outer optimizer",
+            {0, 10, true, false}},
+           {"outer-momentum",
+            field<&DiLoCo::outer_momentum>(),
+            "Nesterov's momentum of the outer optimizer",
+            {0, 1, false, true}},
+           {"outer-overlap", field<&DiLoCo::outer_overlap>(),
+            "an exchange takes place beside so many steps, and with 0 workers wait for it",
+            config::kCountOrZero},
+           {"fragments",
+            field<&DiLoCo::fragments>(),
+            "the model is exchanged in so many parts, one after the other, evenly between "
+            "two exchanges of one",
+            {1, 65536}},
+           {"exchange-dtype", field<&DiLoCo::exchange_dtype>(),
+            "what differences of models travel as"},
+           {"exchange-density",
+            field<&DiLoCo::exchange_density>(),
+            "only this share of the differences travels, the largest, in two bits each; the "
+            "others are kept for the next exchange (SparseLoCo). 0: all do",
+            {0, 0.5, false, false}},
+           {"jitter-ms",
+            field<&DiLoCo::jitter_ms>(),
+            "an exchange is put off by up to so many milliseconds, at random, so that jobs "
+            "that share links do not all send at once",
+            {0, 1e4}},
+           non_finite_setting<DiLoCo>()},
       .capabilities = capabilities_of,
       .check = check_options,
       .make = make});

@@ -23,6 +23,7 @@ struct DiLoCo {
   std::int64_t outer_overlap = 0;  // an exchange takes so many steps' time; 0: workers wait for it
   std::int64_t fragments = 1;      // no more than `every`
   ExchangeDtype exchange_dtype = ExchangeDtype::f32;
+  double exchange_density = 0;  // only this share of differences travels, in two bits each; 0: all
   double jitter_ms = 0;
   NonFinite non_finite = NonFinite::skip;
 };

@@ -5,11 +5,13 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/averaging/local_update_replica.h"
+#include "asup/sync/compressors/sparse_gradients.h"
 
 namespace asup {
 namespace {
 
-constexpr double kMixing = 0.5;  // of the shared model, where steps were taken since
+constexpr double kFading = 0.95;  // of what sparse differences leave, from exchange to exchange
+constexpr double kMixing = 0.5;   // of the shared model, where steps were taken since
 
 std::vector<sync::AgreedValue> agreed_values(const DilocoOptions& options) {
   return {{"setting every", std::to_string(options.every)},
@@ -17,7 +19,8 @@ std::vector<sync::AgreedValue> agreed_values(const DilocoOptions& options) {
           {"setting outer_momentum", fmt::format("{}", options.outer_momentum)},
           {"setting overlap", std::to_string(options.overlap)},
           {"setting fragments", std::to_string(options.fragments)},
-          {"setting in_bf16", options.in_bf16 ? "yes" : "no"}};
+          {"setting in_bf16", options.in_bf16 ? "yes" : "no"},
+          {"setting density", fmt::format("{}", options.density)}};
 }
 
 // A part of the model, exchanged as one.
@@ -30,8 +33,9 @@ struct Fragment {
   // While it is under way.
   bool under_way = false;
   Clock::time_point since;
-  std::vector<Work> works;
-  double squared = 0;  // |d_i|^2, then the mean over ranks
+  bool is_sparse = false;
+  std::vector<Work> works;  // none, where its differences have come
+  double squared = 0;       // |d_i|^2, then the mean over ranks
 
   // As last found: the mean over ranks of |x_i - mean|^2, and |mean|^2.
   double apart = 0, size = 0;
@@ -55,11 +59,15 @@ class DilocoReplica final : public sync::LocalUpdateReplica {
   bool has_moved() const override;
   void plan();
   std::vector<std::int64_t> settings_of_plan() const;
-  void start(Fragment& fragment);
+  enum class What { usual, all };  // of the differences, where they are sparse
+  void start(Fragment& fragment, What what = What::usual);
+  Work send(Fragment& fragment);
+  void arrive(Fragment& fragment);
+  void keep(const Fragment& fragment);
   void apply(Fragment& fragment, bool mix);
   void move_shared(Fragment& fragment, const torch::Tensor& gradient);
   void adopt_shared(Fragment& fragment, bool mix);
-  void catch_up(Fragment& fragment);
+  bool catch_up(Fragment& fragment);
   // Where differences travel.
   const torch::Tensor& travelling() { return options_.in_bf16 ? narrow_ : flat().all(); }
   torch::Tensor part(const torch::Tensor& whole, const Fragment& fragment) const {
@@ -72,6 +80,8 @@ class DilocoReplica final : public sync::LocalUpdateReplica {
   torch::Tensor shared_;    // the model that all share
   torch::Tensor momentum_;  // of the outer optimizer
   torch::Tensor narrow_;    // what travels, where that is bf16
+  std::optional<sync::SparseGradients> sparse_;
+  torch::Tensor kept_, kept_after_;  // by it: before what is under way, and after
   std::vector<Fragment> fragments_;
   std::int64_t round_step_ = 0;  // since the last synchronize()
 };
@@ -91,6 +101,20 @@ DilocoReplica::DilocoReplica(Communicator& communicator, torch::nn::Module& modu
   require(options.outer_lr > 0 && options.outer_momentum >= 0 && options.outer_momentum < 1,
           "no outer optimizer has learning rate {} and momentum {}", options.outer_lr,
           options.outer_momentum);
+  require(
+      options.density >= 0 && options.density <= 1 && (options.density == 0 || !options.in_bf16),
+      "differences travel as bf16, or the largest of them do in two bits, not both; their share is "
+      "{}",
+      options.density);
+  if (options.density > 0) {
+    require(momentum_.scalar_type() == torch::kFloat32,
+            "sparse differences are of models in f32, and this one is in {}",
+            torch::toString(momentum_.scalar_type()));
+    sparse_.emplace(communicator, sync::Sparsity{.density = options.density,
+                                                 .as = sync::SparseNumbers::two_bits});
+    kept_ = torch::zeros_like(momentum_);
+    kept_after_ = torch::zeros_like(momentum_);
+  }
   if (options.in_bf16)
     narrow_ = sync::tensor_for_links(communicator, flat().elements(), torch::kBFloat16);
   const std::int64_t elements = flat().elements(), count = options.fragments;
@@ -147,27 +171,58 @@ void DilocoReplica::after_step() {
 }
 
 // d_i leaves.
-void DilocoReplica::start(Fragment& fragment) {
+void DilocoReplica::start(Fragment& fragment, What what) {
   fragment.since = Clock::now();
   flat().take(fragment.begin, fragment.end);
   torch::Tensor difference = part(flat().all(), fragment);
   difference.neg_().add_(part(shared_, fragment));
+  fragment.is_sparse = sparse_ && what == What::usual;
+  if (sparse_ && !fragment.is_sparse) {
+    difference.add_(part(kept_, fragment));
+    part(kept_after_, fragment).zero_();
+  }
   const double size = difference.norm().item<double>();
   fragment.squared = size * size;
-  if (options_.in_bf16) difference = part(narrow_, fragment).copy_(difference);
-  fragment.works = {communicator().start_all_reduce(sync::buffer_of(difference), ReduceOp::average),
-                    communicator().start_all_reduce(buffer_of(std::span(&fragment.squared, 1)),
-                                                    ReduceOp::average)};
+  if (options_.in_bf16) part(narrow_, fragment).copy_(difference);
+  fragment.works.push_back(send(fragment));
+  fragment.works.push_back(communicator().start_all_reduce(
+      buffer_of(std::span(&fragment.squared, 1)), ReduceOp::average));
   fragment.under_way = true;
+}
+
+Work DilocoReplica::send(Fragment& fragment) {
+  const Buffer differences = sync::buffer_of(part(travelling(), fragment));
+  if (!fragment.is_sparse) return communicator().start_all_reduce(differences, ReduceOp::average);
+  Compressor::Bucket bucket{.index = static_cast<std::size_t>(&fragment - fragments_.data()),
+                            .gradients = differences,
+                            .tensors = {},
+                            .kept = {{part(kept_, fragment).const_data_ptr<float>(),
+                                      part(kept_after_, fragment).data_ptr<float>()}},
+                            .exchange = static_cast<std::uint64_t>(fragment.exchanges)};
+  return sparse_->leave(bucket);
+}
+
+// d has come to where differences travel, unless it had before.
+void DilocoReplica::arrive(Fragment& fragment) {
+  if (fragment.works.empty()) return;
+  const Outcome failure = wait_for_all(fragment.works);
+  expect(failure);
+  fragment.works.clear();
+  if (fragment.is_sparse) sparse_->arrive(static_cast<std::size_t>(&fragment - fragments_.data()));
+}
+
+// What was not sent fades.
+void DilocoReplica::keep(const Fragment& fragment) {
+  part(kept_, fragment).copy_(part(kept_after_, fragment)).mul_(kFading);
 }
 
 // d has come. With `mix`, this worker has taken steps since.
 void DilocoReplica::apply(Fragment& fragment, bool mix) {
   const auto start = Clock::now();
-  const Outcome failure = wait_for_all(fragment.works);
+  arrive(fragment);
   waited(start);
-  expect(failure);
   fragment.under_way = false;
+  if (sparse_) keep(fragment);
   const torch::Tensor difference = part(flat().all(), fragment);
   if (options_.in_bf16) difference.copy_(part(narrow_, fragment));
   move_shared(fragment, difference);
@@ -204,32 +259,38 @@ void DilocoReplica::move_shared(Fragment& fragment, const torch::Tensor& gradien
     apart_of_all += std::max(0.0, each.apart);
     size_of_all += each.size;
   }
-  found_distance(apart_of_all, size_of_all);
+  if (!sparse_) found_distance(apart_of_all, size_of_all);  // which is of whole differences
 }
 
 // What was under way stays in the worker's own model, and goes into the next exchange.
 void DilocoReplica::regroup() {
+  std::vector<bool> has_sent;
   for (Fragment& fragment : fragments_) {
+    has_sent.push_back(fragment.under_way);
     for (Work& work : std::exchange(fragment.works, {})) (void)work.wait();
     fragment.under_way = false;
   }
-  for (Fragment& fragment : fragments_) {
-    catch_up(fragment);
+  for (std::size_t i = 0; i < fragments_.size(); ++i) {
+    Fragment& fragment = fragments_[i];
+    // What others have ended has what this worker sent for it.
+    if (catch_up(fragment) && sparse_ && has_sent[i]) keep(fragment);
     fragment.moved = shared_.defined();  // before the first step there is nothing to exchange
   }
 }
 
 // A worker that has missed an exchange which others have ended adopts what came of it: its own
-// steps until then are part of that.
-void DilocoReplica::catch_up(Fragment& fragment) {
+// steps until then are part of that. Whether this one has.
+bool DilocoReplica::catch_up(Fragment& fragment) {
   const auto counts = counts_of_all(fragment.exchanges);
   const auto furthest = std::max_element(counts.begin(), counts.end());
   if (std::all_of(counts.begin(), counts.end(), [&](auto count) { return count == *furthest; }))
-    return;
+    return false;
   const auto root = static_cast<int>(furthest - counts.begin());
   for (const torch::Tensor& whole : {shared_, momentum_})
     expect(communicator().broadcast(sync::buffer_of(part(whole, fragment)), root));
-  if (fragment.exchanges < *furthest) adopt_shared(fragment, options_.overlap > 0);
+  if (fragment.exchanges >= *furthest) return false;
+  adopt_shared(fragment, options_.overlap > 0);
+  return true;
 }
 
 // The plan is that of exchanges, behind the settings that it is of.
@@ -240,8 +301,7 @@ ReplicaState DilocoReplica::state() {
   if (options_.overlap > 0) pending = torch::zeros_like(travelling());
   plan.push_back(round_step_);
   for (Fragment& fragment : fragments_) {
-    expect(wait_for_all(fragment.works));
-    fragment.works.clear();
+    arrive(fragment);
     if (fragment.under_way) part(pending, fragment).copy_(part(travelling(), fragment));
     plan.insert(plan.end(), {fragment.due, fragment.moved ? 1 : 0, fragment.under_way ? 1 : 0,
                              fragment.exchanges});
@@ -255,6 +315,8 @@ ReplicaState DilocoReplica::state() {
                   {"plan of exchanges", torch::tensor(plan, torch::kInt64)},
                   {"figures of exchanges", torch::tensor(figures, torch::kFloat64)}};
   if (pending.defined()) state.common.push_back({"pending differences", pending});
+  if (sparse_)
+    state.parts = {{"kept differences", kept_}, {"kept after what is under way", kept_after_}};
   return state;
 }
 
@@ -267,6 +329,10 @@ std::vector<std::int64_t> DilocoReplica::settings_of_plan() const {
 // own models, and goes into the next exchange.
 void DilocoReplica::restore(const ReplicaState& state) {
   momentum_.copy_(state.common[0].tensor);
+  if (sparse_) {
+    kept_.copy_(state.parts[0].tensor);
+    kept_after_.copy_(state.parts[1].tensor);
+  }
   if (state.common[2].tensor[0].item<std::int64_t>() == 0) return;
   shared_ = state.common[1].tensor.clone();
   const auto plan = state.common[3].tensor.accessor<std::int64_t, 1>();
@@ -295,7 +361,7 @@ void DilocoReplica::synchronize() {
   for (Fragment& fragment : fragments_)
     if (fragment.under_way) apply(fragment, true);
   for (Fragment& fragment : fragments_)
-    if (fragment.moved) start(fragment);
+    if (fragment.moved) start(fragment, What::all);
   for (Fragment& fragment : fragments_)
     if (fragment.under_way) apply(fragment, false);
   plan();

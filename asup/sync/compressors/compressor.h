@@ -32,24 +32,25 @@ class Compressor {
   // All that ranks must agree on, for the message where they do not: "topk, density 0.001".
   virtual std::string description() const = 0;
 
-  // Whether gradients of this parameter are for it. The others travel as they are.
+  // Whether gradients of this parameter, where it is of f32, are for it. The others travel as they
+  // are.
   virtual bool takes(const torch::Tensor& parameter) const { return is_large_weight(parameter); }
 
   // What is kept from step to step of each of these parameters, in numbers as many as it has: what
   // they are called in a checkpoint, before the parameter's name. They begin with zeros. A step
-  // that is dropped leaves them as they were.
+  // that is dropped leaves them as they were, and where a rank's batches have other sizes, they are
+  // scaled with its gradients.
   virtual std::vector<std::string> keeps() const { return {}; }
-  // Whether that is of this rank's gradients alone: it is scaled where its batches have other sizes.
-  virtual bool keeps_own() const { return true; }
 
   // Whether what it sends has the momentum of SGD: the optimizer steps without one.
   virtual bool takes_momentum() const { return false; }
 
   struct Bucket {
     std::size_t index = 0;
-    Buffer gradients;  // f32, of the tensors, one after the other
+    Buffer gradients;                                 // f32, of the tensors, one after the other
     std::span<const layout::Layout::Tensor> tensors;  // `index`: of the parameter
     std::vector<kernels::Kept> kept;                  // one for each of keeps()
+    double unit = 1;                                  // gradients are times this number, of samples
     std::uint64_t exchange = 0;                       // of the run, 0 first
     // It comes on top of what another backward of this step has left there.
     bool adds = false;
@@ -65,7 +66,8 @@ class Compressor {
   // All buckets have arrived, and were applied, or dropped.
   virtual void end_step(bool /*applied*/) {}
 
-  // What a checkpoint needs of it besides, the same on all ranks. Zeros where it has none of it.
+  // What a checkpoint needs of it besides, the same on all ranks. Where a checkpoint has none of
+  // it, it stays as it was made.
   virtual std::vector<sync::NamedTensor> state() { return {}; }
 };
 

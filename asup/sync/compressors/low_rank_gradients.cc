@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "asup/base/error.h"
 
 namespace asup::sync {
@@ -12,8 +15,7 @@ CompressorFactory powersgd(int rank) {
   };
 }
 
-// Q begins with directions that have nothing to do with each other, the same on all ranks. Where a
-// checkpoint has none, of zeros comes a P of zeros, which becomes such directions.
+// Q begins with directions that have nothing to do with each other, the same on all ranks.
 LowRankGradients::LowRankGradients(Communicator& communicator,
                                    const std::vector<NamedTensor>& parameters, int rank)
     : communicator_(communicator),
@@ -25,12 +27,15 @@ LowRankGradients::LowRankGradients(Communicator& communicator,
     if (!takes(parameters[i].tensor)) continue;
     const kernels::LowRank shape = shape_of(parameters[i].tensor);
     const auto numbers = static_cast<std::int64_t>(shape.rank * shape.columns);
-    rights_[i] = {torch::zeros({numbers}), torch::zeros({numbers})};
+    rights_[i] = {torch::zeros({numbers}, torch::kFloat32),
+                  torch::zeros({numbers}, torch::kFloat32)};
     kernels::make_orthonormal(rights_[i].before.data_ptr<float>(), rank_, shape.columns);
   }
 }
 
-std::string LowRankGradients::description() const { return fmt::format("powersgd, rank {}", rank_); }
+std::string LowRankGradients::description() const {
+  return fmt::format("powersgd, rank {}", rank_);
+}
 
 bool LowRankGradients::takes(const torch::Tensor& parameter) const {
   if (!is_large_weight(parameter)) return false;
@@ -72,7 +77,7 @@ Work LowRankGradients::leave(const Bucket& bucket) {
   lay_out(travelling, bucket);
   travelling.gradients = bucket.gradients;
   travelling.sum = bucket.kept[0].after;
-  travelling.has_left = false;
+  travelling.left_has_come = false;
   const auto* gradients = static_cast<const float*>(bucket.gradients.data);
   for (const Matrix& matrix : travelling.matrices) {
     const kernels::LowRank shape = shape_of(matrix);
@@ -87,7 +92,7 @@ Work LowRankGradients::leave(const Bucket& bucket) {
 
 std::optional<Work> LowRankGradients::arrive(std::size_t bucket) {
   Travelling& travelling = buckets_[bucket];
-  const bool is_last = std::exchange(travelling.has_left, true);
+  const bool is_last = std::exchange(travelling.left_has_come, true);
   for (const Matrix& matrix : travelling.matrices) {
     const kernels::LowRank shape = shape_of(matrix);
     float* left = travelling.left.data() + matrix.left;
@@ -95,15 +100,17 @@ std::optional<Work> LowRankGradients::arrive(std::size_t bucket) {
     float* sum = travelling.sum + matrix.first;
     if (is_last) {
       kernels::expand(shape, left, right,
-                      static_cast<float*>(travelling.gradients.data) + matrix.first, sum);
-      std::copy_n(right, rank_ * shape.columns,
-                  rights_[matrix.parameter].after.data_ptr<float>());
+                      static_cast<float*>(travelling.gradients.data) + matrix.first,
+                      travelling.own.data() + matrix.right, sum);
+      std::copy_n(right, rank_ * shape.columns, rights_[matrix.parameter].after.data_ptr<float>());
     } else {
       kernels::make_orthonormal(left, rank_, shape.rows);
       kernels::project_back(shape, sum, left, right);
     }
   }
-  return is_last ? std::nullopt : std::optional(average(travelling.right));
+  if (is_last) return std::nullopt;
+  travelling.own = travelling.right;
+  return average(travelling.right);
 }
 
 void LowRankGradients::end_step(bool applied) {

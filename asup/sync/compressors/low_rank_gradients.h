@@ -6,8 +6,10 @@
 // orthonormal: their product stands for M, and what it is short of is kept for the next step. Q is
 // M^T P of the step before: a step of the power iteration each time, which comes to the largest
 // directions of gradients that change slowly. Both are averages over ranks, so that the product is
-// the best that these columns can say of the average of all M. What a rank keeps is by what its own
-// M is off from that: on average over ranks, what is lost.
+// the best that these columns can say of the average of all M. A rank keeps what these columns
+// cannot say of its own M. The paper has it keep what its M is off from the average's product: the
+// averages over ranks of both are the same, and nothing else counts. Its own is smaller, and goes
+// with its batch.
 //
 // Any optimizer may follow. Used from one thread at a time.
 #pragma once
@@ -28,7 +30,6 @@ class LowRankGradients final : public Compressor {
   std::string description() const override;
   bool takes(const torch::Tensor& parameter) const override;
   std::vector<std::string> keeps() const override { return {""}; }
-  bool keeps_own() const override { return false; }  // what is lost of the average
   Work leave(const Bucket& bucket) override;
   std::optional<Work> arrive(std::size_t bucket) override;
   int calls() const override { return 2; }
@@ -48,8 +49,8 @@ class LowRankGradients final : public Compressor {
     Buffer gradients;
     float* sum = nullptr;  // M, and in the end what is lost
     std::vector<Matrix> matrices;
-    std::vector<float> left, right;
-    bool has_left = false;  // the left factors have arrived
+    std::vector<float> left, right, own;  // factors, and the right ones of this rank's M alone
+    bool left_has_come = false;
   };
 
   kernels::LowRank shape_of(const torch::Tensor& parameter) const;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "asup/base/error.h"
-#include "asup/sync/compressors/sparse_payload.h"
+#include "asup/kernels/update.h"
 
 namespace asup::sync {
 namespace {
@@ -72,8 +72,8 @@ CompressorFactory dgc(const Sparsity& sparsity) {
 }
 
 std::string SparseGradients::description() const {
-  return fmt::format("{}, density {}, warm-up {}", takes_momentum() ? "dgc" : "topk",
-                     sparsity_.density, sparsity_.warmup);
+  return fmt::format("{}, density {}, warm-up {}, clip-norm {}", takes_momentum() ? "dgc" : "topk",
+                     sparsity_.density, sparsity_.warmup, sparsity_.clip_norm);
 }
 
 // Sums of momenta are not for those who keep sums of gradients.
@@ -86,7 +86,8 @@ std::vector<std::string> SparseGradients::keeps() const {
 kernels::Accumulation SparseGradients::accumulation() const {
   if (!sparsity_.momentum) return {};
   const auto m = static_cast<float>(sparsity_.momentum->momentum);
-  return sparsity_.momentum->nesterov ? kernels::Accumulation{m, m, 1, 1} : kernels::Accumulation{m, 1, 1, 0};
+  return sparsity_.momentum->nesterov ? kernels::Accumulation{m, m, 1, 1}
+                                      : kernels::Accumulation{m, 1, 1, 0};
 }
 
 Work SparseGradients::leave(const Bucket& bucket) {
@@ -94,19 +95,32 @@ Work SparseGradients::leave(const Bucket& bucket) {
           "compress dgc has a momentum for each step, and this step has a second backward(): put "
           "all but the last into a NoSync scope");
   if (buckets_.size() <= bucket.index) buckets_.resize(bucket.index + 1);
+  if (sparsity_.clip_norm > 0) clip(bucket);
   const std::size_t count = bucket.gradients.count;
   const Numbers numbers{.how = accumulation(),
                         .gradient = static_cast<float*>(bucket.gradients.data),
                         .momentum = takes_momentum() ? bucket.kept[1] : kernels::Kept{},
                         .sum = bucket.kept[0],
                         .count = count,
-                        .most = static_cast<std::size_t>(
-                            std::ceil(density_in(sparsity_, bucket.exchange) *
-                                      static_cast<double>(count)))};
+                        .most = static_cast<std::size_t>(std::ceil(
+                            density_in(sparsity_, bucket.exchange) * static_cast<double>(count)))};
   find(numbers, bucket.exchange);
   Travelling& travelling = buckets_[bucket.index];
   travelling.gradients = bucket.gradients;
   return send(travelling, numbers);
+}
+
+void SparseGradients::clip(const Bucket& bucket) const {
+  const auto ranks = static_cast<double>(communicator_.size());
+  const double most = sparsity_.clip_norm / std::sqrt(ranks) * ranks * bucket.unit;
+  for (const layout::Layout::Tensor& tensor : bucket.tensors) {
+    const std::span numbers(static_cast<float*>(bucket.gradients.data) + tensor.range.begin,
+                            static_cast<std::size_t>(tensor.range.size()));
+    const double norm = std::sqrt(kernels::sum_of_squares(numbers.data(), numbers.size()));
+    if (!std::isfinite(norm) || norm <= most) continue;
+    const auto factor = static_cast<float>(most / norm);
+    for (float& number : numbers) number *= factor;
+  }
 }
 
 // The least magnitude that travels: NaN, which has no place in an order, is above all others.
@@ -163,14 +177,13 @@ void SparseGradients::find_in_all(const float* sum, const Numbers& numbers) {
 // By all-reduce a rank sends 2 (n − 1)/n times the whole, as payloads n − 1 times its own.
 Work SparseGradients::send(Travelling& bucket, const Numbers& numbers) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
-  const std::size_t bytes = payload_bytes(numbers.count, numbers.most);
+  const std::size_t bytes = payload_bytes(numbers.count, numbers.most, sparsity_.as);
   const bool is_sparse = bytes * ranks <= 2 * numbers.count * sizeof(float);
   fit(bucket.own, is_sparse ? bytes : 0);
   fit(bucket.all, is_sparse ? bytes * ranks : 0);
-  if (is_sparse) pack(numbers.sum.after, numbers.count, found_, bucket.own);
+  if (is_sparse) pack(numbers.sum.after, numbers.count, found_, bucket.own, sparsity_.as);
   for (const std::uint32_t place : found_) {
-    if (!is_sparse) numbers.gradient[place] = numbers.sum.after[place];
-    numbers.sum.after[place] = 0;
+    if (!is_sparse) numbers.gradient[place] = std::exchange(numbers.sum.after[place], 0.0F);
     if (numbers.momentum.after) numbers.momentum.after[place] = 0;
   }
   if (!is_sparse) return communicator_.start_all_reduce(bucket.gradients, ReduceOp::average);
@@ -187,7 +200,8 @@ std::optional<Work> SparseGradients::arrive(std::size_t index) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   for (std::size_t rank = 0; bytes > 0 && rank < ranks; ++rank)
     add_unpacked(static_cast<float*>(bucket.gradients.data), bucket.gradients.count,
-                 std::span(bucket.all).subspan(rank * bytes, bytes), 1 / static_cast<float>(ranks));
+                 std::span(bucket.all).subspan(rank * bytes, bytes), 1 / static_cast<float>(ranks),
+                 sparsity_.as);
   return std::nullopt;
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "asup/sync/compressors/compressor.h"
+#include "asup/sync/compressors/sparse_payload.h"
 #include "asup/sync/compressors/taken_momentum.h"
 
 namespace asup::sync {
@@ -23,6 +24,11 @@ struct Sparsity {
   double density = 0.001;    // the share that travels
   std::uint64_t warmup = 0;  // exchanges until the share is that
   std::optional<TakenMomentum> momentum{};
+  // Above 0: each rank's part of a tensor's average, its gradient by n, is scaled down to the norm
+  // clip_norm/√n before it is added up, which leaves that of the average at clip_norm or so where
+  // ranks know nothing of each other's.
+  double clip_norm = 0;
+  SparseNumbers as = SparseNumbers::f32;  // what travels
 };
 
 // Without a momentum, and with that of the optimizer, which must be SGD.
@@ -54,6 +60,7 @@ class SparseGradients final : public Compressor {
 
   struct Numbers;
 
+  void clip(const Bucket& bucket) const;
   kernels::Accumulation accumulation() const;
   static float accumulated(const Numbers& numbers, std::size_t i);
   float least(const Numbers& numbers, std::uint64_t exchange);

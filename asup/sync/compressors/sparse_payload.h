@@ -1,6 +1,7 @@
 // A few numbers of many, and their places, as bytes that travel: a count for each block of 4,096
-// places, the numbers, and the place of each within its block in 12 bits. Pure; safe from any
-// thread.
+// places, the numbers, and the place of each within its block in 12 bits. Numbers are f32, or two
+// bits each: a sign, and one of two magnitudes, the means of the block's smaller and larger ones.
+// Pure; safe from any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +10,19 @@
 
 namespace asup::sync {
 
-// Of `most` numbers or fewer, of so many places.
-std::size_t payload_bytes(std::size_t places, std::size_t most);
+enum class SparseNumbers { f32, two_bits };
 
-// needs: `chosen` ascends, below `places`; `to` has payload_bytes(places, chosen.size()) or more
-void pack(const float* numbers, std::size_t places, std::span<const std::uint32_t> chosen,
-          std::span<std::byte> to);
+// Of `most` numbers or fewer, of so many places.
+std::size_t payload_bytes(std::size_t places, std::size_t most, SparseNumbers as);
+
+// Takes what travels from the numbers: zeros are left, or what two bits do not say. needs: `chosen`
+// ascends, below `places`; `to` has payload_bytes() of chosen.size(), or more
+void pack(float* numbers, std::size_t places, std::span<const std::uint32_t> chosen,
+          std::span<std::byte> to, SparseNumbers as);
 
 // Adds `factor` times each number to its place. Throws Error where the bytes are no payload of so
 // many places; what was added by then is nothing to use.
-void add_unpacked(float* numbers, std::size_t places, std::span<const std::byte> from,
-                  float factor);
+void add_unpacked(float* numbers, std::size_t places, std::span<const std::byte> from, float factor,
+                  SparseNumbers as);
 
 }  // namespace asup::sync

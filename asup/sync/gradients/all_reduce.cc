@@ -1,11 +1,14 @@
 #include "asup/sync/gradients/all_reduce.h"
 
 #include <algorithm>
+#include <array>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/sync/compressors/low_rank_gradients.h"
 #include "asup/sync/compressors/sparse_gradients.h"
+#include "asup/sync/gradients/fastest_exchange.h"
+#include "asup/sync/model/agreement.h"
 
 namespace asup {
 namespace {
@@ -34,6 +37,22 @@ kernels::Code code_of(Compress compress) {
   return kernels::Code::none;
 }
 
+bool is_sparse(Compress compress) {
+  return compress == Compress::topk || compress == Compress::dgc;
+}
+
+// In Replica::observed(), before what the replica has observed.
+std::string observed_choice(Compress compress, int workers) {
+  return fmt::format("compress {} of {} workers; ", config::name_of_choice(compress), workers);
+}
+
+// What the replica has observed, without a choice.
+std::string without_choice(const std::string& observed) {
+  constexpr std::string_view kEnd = "; ";
+  const auto end = observed.find(kEnd);
+  return end == std::string::npos ? observed : observed.substr(end + kEnd.size());
+}
+
 // Exchanges, one a step, since the first that was sparse: a checkpoint has how many there were.
 std::uint64_t warmup_of(const AllReduce& options, const ReplicaContext& context) {
   const std::int64_t steps = context.progress.steps;
@@ -47,62 +66,123 @@ std::uint64_t warmup_of(const AllReduce& options, const ReplicaContext& context)
   return 0;
 }
 
-CompressorFactory compressor_of(const AllReduce& options, const ReplicaContext& context) {
+// Before the exchange, of dgc; other gradients are clipped after it.
+double clip_norm_of(const AllReduce& options, const ReplicaContext& context) {
+  return options.clip_norm > 0 ? options.clip_norm : context.clip_norm.value_or(0);
+}
+
+CompressorFactory compressor_of(Compress compress, const AllReduce& options,
+                                const ReplicaContext& context) {
   using enum Compress;
-  if (options.compress == powersgd) return sync::powersgd(static_cast<int>(options.compress_rank));
-  if (!options.is_sparse()) return options.compressor;
-  const sync::Sparsity sparsity{.density = options.compress_density,
-                                .warmup = warmup_of(options, context)};
-  return options.compress == dgc ? sync::dgc(sparsity) : sync::topk(sparsity);
+  if (compress == powersgd) return sync::powersgd(static_cast<int>(options.compress_rank));
+  if (!is_sparse(compress)) return options.compressor;
+  sync::Sparsity sparsity{.density = options.compress_density,
+                          .warmup = warmup_of(options, context)};
+  if (compress == topk) return sync::topk(sparsity);
+  sparsity.clip_norm = clip_norm_of(options, context);
+  return sync::dgc(sparsity);
+}
+
+std::size_t weights_in(torch::nn::Module& model) {
+  std::int64_t numbers = 0;
+  for (const torch::Tensor& parameter : model.parameters())
+    if (parameter.requires_grad() && is_large_weight(parameter)) numbers += parameter.numel();
+  return static_cast<std::size_t>(numbers);
+}
+
+// Measured, unless it was before with as many workers. Collective where it may be one of several.
+Compress chosen(const AllReduce& options, const ReplicaContext& context, std::string& note) {
+  const std::vector<Compress>& among = options.compress.among;
+  const int workers = context.communicator.size();
+  if (among.size() == 1) return among.front();
+  const std::array facts{
+      sync::AgreedValue{"setting compress", options.compress.to_text()},
+      sync::AgreedValue{"setting compress-density", fmt::format("{}", options.compress_density)},
+      sync::AgreedValue{"setting compress-rank", fmt::format("{}", options.compress_rank)},
+      sync::AgreedValue{"setting observed", context.observed.empty() ? "nothing" : "something"}};
+  sync::check_agreed(context.communicator, facts);
+  for (const Compress each : among)
+    if (context.observed.starts_with(observed_choice(each, workers))) return each;
+  if (workers == 1 || weights_in(context.model) == 0) return among.front();
+  std::vector<sync::ExchangeWay> ways;
+  for (const Compress each : among)
+    ways.push_back({std::string(config::name_of_choice(each)), code_of(each),
+                    options.has_feedback(each), compressor_of(each, options, context)});
+  const auto measured = sync::fastest_exchange(context.communicator, context.optimizer,
+                                               weights_in(context.model), ways);
+  std::string prices;
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    prices += fmt::format("{}{} {:.3g} ms", i == 0 ? "" : ", ", ways[i].name,
+                          measured.seconds[i] * 1e3);
+  note = fmt::format("compress {}: an exchange of 4 MB at most takes {}", ways[measured.best].name,
+                     prices);
+  if (context.communicator.rank() == 0) log().info("{}", note);
+  return among[measured.best];
 }
 
 MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
+  MadeReplica made;
+  const Compress compress = chosen(options, context, made.note);
   AllReduceOptions gradients;
   gradients.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * (1 << 20));
   gradients.first_bucket_bytes = std::min(gradients.first_bucket_bytes, gradients.bucket_bytes);
   gradients.buffers = options.buffers;
   gradients.non_finite = options.non_finite;
-  gradients.code = code_of(options.compress);
-  gradients.feedback = options.has_feedback();
-  gradients.compressor = compressor_of(options, context);
-  gradients.observed = context.observed;
-  MadeReplica made;
+  gradients.code = code_of(compress);
+  gradients.feedback = options.has_feedback(compress);
+  gradients.compressor = compressor_of(compress, options, context);
+  gradients.clip_norm = clip_norm_of(options, context);
+  gradients.observed = without_choice(context.observed);
+  if (options.compress.is_auto())
+    gradients.chosen = observed_choice(compress, context.communicator.size());
   made.replica =
       make_all_reduce_replica(context.communicator, context.model, context.optimizer, gradients);
   return made;
 }
 
 void check(const AllReduce& options) {
-  require(options.compress != Compress::onebit || options.has_feedback(),
-          "compress onebit does not train without what it loses: leave out compress-feedback off");
-  require(options.compress != Compress::none || options.compress_feedback != Feedback::on,
+  using enum Compress;
+  const CompressSetting& compress = options.compress;
+  const std::string name = compress.to_text();
+  const bool may_be_sparse = compress.may_be(topk) || compress.may_be(dgc);
+  const bool may_be_low_rank = compress.may_be(powersgd);
+  require(compress != none || options.compress_feedback != Feedback::on,
           "compress-feedback is for what is lost by compress, which is none");
-  const std::string_view name = config::name_of_choice(options.compress);
-  const bool is_low_rank = options.compress == Compress::powersgd;
-  require((!options.is_sparse() && !is_low_rank) || options.compress_feedback != Feedback::off,
+  require((!compress.may_be(onebit) && !may_be_sparse && !may_be_low_rank) ||
+              options.compress_feedback != Feedback::off,
           "compress {} does not train without what it keeps: leave out compress-feedback off",
           name);
-  require(!options.compressor || options.compress == Compress::none,
+  require(!compress.among.empty() &&
+              (!compress.is_auto() || compress == CompressSetting::automatic(compress.among)),
+          "compress is one, or of several that begin with none and bf16, as "
+          "CompressSetting::automatic() makes them");
+  require(!options.compressor || compress == none,
           "a compressor of one's own is instead of compress {}", name);
   const AllReduce usual;
-  require(options.is_sparse() || options.compress_density == usual.compress_density,
+  require(may_be_sparse || options.compress_density == usual.compress_density,
           "compress-density is for compress topk and dgc, not {}", name);
-  require(options.is_sparse() || options.compress_warmup == usual.compress_warmup,
+  require(may_be_sparse || options.compress_warmup == usual.compress_warmup,
           "compress-warmup is for compress topk and dgc, not {}", name);
-  require(is_low_rank || options.compress_rank == usual.compress_rank,
+  require(
+      options.clip_norm == 0 ||
+          (options.clip_norm > 0 && (compress.may_be(dgc) || options.compressor)),
+      "AllReduce's clip_norm, which is {}, is above 0, and for gradients that are clipped before "
+      "they leave, by compress dgc: others are clipped by clip_grad_norm()",
+      options.clip_norm);
+  require(may_be_low_rank || options.compress_rank == usual.compress_rank,
           "compress-rank is for compress powersgd, not {}", name);
 }
 
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
-  if (options.compress == Compress::dgc) (void)sync::momentum_to_take(optimizer);
+  if (options.compress.may_be(Compress::dgc)) (void)sync::momentum_to_take(optimizer);
 }
 
 }  // namespace
 
-bool AllReduce::has_feedback() const {
-  if (code_of(compress) == kernels::Code::none) return false;
+bool AllReduce::has_feedback(Compress code) const {
+  if (code_of(code) == kernels::Code::none) return false;
   if (compress_feedback != Feedback::automatic) return compress_feedback == Feedback::on;
-  return compress == Compress::int4 || compress == Compress::onebit;
+  return code == Compress::int4 || code == Compress::onebit;
 }
 
 const Way& way_of(const AllReduce&) {
@@ -111,38 +191,39 @@ const Way& way_of(const AllReduce&) {
       .group = "All-reduce",
       .summary = "synchronous SGD: gradients of every step are averaged over all workers",
       .example = "--sync allreduce --algorithm ring",
-      .settings = {{"bucket-mb",
-                    field<&AllReduce::bucket_mb>(),
-                    "gradients travel in buckets of about so many megabytes",
-                    {0, 4096, true, false}},
-                   {"buffers",
-                    field<&AllReduce::buffers>(),
-                    "BatchNorm statistics: each worker's own, rank 0's, or the average",
-                    {},
-                    {},
-                    config::Scope::fixed},
-                   {"compress", field<&AllReduce::compress>(),
-                    "gradients of weights travel in fewer bytes: half, a quarter, an eighth, a "
-                    "32nd, only their largest numbers, or as matrices of low rank; "
-                    "docs/compression.md"},
-                   {"compress-feedback", field<&AllReduce::compress_feedback>(),
-                    "what compress loses is added to the next step's gradients; auto: of int4 and "
-                    "onebit"},
-                   {"compress-density",
-                    field<&AllReduce::compress_density>(),
-                    "compress topk and dgc: the share of numbers that travels",
-                    {0, 0.5, true, false}},
-                   {"compress-warmup", field<&AllReduce::compress_warmup>(),
-                    "and steps, or the share of the run, in which it falls to that from a quarter"},
-                   {"compress-rank",
-                    field<&AllReduce::compress_rank>(),
-                    "compress powersgd: the rank of the matrices",
-                    {1, 64}},
-                   non_finite_setting<AllReduce>()},
+      .settings =
+          {{"bucket-mb",
+            field<&AllReduce::bucket_mb>(),
+            "gradients travel in buckets of about so many megabytes",
+            {0, 4096, true, false}},
+           {"buffers",
+            field<&AllReduce::buffers>(),
+            "BatchNorm statistics: each worker's own, rank 0's, or the average",
+            {},
+            {},
+            config::Scope::fixed},
+           {"compress", field<&AllReduce::compress>(),
+            "gradients of weights travel in fewer bytes: half, a quarter, an eighth, a "
+            "32nd, only their largest numbers, or as matrices of low rank; auto: the faster "
+            "of none and bf16, or the fastest of these and others, measured at the start; "
+            "docs/compression.md"},
+           {"compress-feedback", field<&AllReduce::compress_feedback>(),
+            "what compress loses is added to the next step's gradients; auto: of int4 and "
+            "onebit"},
+           {"compress-density",
+            field<&AllReduce::compress_density>(),
+            "compress topk and dgc: the share of numbers that travels",
+            {0, 0.5, true, false}},
+           {"compress-warmup", field<&AllReduce::compress_warmup>(),
+            "and steps, or the share of the run, in which it falls to that from a quarter"},
+           {"compress-rank",
+            field<&AllReduce::compress_rank>(),
+            "compress powersgd: the rank of the matrices",
+            {1, 64}},
+           non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {
-            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply,
-                                .clips = options.compress != Compress::dgc};
+            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply};
           },
       .check = check,
       .check_model = check_model,

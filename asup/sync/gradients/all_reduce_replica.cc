@@ -50,7 +50,8 @@ std::string_view name_of(BufferSync way) {
   return "?";
 }
 
-std::unique_ptr<Compressor> compressor_of(const AllReduceOptions& options, Communicator& communicator,
+std::unique_ptr<Compressor> compressor_of(const AllReduceOptions& options,
+                                          Communicator& communicator,
                                           const sync::TrainedModel& model) {
   if (!options.compressor) return nullptr;
   require(options.code == kernels::Code::none,
@@ -76,6 +77,7 @@ class AllReduceReplica final : public Replica {
   StepResult step() override;
   void finish_exchange() override;
   double clip_grad_norm(double max_norm) override;
+  bool clips_after_exchange() const override { return !taken_momentum_; }
   void set_sync(bool sync) override { exchange_.set_sync(sync); }
   void describe_batch(std::uint64_t samples, double) override { exchange_.describe(samples); }
   void describe_weighed_batch(std::uint64_t samples) override {
@@ -98,6 +100,7 @@ class AllReduceReplica final : public Replica {
   void exchange_buffers(BufferSync way);
   void learn_order();
   void step_optimizer();
+  void clip_dense();
   void step_those(bool sparse);
   bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
 
@@ -180,9 +183,10 @@ void AllReduceReplica::finish_exchange() {
 }
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
-  require(!taken_momentum_,
-          "clip-norm is of gradients, and with compress dgc what has come is a part of the sum of "
-          "many: leave clip-norm out, or take compress topk");
+  require(
+      !taken_momentum_,
+      "with compress dgc what has come is a part of the sum of many gradients, which have no norm "
+      "to clip any more: give AllReduce a clip_norm, by which they are clipped before they leave");
   finish_exchange();
   return sync::clip_gradients(model_.trainable(), max_norm);
 }
@@ -249,9 +253,16 @@ void AllReduceReplica::step_optimizer() {
   check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
         "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
         "was when the replica was made");
+  if (options_.clip_norm > 0) clip_dense();
   step_those(/*sparse=*/false);
   const sync::WithoutMomentum without(model_.optimizer());
   step_those(/*sparse=*/true);
+}
+
+void AllReduceReplica::clip_dense() {
+  const auto& parameters = model_.trainable();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!exchange_.coded(i)) sync::clip_gradients({parameters[i]}, options_.clip_norm);
 }
 
 void AllReduceReplica::step_those(bool sparse) {
@@ -285,6 +296,7 @@ ReplicaState AllReduceReplica::state() {
 
 // As many ranks have their own unit again, others that of rank 0.
 void AllReduceReplica::restore(const ReplicaState& state) {
+  moved_ = rounds_differently_;
   finite_.keep_buffers();
   if (!compresses()) return;
   exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
@@ -300,7 +312,7 @@ void AllReduceReplica::restore(const ReplicaState& state) {
 }
 
 std::string AllReduceReplica::observed() const {
-  return order_.empty() ? "" : fmt::format("order {}", fmt::join(order_, " "));
+  return options_.chosen + (order_.empty() ? "" : fmt::format("order {}", fmt::join(order_, " ")));
 }
 
 ReplicaStats AllReduceReplica::stats() const {

@@ -42,10 +42,14 @@ struct AllReduceOptions {
   NonFinite non_finite = NonFinite::skip;
   // Weights' gradients travel in a code of fewer bytes (gradient_exchange.h).
   kernels::Code code = kernels::Code::none;
-  bool feedback = false;  // what the code loses is added to the next step's gradients
+  bool feedback = false;           // what the code loses is added to the next step's gradients
   CompressorFactory compressor{};  // or as this has them travel
+  // Of a compressor that takes the momentum, and clips what is sparse before it leaves: the norm of
+  // each other gradient.
+  double clip_norm = 0;
   std::string
-      observed{};  // what Replica::observed() said before; empty: observed in the first step
+      observed{};        // what Replica::observed() said before; empty: observed in the first step
+  std::string chosen{};  // what it says before that, of how these options came about
 };
 
 // Makes all ranks' parameters and buffers equal to rank 0's, checks that the models have the same

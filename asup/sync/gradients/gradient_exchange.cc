@@ -36,7 +36,8 @@ layout::BucketRules with_code(layout::BucketRules rules, const GradientCode& cod
                               const std::vector<NamedTensor>& parameters, bool tells) {
   if (!code.changes()) return rules;
   for (const auto& [name, tensor] : parameters)
-    rules.coded.push_back(code.compressor ? code.compressor->takes(tensor)
+    rules.coded.push_back(code.compressor ? tensor.scalar_type() == torch::kFloat32 &&
+                                                code.compressor->takes(tensor)
                                           : is_large_weight(tensor));
   if (std::find(rules.coded.begin(), rules.coded.end(), true) != rules.coded.end()) return rules;
   if (tells)
@@ -140,12 +141,11 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
 
 void GradientExchange::begin_round() {
   is_first_round_ = !has_left_;
-  const bool is_scaled = samples_ && (!code_.compressor || code_.compressor->keeps_own());
   for (Residuals& residuals : residuals_) {
     if (has_left_)
       residuals.next_round();
-    else if (!is_scaled || *samples_ > 0)  // without samples it has only what it carries to tell
-      residuals.set_unit(is_scaled ? static_cast<double>(*samples_) : 1);
+    else if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
+      residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
   }
 }
 
@@ -157,6 +157,7 @@ Work GradientExchange::leave(std::size_t bucket, const Buffer& buffer) {
                              .gradients = buffer,
                              .tensors = buckets.layout(bucket).tensors,
                              .kept = {},
+                             .unit = samples_ ? static_cast<double>(*samples_) : 1,
                              .exchange = exchanges_,
                              .adds = !is_first_round_};
   for (const Residuals& residuals : residuals_)
@@ -285,11 +286,12 @@ void GradientExchange::wait_for_works() {
 
 // Averages that are there go back meanwhile.
 void GradientExchange::about_to_wait() {
-  if (samples_) return;  // they are still to be weighed
+  if (samples_) return;                                           // they are still to be weighed
   if (code_.compressor && code_.compressor->calls() > 1) return;  // which come in one order
   for (; returned_ < works_.size() && works_[returned_].done(); ++returned_) {
     if (!works_[returned_].wait().ok()) return;
-    arrive(returned_);
+    check(arrive(returned_),
+          "a compressor has several calls for a bucket and says that it has one");
     collector_.buckets().to_device(returned_);
   }
 }

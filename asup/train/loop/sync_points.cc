@@ -83,7 +83,8 @@ bool SyncPoints::must_merge() const {
   return run_.must_merge() && (exchanges_models_ || run_.context().replica->models_differ());
 }
 
-// Where gradients are averaged, ranks step alike, but for those on devices that round in other ways.
+// Where gradients are averaged, ranks step alike, but for those on devices that round in other
+// ways.
 bool SyncPoints::models_are_equal() const {
   return exchanges_models_ ? merged_ == run_.step() : !run_.context().replica->models_differ();
 }

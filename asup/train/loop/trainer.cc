@@ -114,7 +114,8 @@ bool Trainer::note_skipped(const StepOutcome& outcome) {
 
 // Ends what left during backward, and steps.
 void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
-  if (const auto most = run_.config().clip_norm) replica_.clip_grad_norm(*most);
+  if (const auto most = run_.config().clip_norm; most && replica_.clips_after_exchange())
+    replica_.clip_grad_norm(*most);
   if (work.alone && run_.context().server) return run_.context().server->step_alone();
   // Gradients that workers average have been weighed by their samples (StepWork::weight).
   if (run_.context().server || run_.context().local)

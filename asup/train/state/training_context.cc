@@ -352,10 +352,12 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
        .observed = context.choices.observed,
        .progress = {context.length.steps, step},
        .work = work ? &*work : nullptr,
-       .seed = static_cast<std::uint64_t>(context.config.seed)});
+       .seed = static_cast<std::uint64_t>(context.config.seed),
+       .clip_norm = context.config.clip_norm});
   context.replica = std::move(made.replica);
   context.server = made.server;
   context.local = made.local;
+  context.facts.sync_note = made.note;
 }
 
 void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::int64_t step) {

@@ -22,8 +22,8 @@ double observed(double gamma) {
 }
 
 TEST(Sensitivity, StartsFromWhatMomentumTells) {
-  EXPECT_NEAR(Sensitivity(0.9).gamma(), 0.93, 0.02);
-  EXPECT_LT(Sensitivity(0.5).gamma(), 0.65);
+  EXPECT_NEAR(Sensitivity(0.9).gamma(), 0.58, 0.02);
+  EXPECT_LT(Sensitivity(0.5).gamma(), 0.45);
   EXPECT_LT(Sensitivity(0).gamma(), 0.2);
 }
 

@@ -201,6 +201,91 @@ TEST(DilocoReplica, InBf16HalfTheBytesTravel) {
   EXPECT_LT(difference, 0.01);
 }
 
+// A few numbers travel, in two bits each; the others are kept, and come to the same in the end.
+TEST(DilocoReplica, SparseFewBytesTravelAndTheRestLater) {
+  std::array<std::uint64_t, 2> moved{};
+  std::array<double, 2> losses{};
+  for (const bool sparse : {false, true})
+    train_ranks(2, LinkKind::tcp, [&](Communicator& communicator) {
+      Mlp model(128);
+      auto optimizer = adamw(model);
+      const auto replica = make_diloco_replica(
+          communicator, model, optimizer,
+          {.every = 4, .outer_lr = 1, .outer_momentum = 0, .density = sparse ? 0.05 : 0});
+      const auto before = replica->stats().bytes_moved;
+      train(*replica, optimizer, model, communicator.rank(), 2, 0, 80);
+      replica->check_equal();
+      if (communicator.rank() != 0) return;
+      moved[sparse] = replica->stats().bytes_moved - before;
+      torch::NoGradGuard no_grad;
+      losses[sparse] = loss_of(model, Mlp::batch(99)).item<double>();
+    });
+  EXPECT_GT(static_cast<double>(moved[0]), 20 * static_cast<double>(moved[1]));
+  Mlp fresh(128);
+  const double before = loss_of(fresh, Mlp::batch(99)).item<double>();
+  EXPECT_LT(losses[1], losses[0] + 0.25 * (before - losses[0]));
+}
+
+// By the paper's equations: what is kept fades, what has travelled is taken from it.
+TEST(DilocoReplica, SparseWhatIsKeptFades) {
+  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
+    struct Line : torch::nn::Module {
+      Line() : weight(register_parameter("weight", torch::zeros({100}))) {}
+      torch::Tensor weight;
+    } model;
+    torch::optim::SGD optimizer(model.parameters(), 1);
+    const auto replica =
+        make_diloco_replica(communicator, model, optimizer,
+                            {.every = 1, .outer_lr = 1, .outer_momentum = 0, .density = 0.01});
+    // One number travels in each exchange: of these, another each time.
+    const torch::Tensor slope = torch::zeros({100});
+    slope[7] = 3;
+    slope[70] = 2;
+    std::vector<double> kept{0, 0}, expected{0, 0};
+    for (int step = 0; step < 6; ++step) {
+      optimizer.zero_grad();
+      (model.weight * slope).sum().backward();
+      replica->step();
+      for (std::size_t i : {0, 1}) kept[i] = 0.95 * kept[i] + (i == 0 ? 3 : 2);
+      const std::size_t largest = kept[0] >= kept[1] ? 0 : 1;
+      expected[largest] -= kept[largest];
+      kept[largest] = 0;
+      EXPECT_NEAR(model.weight[7].item<double>(), expected[0], 1e-4) << step;
+      EXPECT_NEAR(model.weight[70].item<double>(), expected[1], 1e-4) << step;
+    }
+    EXPECT_LT(expected[1], -2);
+  });
+}
+
+TEST(DilocoReplica, SparseItGoesOnToTheSameBits) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    for (const std::int64_t overlap : {0, 2}) {
+      const DilocoOptions options{.every = 4, .overlap = overlap, .fragments = 2, .density = 0.1};
+      const int rank = communicator.rank();
+      Mlp whole, halved;
+      auto first = adamw(whole), second = adamw(halved);
+      const auto replica = make_diloco_replica(communicator, whole, first, options);
+      train(*replica, first, whole, rank, 2, 0, 11);
+      replica->synchronize();
+      ReplicaState saved;
+      for (const int begin : {0, 5}) {  // an exchange is under way, where it may be
+        const auto own = snapshot(halved);
+        const auto part_of_it = make_diloco_replica(communicator, halved, second, options);
+        if (begin > 0) {
+          set(halved, own);  // what all begin with is rank 0's
+          part_of_it->restore(saved);
+        }
+        train(*part_of_it, second, halved, rank, 2, begin, begin == 0 ? 5 : 11);
+        saved = part_of_it->state();
+        for (auto* tensors : {&saved.common, &saved.own, &saved.parts})
+          for (auto& tensor : *tensors) tensor.tensor = tensor.tensor.clone();
+        if (begin > 0) part_of_it->synchronize();
+      }
+      EXPECT_EQ(distance(snapshot(halved), snapshot(whole)), 0) << overlap;
+    }
+  });
+}
+
 // A checkpoint has the parameters, the inner optimizers' state (here they are handed on) and this.
 TEST(DilocoReplica, GoesOnWithItsMomentum) {
   train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
@@ -255,7 +340,8 @@ TEST(DilocoReplica, RefusesWhatCannotWork) {
     for (const DilocoOptions& options :
          {DilocoOptions{.every = 0}, DilocoOptions{.every = 4, .fragments = 5},
           DilocoOptions{.every = 4, .overlap = 4}, DilocoOptions{.outer_lr = 0},
-          DilocoOptions{.outer_momentum = 1}})
+          DilocoOptions{.outer_momentum = 1}, DilocoOptions{.density = 2},
+          DilocoOptions{.in_bf16 = true, .density = 0.1}})
       EXPECT_THROW(make_diloco_replica(communicator, model, optimizer, options), BadInput);
   });
 }

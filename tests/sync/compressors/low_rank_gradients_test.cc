@@ -124,7 +124,8 @@ TEST(LowRankGradients, FollowThePaper) {
     auto [kernel, of_kernel] =
         begin(training.model.kernel, named("right factor of kernel", state.common));
     for (int rank = 0; rank < 3; ++rank) {  // what each rank has lost in the first step
-      for (auto& [paper, name] : {std::pair(&of_weight, "weight"), std::pair(&of_kernel, "kernel")}) {
+      for (auto& [paper, name] :
+           {std::pair(&of_weight, "weight"), std::pair(&of_kernel, "kernel")}) {
         Tensor lost = named(name, state.parts).clone();
         communicator.broadcast(sync::buffer_of(lost), rank).or_throw();
         paper->lost[static_cast<std::size_t>(rank)] =
@@ -238,7 +239,8 @@ TEST(LowRankGradients, BatchesOfOtherSizesAreWeighed) {
     const Tensor gradient = left.mm(right), begin = model.weight.detach().clone();
     Tensor sum = torch::zeros({40, 50});
     for (int step = 0; step < 3; ++step) {
-      const std::uint64_t samples = communicator.rank() == 0 ? 1 : 3 + static_cast<std::uint64_t>(step);
+      const std::uint64_t samples =
+          communicator.rank() == 0 ? 1 : 3 + static_cast<std::uint64_t>(step);
       const double ours = communicator.rank() == 0 ? 5 : 1;
       replica->describe_batch(samples, 0);
       optimizer.zero_grad();
@@ -282,9 +284,8 @@ TEST(Compressors, OnesOwnTrains) {
 
 TEST(Compressors, RanksThatDifferAreTold) {
   train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    EXPECT_THAT(message_of<JobFailed>([&] {
-                  Training training(communicator, low_rank(1 + communicator.rank()));
-                }),
+    EXPECT_THAT(message_of<JobFailed>(
+                    [&] { Training training(communicator, low_rank(1 + communicator.rank())); }),
                 HasSubstr("powersgd, rank 2 on rank 1, powersgd, rank 1 on rank 0"));
   });
 }

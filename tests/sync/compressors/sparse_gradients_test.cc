@@ -147,7 +147,8 @@ TEST(SparseGradients, TravelAsPayloadsOrByAllReduceWhicheverIsLess) {
       training.step(0);
       ASSERT_FALSE(calls.empty());
       EXPECT_EQ(calls[0].collective, how);
-      EXPECT_EQ(calls[0].input.count, density < 0.1 ? sync::payload_bytes(2000, 20) : 2000);
+      EXPECT_EQ(calls[0].input.count,
+                density < 0.1 ? sync::payload_bytes(2000, 20, sync::SparseNumbers::f32) : 2000);
       training.replica->check_equal();
     });
 }
@@ -276,12 +277,39 @@ TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
   EXPECT_THAT(message_of<BadInput>([&] { take(groups); }), HasSubstr("0.9 and 0.5"));
 }
 
+// Of a tensor on each rank, by its samples where these are told; a bias is clipped as it comes.
+TEST(SparseGradients, AreClippedBeforeTheyAreAddedUp) {
+  for (const bool describes : {false, true})
+    train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
+      constexpr double kNorm = 0.5;
+      AllReduceOptions options;
+      options.compressor = sync::dgc({.density = 0.5, .momentum = {}, .clip_norm = kNorm});
+      options.clip_norm = kNorm;
+      Training training(communicator, options, SGDOptions(1).momentum(0.5));
+      const Tensor weight = training.model.weight.detach().clone();
+      const Tensor bias = training.model.bias.detach().clone();
+      // Few numbers, so that all travel: the same on both ranks, but for their size.
+      Tensor gradient = torch::zeros({40, 50});
+      gradient[3] = testing::numbers({50}, 4);
+      if (describes) training.replica->describe_batch(3, 0);
+      ((training.model.weight * gradient).sum() * (communicator.rank() == 0 ? 1 : 1e-3) +
+       training.model.bias.sum())
+          .backward();
+      training.replica->step();
+      const double norm = gradient.norm().item<double>();
+      const Tensor expected = gradient * (kNorm * std::sqrt(2.0) / norm + 1e-3) / 2;
+      EXPECT_LT((weight - training.model.weight - expected).abs().max().item<float>(), 1e-6);
+      EXPECT_NEAR((bias - training.model.bias).norm().item<double>(), kNorm, 1e-6);
+    });
+}
+
 TEST(SparseGradients, WhatTheMomentumForbidsIsSaid) {
   train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
     Training training(communicator, sparse(0.01, true), SGDOptions(0.1).momentum(0.9));
     training.model.loss(0, 0).backward();
+    EXPECT_FALSE(training.replica->clips_after_exchange());
     EXPECT_THAT(message_of<BadInput>([&] { training.replica->clip_grad_norm(1); }),
-                HasSubstr("clip-norm"));
+                HasSubstr("clip_norm"));
     EXPECT_THAT(message_of<BadInput>([&] { training.model.loss(1, 0).backward(); }),
                 HasSubstr("NoSync"));
   });

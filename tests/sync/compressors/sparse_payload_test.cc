@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace asup::sync {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+constexpr auto kFull = SparseNumbers::f32, kTwoBits = SparseNumbers::two_bits;
 
 TEST(SparsePayload, BringsNumbersToTheirPlaces) {
   for (const std::size_t places : {1, 2, 4095, 4096, 4097, 20'000})
@@ -25,29 +27,69 @@ TEST(SparsePayload, BringsNumbersToTheirPlaces) {
         expected[i] += numbers[i] / 4;
       }
       for (const std::size_t more : {0, 9}) {  // a payload may be longer than what is in it
-        Bytes bytes(payload_bytes(places, chosen.size() + more), std::byte{0xab});
-        pack(numbers.data(), places, chosen, bytes);
+        Bytes bytes(payload_bytes(places, chosen.size() + more, kFull), std::byte{0xab});
+        std::vector<float> rest = numbers;
+        pack(rest.data(), places, chosen, bytes, kFull);
         got.assign(places, 5);
-        add_unpacked(got.data(), places, bytes, 0.25);
+        add_unpacked(got.data(), places, bytes, 0.25, kFull);
         EXPECT_EQ(got, expected) << places << " places, " << chosen.size() << " chosen";
+        for (const std::uint32_t place : chosen) EXPECT_EQ(rest[place], 0);
       }
     }
 }
 
 TEST(SparsePayload, OfOneInAThousandIsFewBytes) {
   const std::size_t places = 1 << 24, most = places / 1000;
-  EXPECT_LT(payload_bytes(places, most) * 650, places * sizeof(float));
+  EXPECT_LT(payload_bytes(places, most, kFull) * 650, places * sizeof(float));
+  EXPECT_LT(payload_bytes(places, places / 100, kTwoBits) * 190, places * sizeof(float));
+}
+
+// What two bits do not say stays where it was, and is less than without them.
+TEST(SparsePayload, TwoBitsSayHowLargeANumberIsAndItsSign) {
+  constexpr std::size_t kPlaces = 9000;
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(kPlaces), got(kPlaces), rest;
+  std::vector<std::uint32_t> chosen;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    numbers[i] = normal(random);
+    if (std::abs(numbers[i]) > 1.5) chosen.push_back(static_cast<std::uint32_t>(i));
+  }
+  rest = numbers;
+  Bytes bytes(payload_bytes(kPlaces, chosen.size() + 3, kTwoBits), std::byte{0xab});
+  pack(rest.data(), kPlaces, chosen, bytes, kTwoBits);
+  add_unpacked(got.data(), kPlaces, bytes, 1, kTwoBits);
+  double lost = 0, all = 0;
+  for (std::size_t i = 0; i < kPlaces; ++i) EXPECT_FLOAT_EQ(got[i] + rest[i], numbers[i]);
+  for (const std::uint32_t place : chosen) {
+    EXPECT_GT(got[place] * numbers[place], 0);
+    lost += rest[place] * rest[place];
+    all += numbers[place] * numbers[place];
+  }
+  EXPECT_LT(lost, 0.02 * all);
+}
+
+TEST(SparsePayload, TwoBitsOfNumbersThatAreAllAlikeAreExact) {
+  std::vector<float> numbers(5000), got(5000);
+  const std::vector<std::uint32_t> chosen{0, 4095, 4097, 4999};
+  for (const std::uint32_t place : chosen) numbers[place] = place < 4096 ? 2 : -3;
+  const std::vector<float> before = numbers;
+  Bytes bytes(payload_bytes(5000, 4, kTwoBits));
+  pack(numbers.data(), 5000, chosen, bytes, kTwoBits);
+  add_unpacked(got.data(), 5000, bytes, 1, kTwoBits);
+  EXPECT_EQ(got, before);
+  EXPECT_EQ(numbers, std::vector<float>(5000));
 }
 
 TEST(SparsePayload, BytesThatAreNoneAreRefused) {
-  const std::vector<float> numbers(5000, 1);
+  std::vector<float> numbers(5000, 1);
   const std::vector<std::uint32_t> chosen{0, 4095, 4097, 4999};
-  Bytes bytes(payload_bytes(5000, 4));
-  pack(numbers.data(), 5000, chosen, bytes);
+  Bytes bytes(payload_bytes(5000, 4, kFull));
+  pack(numbers.data(), 5000, chosen, bytes, kFull);
   std::vector<float> got(5000);
   const auto refuse = [&](Bytes changed, std::size_t places) {
     got.assign(5000, 0);
-    EXPECT_THROW(add_unpacked(got.data(), places, changed, 1), Error);
+    EXPECT_THROW(add_unpacked(got.data(), places, changed, 1, kFull), Error);
   };
   refuse({}, 5000);
   refuse(Bytes(bytes.begin(), bytes.end() - 1), 5000);
