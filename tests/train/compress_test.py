@@ -33,10 +33,11 @@ class Compress(Case):
         chosen = re.search(r"compress (\w+): an exchange of 4 MB at most takes none \S+ ms, bf16 \S+ ms, int8 \S+ ms, "
                            r"topk \S+ ms", said)
         self.assertTrue(chosen, said)
-        self.assertIn(f"compress {chosen[1]} of 2 workers; order", self.observed())
+        self.assertRegex(self.observed(), f"^compress {chosen[1]} by auto:int8,topk .* of 2 workers; order")
         said = self.call("train", f"--resume={self.path('run')}", "--steps=40").stdout
         self.assertNotIn("an exchange of 4 MB", said)
-        self.assertIn(f"compress {chosen[1]} of 2 workers; order", self.observed())
+        self.assertIn(f"compress {chosen[1]}, as measured before", said)
+        self.assertRegex(self.observed(), f"^compress {chosen[1]} by auto:int8,topk .* of 2 workers; order")
         for steps, code in (50, "auto"), (60, "int8"), (70, "none"):  # another choice, or none
             self.call("train", f"--resume={self.path('run')}", f"--steps={steps}", f"--compress={code}")
         self.assertNotIn("compress", self.observed())

@@ -1,6 +1,7 @@
 #include "asup/sync/averaging/diloco_replica.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "asup/base/error.h"
@@ -122,6 +123,9 @@ DilocoReplica::DilocoReplica(Communicator& communicator, torch::nn::Module& modu
     Fragment fragment;
     fragment.begin = elements * i / count;
     fragment.end = elements * (i + 1) / count;
+    require(!sparse_ || fragment.end - fragment.begin <= std::numeric_limits<std::uint32_t>::max(),
+            "a fragment of {} numbers is too large for sparse differences: raise fragments",
+            fragment.end - fragment.begin);
     if (fragment.begin < fragment.end) fragments_.push_back(std::move(fragment));
   }
   plan();
@@ -177,10 +181,7 @@ void DilocoReplica::start(Fragment& fragment, What what) {
   torch::Tensor difference = part(flat().all(), fragment);
   difference.neg_().add_(part(shared_, fragment));
   fragment.is_sparse = sparse_ && what == What::usual;
-  if (sparse_ && !fragment.is_sparse) {
-    difference.add_(part(kept_, fragment));
-    part(kept_after_, fragment).zero_();
-  }
+  if (sparse_ && !fragment.is_sparse) part(kept_after_, fragment).copy_(part(kept_, fragment));
   const double size = difference.norm().item<double>();
   fragment.squared = size * size;
   if (options_.in_bf16) part(narrow_, fragment).copy_(difference);

@@ -48,8 +48,8 @@ struct DilocoOptions {
 };
 
 // synchronize() ends the round for all fragments: what is under way is applied, then all that has
-// moved since is exchanged as at the end of a round; sparse, it is exchanged whole, with what was
-// kept. As make_all_reduce_replica() otherwise.
+// moved since is exchanged as at the end of a round; sparse, it is exchanged whole. What was kept
+// is not. As make_all_reduce_replica() otherwise.
 // Collective.
 std::unique_ptr<sync::LocalUpdateReplica> make_diloco_replica(Communicator& communicator,
                                                               torch::nn::Module& module,

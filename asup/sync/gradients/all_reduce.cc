@@ -42,8 +42,10 @@ bool is_sparse(Compress compress) {
 }
 
 // In Replica::observed(), before what the replica has observed.
-std::string observed_choice(Compress compress, int workers) {
-  return fmt::format("compress {} of {} workers; ", config::name_of_choice(compress), workers);
+std::string observed_choice(Compress compress, const AllReduce& options, int workers) {
+  return fmt::format("compress {} by {} ({:g}, {}) of {} workers; ",
+                     config::name_of_choice(compress), options.compress.to_text(),
+                     options.compress_density, options.compress_rank, workers);
 }
 
 // What the replica has observed, without a choice.
@@ -90,19 +92,22 @@ std::size_t weights_in(torch::nn::Module& model) {
   return static_cast<std::size_t>(numbers);
 }
 
-// Measured, unless it was before with as many workers. Collective where it may be one of several.
+// Measured, unless it was before, with the same settings and as many workers. Collective.
 Compress chosen(const AllReduce& options, const ReplicaContext& context, std::string& note) {
   const std::vector<Compress>& among = options.compress.among;
   const int workers = context.communicator.size();
-  if (among.size() == 1) return among.front();
   const std::array facts{
       sync::AgreedValue{"setting compress", options.compress.to_text()},
       sync::AgreedValue{"setting compress-density", fmt::format("{}", options.compress_density)},
       sync::AgreedValue{"setting compress-rank", fmt::format("{}", options.compress_rank)},
       sync::AgreedValue{"setting observed", context.observed.empty() ? "nothing" : "something"}};
   sync::check_agreed(context.communicator, facts);
+  if (among.size() == 1) return among.front();
   for (const Compress each : among)
-    if (context.observed.starts_with(observed_choice(each, workers))) return each;
+    if (context.observed.starts_with(observed_choice(each, options, workers))) {
+      note = fmt::format("compress {}, as measured before", config::name_of_choice(each));
+      return each;
+    }
   if (workers == 1 || weights_in(context.model) == 0) return among.front();
   std::vector<sync::ExchangeWay> ways;
   for (const Compress each : among)
@@ -112,8 +117,8 @@ Compress chosen(const AllReduce& options, const ReplicaContext& context, std::st
                                                weights_in(context.model), ways);
   std::string prices;
   for (std::size_t i = 0; i < ways.size(); ++i)
-    prices += fmt::format("{}{} {:.3g} ms", i == 0 ? "" : ", ", ways[i].name,
-                          measured.seconds[i] * 1e3);
+    prices +=
+        fmt::format("{}{} {:.3g} ms", i == 0 ? "" : ", ", ways[i].name, measured.seconds[i] * 1e3);
   note = fmt::format("compress {}: an exchange of 4 MB at most takes {}", ways[measured.best].name,
                      prices);
   if (context.communicator.rank() == 0) log().info("{}", note);
@@ -131,10 +136,12 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.code = code_of(compress);
   gradients.feedback = options.has_feedback(compress);
   gradients.compressor = compressor_of(compress, options, context);
-  gradients.clip_norm = clip_norm_of(options, context);
+  // asup train clips by clip_grad_norm() where it can.
+  gradients.clip_norm =
+      compress == Compress::dgc ? clip_norm_of(options, context) : options.clip_norm;
   gradients.observed = without_choice(context.observed);
   if (options.compress.is_auto())
-    gradients.chosen = observed_choice(compress, context.communicator.size());
+    gradients.chosen = observed_choice(compress, options, context.communicator.size());
   made.replica =
       make_all_reduce_replica(context.communicator, context.model, context.optimizer, gradients);
   return made;
@@ -164,8 +171,7 @@ void check(const AllReduce& options) {
   require(may_be_sparse || options.compress_warmup == usual.compress_warmup,
           "compress-warmup is for compress topk and dgc, not {}", name);
   require(
-      options.clip_norm == 0 ||
-          (options.clip_norm > 0 && (compress.may_be(dgc) || options.compressor)),
+      options.clip_norm == 0 || (options.clip_norm > 0 && compress.may_be(dgc)),
       "AllReduce's clip_norm, which is {}, is above 0, and for gradients that are clipped before "
       "they leave, by compress dgc: others are clipped by clip_grad_norm()",
       options.clip_norm);

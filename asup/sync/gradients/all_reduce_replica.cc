@@ -249,7 +249,10 @@ void AllReduceReplica::learn_order() {
 // Where the exchange has taken the momentum over, it has that of sparse gradients; the optimizer
 // has that of the others.
 void AllReduceReplica::step_optimizer() {
-  if (!taken_momentum_) return model_.step();
+  if (!taken_momentum_) {
+    if (options_.clip_norm > 0) sync::clip_gradients(model_.trainable(), options_.clip_norm);
+    return model_.step();
+  }
   check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
         "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
         "was when the replica was made");

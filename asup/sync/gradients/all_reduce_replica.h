@@ -45,7 +45,7 @@ struct AllReduceOptions {
   bool feedback = false;           // what the code loses is added to the next step's gradients
   CompressorFactory compressor{};  // or as this has them travel
   // Of a compressor that takes the momentum, and clips what is sparse before it leaves: the norm of
-  // each other gradient.
+  // each other gradient. Else that of all gradients, when they have come.
   double clip_norm = 0;
   std::string
       observed{};        // what Replica::observed() said before; empty: observed in the first step

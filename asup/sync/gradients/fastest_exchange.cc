@@ -1,6 +1,7 @@
 #include "asup/sync/gradients/fastest_exchange.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "asup/base/clock.h"
@@ -33,13 +34,14 @@ class Trial {
         memory_(communicator.allocate(numbers.nbytes())),
         gradients_{memory_->bytes().data(), static_cast<std::size_t>(numbers.numel()), Dtype::f32} {
     if (way.compressor) compressor_ = way.compressor({communicator, parameters_, optimizer});
-    if (compressor_ && !compressor_->takes(numbers)) compressor_.reset();
+    can_be_tried_ = !compressor_ || compressor_->takes(numbers);
     const std::size_t kept = compressor_ ? compressor_->keeps().size() : way.feedback ? 1 : 0;
     for (std::size_t i = 0; i < 2 * kept; ++i) kept_.push_back(torch::zeros_like(numbers));
     layout::append(layout_, 0, {"numbers", gradients_.count, Dtype::f32});
   }
 
   double seconds() {
+    if (!can_be_tried_) return std::numeric_limits<double>::infinity();
     torch::from_blob(gradients_.data, numbers_.sizes(), torch::kFloat32).copy_(numbers_);
     communicator_.barrier().or_throw();
     const auto start = Clock::now();
@@ -87,6 +89,7 @@ class Trial {
   const Buffer gradients_;
   layout::Layout layout_;
   std::unique_ptr<Compressor> compressor_;
+  bool can_be_tried_ = true;         // of so few numbers
   std::vector<torch::Tensor> kept_;  // before and after, by turns
   std::uint64_t exchanges_ = 0;
 };
