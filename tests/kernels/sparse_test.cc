@@ -4,23 +4,13 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "asup/kernels/isa/table.h"
+#include "tests/kernels/numbers.h"
 
 namespace asup::kernels {
 namespace {
-
-using Floats = std::vector<float>;
-
-Floats numbers(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Floats result(count);
-  for (float& number : result) number = normal(random);
-  return result;
-}
 
 struct Case {
   const char* name;

@@ -160,22 +160,25 @@ TEST(LowRankGradients, WhatHasTheRankIsNotChanged) {
   });
 }
 
-// What has been applied and what is kept are all gradients together.
+// What has been applied and what is kept are all gradients together, also where batches have other
+// sizes: what is kept goes with them.
 TEST(LowRankGradients, LoseNothing) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    Training training(communicator, low_rank(1), SGDOptions(1));
-    const Tensor begin = training.model.weight.detach().clone();
-    Tensor sum = torch::zeros({40, 50});
-    for (int step = 0; step < 8; ++step) {
-      training.step(step);
-      sum += (Given::gradient({40, 50}, step, 0) + Given::gradient({40, 50}, step, 1)) / 2;
-    }
-    EXPECT_LT((begin - training.model.weight + kept_of("weight", training) - sum)
-                  .abs()
-                  .max()
-                  .item<float>(),
-              1e-4);
-  });
+  for (const bool describes : {false, true})
+    train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, low_rank(1), SGDOptions(1));
+      const Tensor begin = training.model.weight.detach().clone();
+      Tensor sum = torch::zeros({40, 50});
+      std::uint64_t samples = 1;
+      for (int step = 0; step < 8; ++step) {
+        samples = step % 2 == 0 ? 64 : 4;
+        if (describes) training.replica->describe_batch(samples, 0);
+        training.step(step);
+        sum += (Given::gradient({40, 50}, step, 0) + Given::gradient({40, 50}, step, 1)) / 2;
+      }
+      const Tensor kept =
+          kept_of("weight", training) / (describes ? static_cast<double>(samples) : 1.0);
+      EXPECT_LT((begin - training.model.weight + kept - sum).abs().max().item<float>(), 1e-4);
+    });
 }
 
 TEST(LowRankGradients, FactorsTravelAndNothingElse) {
