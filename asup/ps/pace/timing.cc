@@ -1,6 +1,7 @@
 #include "asup/ps/pace/timing.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace asup::ps::pace {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 constexpr std::size_t kWindow = 32;
 constexpr std::size_t kFew = 15;
 constexpr double kJump = 1.5;          // a new speed, from this ratio on
+constexpr double kClearPart = 0.1;     // of a lease, from which another exchange is worth it
 constexpr double kLeastMargin = 0.1;   // of the typical time
 constexpr double kDeviations = 5;      // median deviations that are still jitter
 constexpr double kOtherLength = 1.25;  // a ratio of lengths from which the fixed share is estimated
@@ -22,6 +24,11 @@ double median(std::vector<double> values) {
 }
 
 bool is_apart(double a, double b, double ratio) { return a > b * ratio || b > a * ratio; }
+
+// Two in a row that agree with each other, and not with what was usual.
+bool is_jump(double usual, double last, double now) {
+  return is_apart(usual, now, kJump) && is_apart(usual, last, kJump) && !is_apart(last, now, kJump);
+}
 
 }  // namespace
 
@@ -53,9 +60,12 @@ double Timing::factor_after_first(const Timing& other) const {
 
 bool Timing::is_new_speed(const Time& time) const {
   if (recent_.size() < 2) return false;
-  const double usual = typical(), last = even(recent_.back());
-  return is_apart(usual, even(time), kJump) && is_apart(usual, last, kJump) &&
-         !is_apart(last, even(time), kJump);
+  const Time& last = recent_.back();
+  const double usual = typical(), usual_exchange = exchange();
+  if (is_jump(usual, even(last), even(time))) return true;
+  // Links that become slower are a part of a lease only.
+  return is_jump(usual_exchange, last.exchange, time.exchange) &&
+         std::abs(time.exchange - usual_exchange) > kClearPart * usual;
 }
 
 // From what was usual before lengths changed, and this time: the line through both.

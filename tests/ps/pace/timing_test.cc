@@ -41,6 +41,23 @@ TEST(Timing, TwoInARowThatDisagreeAreTwoPauses) {
   EXPECT_DOUBLE_EQ(timing.typical(), 1);
 }
 
+TEST(Timing, LinksThatBecomeSlowerAreANewSpeedToo) {
+  Timing timing;
+  for (int i = 0; i < 20; ++i) timing.add(1, 1.0, 0.35);
+  timing.add(1, 1.35, 0.7);  // not half as long again as a lease was
+  EXPECT_NEAR(timing.exchange(), 0.35, 1e-9);
+  timing.add(1, 1.35, 0.7);
+  EXPECT_NEAR(timing.exchange(), 0.7, 1e-9);
+  EXPECT_EQ(timing.seconds().size(), 2u);
+}
+
+TEST(Timing, ExchangesThatAreNearlyNothingAreNoNews) {
+  Timing timing;
+  for (int i = 0; i < 20; ++i) timing.add(1, 1.0, 0.01);
+  for (int i = 0; i < 3; ++i) timing.add(1, 1.05, 0.06);
+  EXPECT_EQ(timing.seconds().size(), 23u - 1);  // all but the first
+}
+
 TEST(Timing, JitterWidensWhatIsNotYetOverdue) {
   const Timing timing = timing_of({1, 1.2, 0.8, 1.1, 0.9, 1.2, 0.8});
   EXPECT_DOUBLE_EQ(timing.typical(), 1);
