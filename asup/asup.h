@@ -12,6 +12,8 @@
 #include "asup/net/job.h"
 #include "asup/optim/asup_momentum.h"
 #include "asup/optim/lars.h"
+#include "asup/precision/autocast.h"
+#include "asup/precision/grad_scaler.h"
 #include "asup/sync/averaging/ad_psgd.h"
 #include "asup/sync/averaging/diloco.h"
 #include "asup/sync/averaging/gossip.h"

@@ -159,7 +159,27 @@ def checks():
         return within(1e-4, train(GPU, "--workers=2", *flags)[1],
                       train(GPU, "--workers=1", *flags)[1])
 
+    def close_to_f32(*flags):
+        return within(0.1, train(GPU, *flags)[1], train(GPU, "--workers=1")[1])
+
+    def resumes_scale():
+        flags = [GPU, "--workers=2", "--precision=fp16", "--loss-scale=1e8"]
+        whole = train(*flags)
+        part = train(*flags, "--stop-at=20")
+        call("train", f"--resume={part[3]}")
+        again, _ = run_of(part[3])
+        skipped = whole[0].get("skipped_steps", 0)
+        ok = skipped > 0 and again["weights_sha256"] == whole[0]["weights_sha256"]
+        return ok, f"{skipped} steps left out; the bits of a run that was not stopped: {ok}"
+
     check("one worker", starts)
+    check("bf16, 2 ranks, against f32", close_to_f32, "--workers=2", "--precision=bf16")
+    check("fp16, 2 ranks, against f32", close_to_f32, "--workers=2", "--precision=fp16",
+          "--loss-scale=1024")
+    check("bf16, convolutions, 2 ranks, twice", repeats, *CONVOLUTIONS, "--precision=bf16")
+    check("bf16, sync-bn, 2 ranks, twice", repeats, *CONVOLUTIONS, "--precision=bf16", "--sync-bn")
+    check("bf16 with dgc, 2 ranks", learns, ["--precision=bf16", "--compress=dgc", "--compress-density=0.1"])
+    check("fp16, stopped and resumed", resumes_scale)
     check("auto takes the GPU", lambda: (train("--workers=1")[0]["device"] == "cuda:0", ""))
     check("one worker, against the CPU", as_on_cpus, 1e-3, "--workers=1")
     check("convolutions, against the CPU", begins_as_on_cpus)
@@ -294,12 +314,35 @@ def measure():
     print(f"      batches alone come at {finish([data]):.0f} samples/s for each worker", flush=True)
 
 
+def eager(batch):
+    """Samples a second of the same training by PyTorch in Python."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../bench/resnet50_eager.py")
+    done = subprocess.run([sys.executable, script, f"--batch={batch}", f"--steps={STEPS}", f"--warm={WARM}"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return float(done.stdout)
+
+
+def measure_bf16(batch=128):
+    ours, python = [], []
+    for _ in range(3):
+        ours.append(finish([start("--workers=1", f"--batch={batch}", "--precision=bf16")]))
+        python.append(eager(batch))
+        print(f"      bf16: asup {ours[-1]:.0f}, Python {python[-1]:.0f} samples/s", flush=True)
+    ratio = statistics.median(a / b for a, b in zip(ours, python))
+    tell("ResNet-50, 224x224, bf16 channels-last", ratio >= 0.98,
+         f"{ratio:.3f} of PyTorch's eager mode in Python (goal 0.98)")
+
+
 def main():
     began = time.monotonic()
     if not options.measure:
         checks()
     if not options.quick:
         check("measurement", lambda: (measure() is None, "done"))
+        settle()
+        check("measurement of bf16", lambda: (measure_bf16() is None, "done"))
         settle()
     print(f"{sum(rows)} of {len(rows)} lines are ok, after {time.monotonic() - began:.0f} s")
     sys.exit(0 if all(rows) else 1)

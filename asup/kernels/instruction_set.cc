@@ -1,5 +1,9 @@
 #include "asup/kernels/instruction_set.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include <array>
 
 #include "asup/kernels/isa/table.h"
@@ -40,5 +44,16 @@ std::span<const Table* const> supported_tables() {
 const Table& best_table() { return *supported_tables().back(); }
 
 std::string_view instruction_set() { return best_table().name; }
+
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace asup::kernels

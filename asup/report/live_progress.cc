@@ -52,7 +52,7 @@ class LiveProgress : public Observer {
     };
     also(describe_work(facts));
     also(describe_size(facts));
-    also(facts.conv_note);
+    also(facts.compute_note);
     also(describe_move(facts));
     also(facts.data_note);
     also(facts.sync_note);

@@ -17,7 +17,7 @@ class PlainProgress : public Observer {
   void started(const RunFacts& facts) override {
     facts_ = facts;
     line("asup train: {} · {} · {}", headline(facts), describe_work(facts), describe_size(facts));
-    if (!facts.conv_note.empty()) line("{}", facts.conv_note);
+    if (!facts.compute_note.empty()) line("{}", facts.compute_note);
     if (const std::string move = describe_move(facts); !move.empty()) line("{}", move);
     if (!facts.data_note.empty()) line("{}", facts.data_note);
     if (!facts.sync_note.empty()) line("{}", facts.sync_note);

@@ -93,6 +93,8 @@ json to_json(const RunFacts& facts) {
               {"pace", facts.pace},
               {"links", facts.links},
               {"convolution_path", facts.convolution_path},
+              {"memory_format", facts.memory_format},
+              {"precision", facts.precision},
               {"workers", facts.workers},
               {"servers", facts.servers},
               {"threads", facts.threads},
@@ -200,6 +202,8 @@ RunFacts facts_from(const json& in) {
   facts.servers = in.value("servers", std::int64_t{0});
   in.at("links").get_to(facts.links);
   in.at("convolution_path").get_to(facts.convolution_path);
+  facts.memory_format = in.value("memory_format", facts.memory_format);
+  facts.precision = in.value("precision", facts.precision);
   in.at("workers").get_to(facts.workers);
   in.at("threads").get_to(facts.threads);
   facts.device = in.value("device", "cpu");

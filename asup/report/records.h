@@ -19,11 +19,13 @@ struct RunFacts {
   std::string optimizer;
   std::string learning_rate;  // and its course, in words
   std::string sync;
-  std::string then;              // the way that the run changes to, or ""
-  std::string pace;              // where there are servers
-  std::string links;             // how the ranks reach each other, in words
-  std::string convolution_path;  // its name; conv_note says how it was chosen
-  std::string conv_note;
+  std::string then;                          // the way that the run changes to, or ""
+  std::string pace;                          // where there are servers
+  std::string links;                         // how the ranks reach each other, in words
+  std::string convolution_path;              // its name; compute_note says how it was chosen,
+  std::string memory_format = "contiguous";  // how images lie,
+  std::string precision = "fp32";            // and what the model computes in
+  std::string compute_note;
   std::string data_note;  // how the data were opened, where a person should know
   std::string sync_note;  // what the way to stay in step has measured and chosen
   std::string init_note;  // which weights it begins with, where that was said

@@ -60,6 +60,8 @@ Json to_json(const CheckpointInfo& info) {
   if (!info.samples_by_worker.empty()) json["samples_by_worker"] = info.samples_by_worker;
   if (info.switched_after) json["switched_after"] = *info.switched_after;
   if (info.best) json["best_test"] = report::to_json(*info.best);
+  for (const GradScalerState& each : info.loss_scales)
+    json["loss_scales"].push_back({each.scale, each.steps_since_change});
   if (has_phases(info.config)) json["stall"] = info.stall.to_json();
   return json;
 }
@@ -76,6 +78,9 @@ CheckpointInfo info_from(const Json& json, const std::string& path) try {
   if (json.contains("model")) json.at("model").get_to(info.model);
   if (json.contains("stall")) info.stall = Stall::from_json(json.at("stall"));
   if (json.contains("best_test")) info.best = report::best_from(json.at("best_test"));
+  if (json.contains("loss_scales"))
+    for (const Json& each : json.at("loss_scales"))
+      info.loss_scales.push_back({each.at(0), each.at(1)});
   if (json.contains("samples_by_worker"))
     json.at("samples_by_worker").get_to(info.samples_by_worker);
   return info;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/precision/grad_scaler.h"
 #include "asup/report/checkpoint_series.h"
 #include "asup/report/records.h"
 #include "asup/train/config.h"
@@ -39,6 +40,7 @@ struct CheckpointInfo {
   std::optional<std::int64_t> switched_after{};
   Stall stall{};
   std::optional<report::BestTest> best{};
+  std::vector<GradScalerState> loss_scales{};  // by worker, where losses are scaled
 
   // As it counted when it was saved.
   TrainConfig config_of_phase() const {

@@ -113,6 +113,8 @@ struct TrainConfig {
   std::optional<std::int64_t> threads{};
   std::string device = "auto";
   bool tf32 = false;
+  std::string precision = "fp32";
+  double loss_scale = 65536;
   Strategy strategy{};             // that the run begins with
   std::optional<Strategy> then{};  // that it changes to
   std::string at = "80%";          // when: a step, a share of the run, or stall
@@ -125,6 +127,7 @@ struct TrainConfig {
   std::string interface;
   double timeout = 300;
   std::string conv_path = "auto";
+  std::string memory_format = "auto";
 
   // What is left behind.
   std::string out;

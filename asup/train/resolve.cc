@@ -139,6 +139,18 @@ void check_optimizer(const TrainConfig& config) {
   require(config.momentum > 0, "nesterov needs a momentum above 0.");
 }
 
+// Gradients of fp16 become infinite now and then, until the loss is scaled as it should be.
+void check_precision(const TrainConfig& config) {
+  if (config.precision != "fp16")
+    return unused(config, "loss-scale", "only with precision = fp16 the loss is scaled");
+  for (const SettingValue& value : values_of(config))
+    require(value.setting->name != "non-finite" || value.text == "skip",
+            "precision = fp16 finds out how far the loss can be scaled by steps whose gradients "
+            "are infinite, and leaves them out; non-finite = {} would not. Leave it out, or train "
+            "with precision = bf16.",
+            value.text);
+}
+
 // A model that there is not is refused where it is made.
 void check_model(const TrainConfig& config) {
   for (const models::ModelInfo& model : models::models()) {
@@ -259,6 +271,7 @@ TrainConfig resolve(TrainConfig config) {
   check_portions(config);
   check_model(config);
   check_optimizer(config);
+  check_precision(config);
   check_schedule(config);
   check_data(config);
   check_text(config);

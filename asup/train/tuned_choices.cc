@@ -29,7 +29,7 @@ std::string processor() {
 }  // namespace
 
 Json to_json(const TunedChoices& choices) {
-  Json json{{"convolution_path", choices.convolution_path},
+  Json json{{"compute_path", choices.compute_path},
             {"threads", choices.threads},
             {"observed", choices.observed},
             {"rates", choices.rates}};
@@ -39,7 +39,7 @@ Json to_json(const TunedChoices& choices) {
 
 TunedChoices choices_from(const Json& json) {
   TunedChoices choices;
-  json.at("convolution_path").get_to(choices.convolution_path);
+  json.at("compute_path").get_to(choices.compute_path);
   json.at("threads").get_to(choices.threads);
   json.at("observed").get_to(choices.observed);
   choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
@@ -47,41 +47,44 @@ TunedChoices choices_from(const Json& json) {
   return choices;
 }
 
-Json ConvolutionCache::read() const {
+Json ComputePathCache::read() const {
   std::ifstream in(file());
   Json known = Json::parse(in, nullptr, /*allow_exceptions=*/false);
   return known.is_object() ? known : Json::object();
 }
 
-std::optional<std::string> ConvolutionCache::find(const std::string& key) const {
+std::optional<RememberedPath> ComputePathCache::find(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   const Json known = read();
   const auto found = known.find(key);
-  if (found == known.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
+  if (found == known.end() || !found->is_object()) return std::nullopt;
+  const Json &path = found->value("path", Json()), &note = found->value("note", Json());
+  if (!path.is_string() || !note.is_string()) return std::nullopt;
+  return RememberedPath{path, note};
 }
 
-void ConvolutionCache::remember(const std::string& key, const std::string& path) const {
+void ComputePathCache::remember(const std::string& key, const RememberedPath& path) const {
   if (folder_.empty()) return;
   try {
     Json known = read();
-    known[key] = path;
+    known[key] = {{"path", path.path}, {"note", path.note}};
     std::filesystem::create_directories(folder_);
     write_atomically(file(), known.dump(1) + "\n");
   } catch (const std::exception& error) {
-    log().info("the convolution path is not remembered: {}", error.what());
+    log().info("how the model was computed fastest is not remembered: {}", error.what());
   }
 }
 
-std::string convolution_key(const TrainConfig& config, const std::string& hosts,
-                            const std::string& torch_version, const std::string& input_shape,
-                            std::int64_t threads) {
+std::string compute_path_key(const TrainConfig& config, const std::string& hosts,
+                             const std::string& torch_version, const std::string& input_shape,
+                             std::int64_t threads) {
   return fmt::format(
       "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
-      "{} threads, {} workers",
+      "{} threads, {} workers, convolutions {}, {} in memory, precision {}",
       config.model, processor(), hosts, torch_version, config.width.value_or(0),
       config.depth.value_or(0), config.stem, input_shape,
-      config.batch / config.workers / config.accumulate, threads, config.workers);
+      config.batch / config.workers / config.accumulate, threads, config.workers, config.conv_path,
+      config.memory_format, config.precision);
 }
 
 }  // namespace asup::train

@@ -15,7 +15,7 @@
 namespace asup::train {
 
 struct TunedChoices {
-  std::string convolution_path;
+  std::string compute_path;           // by its name (models/compute_path.h)
   std::int64_t threads = 0;           // of a worker
   std::string observed;               // Replica::observed()
   std::vector<std::int64_t> parts{};  // of a batch, by worker, where it is balanced; empty: even
@@ -26,27 +26,33 @@ nlohmann::ordered_json to_json(const TunedChoices& choices);
 // Throws nlohmann's exceptions for JSON of another form.
 TunedChoices choices_from(const nlohmann::ordered_json& json);
 
-// Remembered convolution paths. Where the cache cannot be read or written, nothing is remembered.
-class ConvolutionCache {
+struct RememberedPath {
+  std::string path;  // by its name
+  std::string note;  // what was measured, for people
+};
+
+// Paths by which models were computed fastest. Where the cache cannot be read or written, nothing
+// is remembered.
+class ComputePathCache {
  public:
-  static ConvolutionCache of_user() { return ConvolutionCache(user_cache_folder()); }
+  static ComputePathCache of_user() { return ComputePathCache(user_cache_folder()); }
 
-  explicit ConvolutionCache(std::string folder) : folder_(std::move(folder)) {}
+  explicit ComputePathCache(std::string folder) : folder_(std::move(folder)) {}
 
-  std::optional<std::string> find(const std::string& key) const;
-  void remember(const std::string& key, const std::string& path) const;
+  std::optional<RememberedPath> find(const std::string& key) const;
+  void remember(const std::string& key, const RememberedPath& path) const;
 
  private:
   nlohmann::ordered_json read() const;
-  std::string file() const { return folder_ + "/convolution-paths.json"; }
+  std::string file() const { return folder_ + "/compute-paths.json"; }
 
   std::string folder_;  // empty: none
 };
 
 // All that the fastest path depends on: processor, hosts, torch, model, images, samples and threads
-// of a worker.
-std::string convolution_key(const TrainConfig& config, const std::string& hosts,
-                            const std::string& torch_version, const std::string& input_shape,
-                            std::int64_t threads);
+// of a worker, and what was said of the path.
+std::string compute_path_key(const TrainConfig& config, const std::string& hosts,
+                             const std::string& torch_version, const std::string& input_shape,
+                             std::int64_t threads);
 
 }  // namespace asup::train

@@ -49,7 +49,8 @@ std::vector<StepTimes> times_of_steps(std::int64_t accumulate) {
       return std::optional(fmt::format("sample_ms={}", kBatch * 1000 / kSamples));
     };
     auto hooks = InjectedSlowness::from(slowness, job.rank(), 1);
-    train::TrainStep step(*model, optimizer, *replica, models::ConvolutionPath::native,
+    train::TrainStep step(*model, optimizer, *replica,
+                          models::ComputePath{models::ConvolutionPath::native},
                           config_with(accumulate), hooks, nullptr);
     for (int i = 0; i < 4; ++i) {
       train::StepWork work;

@@ -8,7 +8,7 @@
 #include "asup/data/dataset.h"
 #include "asup/data/prefetch.h"
 #include "asup/data/sharding.h"
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 #include "asup/models/model.h"
 
 namespace asup::models {
@@ -61,7 +61,9 @@ TEST(Cnn, LearnsFashionMnist) {
   torch::manual_seed(1);
   const auto model = make_model("cnn", {});
   const std::vector<std::int64_t> some{0, 1, 2, 3, 4, 5, 6, 7};
-  std::puts(measure_convolution_path(*model, train_set->get(some)).describe().c_str());
+  std::puts(measure_compute_path(*model, train_set->get(some), {.precision = Precision::fp32})
+                .describe()
+                .c_str());
   train(*model, *train_set, 4);
   const double result = accuracy(*model, *test_set);
   std::printf("test accuracy %.2f %%\n", 100 * result);

@@ -5,7 +5,7 @@
 
 #include "asup/base/error.h"
 #include "asup/data/dataset.h"
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 #include "tests/support/thrown.h"
 
 namespace asup::models {

@@ -203,6 +203,8 @@ class RunPage {
           sum.workers > 1 && ["Kept in step by", waysOf(sum)], sum.workers > 1 && ["Links", sum.links],
           sum.servers > 0 && ["Servers", sum.servers], sum.pace && ["Pace", sum.pace],
           ["Convolution path", sum.convolution_path],
+          sum.memory_format === "channels-last" && ["Images in memory", sum.memory_format],
+          sum.precision && sum.precision !== "fp32" && ["Precision", sum.precision],
           ["Time training", time(sum.train_seconds)],
           sum.workers > 1 && ["Time in communication, mean of the workers", seconds(sum.comm_s)],
           sum.bytes_sent && ["Bytes sent" + all, bytes(sum.bytes_sent)],

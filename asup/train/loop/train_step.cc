@@ -2,6 +2,7 @@
 
 #include "asup/data/sharding.h"
 #include "asup/models/task.h"
+#include "asup/precision/autocast.h"
 #include "asup/sync/gradients/clip.h"
 
 namespace asup::train {
@@ -14,8 +15,8 @@ std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size 
 }  // namespace
 
 TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-                     models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks,
-                     NoiseScale* noise)
+                     const models::ComputePath& path, const TrainConfig& config, StepHooks& hooks,
+                     NoiseScale* noise, GradScaler* scaler)
     : model_(model),
       optimizer_(optimizer),
       replica_(replica),
@@ -25,10 +26,10 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
-      channels_last_(device_.is_cuda() && config.tf32),
       sums_statistics_(config.sync_bn),
       label_smoothing_(config.label_smoothing),
       noise_(noise),
+      scaler_(scaler),
       looks_every_(steps_between_looks(sync::total_bytes(sync::parameters_of(model)))) {
   let_gradients_be_watched();
 }
@@ -95,21 +96,22 @@ double TrainStep::squared_gradient() const {
 
 // The loss is fetched behind forward, and read when backward is under way: a GPU is not waited for.
 sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) {
-  torch::Tensor loss;
   const auto there = [this](const torch::Tensor& part) {
-    const torch::Tensor copy = part.to(device_, /*non_blocking=*/true);
-    return channels_last_ && copy.dim() == 4 ? copy.contiguous(torch::MemoryFormat::ChannelsLast)
-                                             : copy;
+    return part.to(device_, /*non_blocking=*/true);
   };
+  torch::Tensor scores;
   {
-    models::ConvolutionScope scope(path_, models::Pass::forward);
-    loss = models::sum_of_losses(model_.forward(there(batch.input)), there(batch.target),
-                                 label_smoothing_);
+    models::ConvolutionScope scope(path_.convolution, models::Pass::forward);
+    Autocast autocast(device_.type(), path_.precision);
+    scores = model_.forward(models::laid_out(there(batch.input), path_));
   }
+  const torch::Tensor loss =
+      models::sum_of_losses(scores.to(torch::kFloat), there(batch.target), label_smoothing_);
   sync::FetchedNumber fetched(loss.detach());
   hooks_.before_backward(static_cast<std::size_t>(batch.input.size(0)), waited());
-  models::ConvolutionScope scope(path_, models::Pass::backward);
-  (loss * weight).backward();
+  models::ConvolutionScope scope(path_.convolution, models::Pass::backward);
+  const torch::Tensor weighed = loss * weight;
+  (scaler_ ? scaler_->scale(weighed) : weighed).backward();
   return fetched;
 }
 

@@ -5,8 +5,9 @@
 
 #include "asup/base/noise_scale.h"
 #include "asup/data/dataset.h"
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 #include "asup/models/model.h"
+#include "asup/precision/grad_scaler.h"
 #include "asup/sync/gradients/gradient_hooks.h"
 #include "asup/sync/model/device.h"
 #include "asup/sync/replica.h"
@@ -21,9 +22,10 @@ class TrainStep {
   // What it refers to must outlive it; the settings are copied. `noise` learns from the portions of
   // this worker's batches, where there are several; null where grad() is not its own after
   // backward.
+  // `scaler`: of losses; null where they are not scaled.
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
-            models::ConvolutionPath path, const TrainConfig& config, StepHooks& hooks,
-            NoiseScale* noise);
+            const models::ComputePath& path, const TrainConfig& config, StepHooks& hooks,
+            NoiseScale* noise, GradScaler* scaler = nullptr);
 
   // Gradients of the work's samples, of which there may be none; they have been exchanged, or are
   // on their way, when this returns. `progress` is the share of the run that is done.
@@ -39,16 +41,15 @@ class TrainStep {
   torch::optim::Optimizer& optimizer_;
   Replica& replica_;
   StepHooks& hooks_;
-  const models::ConvolutionPath path_;
+  const models::ComputePath path_;
   const torch::Device device_;
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;
-  // Tensor cores take channels last, and networks keep the order of what they are given.
-  const bool channels_last_;
   const bool sums_statistics_;  // with other workers (`--sync-bn`): it takes part without samples
   const double label_smoothing_;
   NoiseScale* const noise_;
+  GradScaler* const scaler_;
   const std::uint64_t looks_every_;  // steps
   std::uint64_t steps_ = 0;
   double waited_before_ = 0;                           // this batch

@@ -47,7 +47,7 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
       recovery_(make_recovery(run, job)),
       source_(make_source(run, job, recovery_)),
       executor_(*run.context().model, *run.context().optimizer, replica_, run.context().path,
-                run.config(), run.hooks(), noise_of_portions(run)),
+                run.config(), run.hooks(), noise_of_portions(run), run.context().scaler.get()),
       log_(run, source_->traits()),
       sync_points_(run, *source_, log_) {}
 
@@ -86,8 +86,10 @@ void Trainer::take_step() {
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
-  if (!note_skipped(outcome))
-    if (auto& average = run_.context().average) average->update(run_.step());
+  const bool skipped = note_skipped(outcome);
+  if (auto& scaler = run_.context().scaler)
+    scaler->update(skipped ? StepResult::skipped : StepResult::applied);
+  if (auto& average = run_.context().average; average && !skipped) average->update(run_.step());
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);

@@ -9,7 +9,7 @@
 
 #include "asup/collective/communicator.h"
 #include "asup/data/dataset.h"
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 #include "asup/models/model.h"
 #include "asup/report/png.h"
 

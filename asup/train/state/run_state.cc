@@ -279,8 +279,9 @@ report::EvalRecord RunState::mark(const data::Dataset& dataset, Evaluation& eval
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(dataset.size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   with_model_to_use([&] {
-    evaluation = evaluate(control(), *context_.model, dataset,
-                          {context_.path, at_once, context_.device, config_.test_mirrored});
+    evaluation =
+        evaluate(control(), *context_.model, dataset,
+                 {context_.path.convolution, at_once, context_.device, config_.test_mirrored});
   });
   return {step_,
           epoch(),
@@ -349,9 +350,23 @@ CheckpointInfo RunState::checkpoint_info() {
   info.totals = totals_;
   info.totals.seconds = seconds();
   info.samples_by_worker = samples_by_worker_;
+  info.loss_scales = loss_scales_of_all();
   info.totals.bytes_sent +=
       sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
   return info;
+}
+
+// Each worker's.
+std::vector<GradScalerState> RunState::loss_scales_of_all() {
+  if (!context_.scaler) return {};
+  const GradScalerState own = context_.scaler->state();
+  std::array<double, 2> mine{own.scale, static_cast<double>(own.steps_since_change)};
+  std::vector<double> all(2 * static_cast<std::size_t>(control().size()));
+  control().all_gather(buffer_of(std::span(mine)), buffer_of(std::span(all))).or_throw();
+  std::vector<GradScalerState> states;
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    states.push_back({all[i], static_cast<std::int64_t>(all[i + 1])});
+  return states;
 }
 
 void RunState::add_average(checkpoint::Trained& trained) {
@@ -430,7 +445,8 @@ void RunState::write_generated() {
 }
 
 Metadata RunState::describe_model() const {
-  return train::describe_model(config_, *context_.train, context_.choices.convolution_path, step_);
+  return train::describe_model(config_, *context_.train,
+                               std::string(models::name_of(context_.path.convolution)), step_);
 }
 
 report::Summary RunState::summarise() {

@@ -127,6 +127,7 @@ class RunState {
   std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
   CheckpointInfo checkpoint_info();
+  std::vector<GradScalerState> loss_scales_of_all();
 
   // Constant after construction.
   const int rank_;

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <numeric>
 #include <set>
 
 #include "asup/base/command_line.h"
@@ -28,6 +27,7 @@
 #include "asup/sync/model/sync_batch_norm.h"
 #include "asup/train/device.h"
 #include "asup/train/settings.h"
+#include "asup/train/state/choose_path.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/state/require_statistics.h"
@@ -123,47 +123,6 @@ void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 }
 
-// How the convolution path was found, for the log.
-struct PathChoice {
-  std::string name;
-  std::string note;
-};
-
-PathChoice measure_path(const TrainingContext& context, const TrainConfig& config) {
-  if (!context.device.is_cpu())  // where there is none to choose
-    return {std::string(models::name_of(models::ConvolutionPath::onednn)), ""};
-  const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
-  const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  // Each rank measures as often as it likes, which is no time to sum statistics with the others.
-  const auto model = config.sync_bn ? make_model(config, *context.train) : context.model;
-  const auto choice = models::measure_convolution_path(*model, context.train->get(indices));
-  return {std::string(models::name_of(choice.path)), choice.times.empty() ? "" : choice.describe()};
-}
-
-// The configuration's, the checkpoint's, the remembered, or the fastest: as rank 0 has it.
-PathChoice choose_path(const TrainingContext& context, const TrainConfig& config,
-                       const std::string& key) {
-  if (config.conv_path != "auto") {
-    return {config.conv_path, fmt::format("convolution path: {} (as set)", config.conv_path)};
-  }
-  if (context.resumed) {
-    const auto& name = context.resumed->choices.convolution_path;
-    return {name, fmt::format("convolution path: {} (as before)", name)};
-  }
-  const auto cache = ConvolutionCache::of_user();
-  const bool first = context.control->rank() == 0;
-  const auto known =
-      broadcast_text(*context.control, first ? cache.find(key).value_or("") : std::string());
-  if (!known.empty()) return {known, fmt::format("convolution path: {} (as last time)", known)};
-  // All ranks measure at once, as they will work at once.
-  PathChoice choice = measure_path(context, config);
-  choice.name = broadcast_text(*context.control, choice.name);
-  if (first && !choice.note.empty()) cache.remember(key, choice.name);
-  return choice;
-}
-
 std::int64_t count_parameters(const models::Model& model) {
   std::int64_t count = 0;
   for (const auto& parameter : model.parameters()) {
@@ -194,7 +153,9 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
     if (const auto pace = of_phase(config, phase).strategy.capabilities().pace; !pace.empty())
       facts.pace = pace;
   facts.links = job.mesh().size() > 1 ? links_in_words(job) : "none";
-  facts.convolution_path = context.choices.convolution_path;
+  facts.convolution_path = models::name_of(context.path.convolution);
+  facts.memory_format = context.path.channels_last ? "channels-last" : "contiguous";
+  facts.precision = name_of(context.path.precision);
   facts.workers = config.workers;
   facts.threads = context.choices.threads;
   facts.device = devices_in_words(*context.control, context.device);
@@ -281,6 +242,20 @@ void make_trained_parts(TrainingContext& context, Job& job) {
     context.choices.observed = context.resumed->choices.observed;
   if (context.resumed && config.balance && context.resumed->ranks == config.workers)
     context.choices.parts = context.resumed->choices.parts;
+}
+
+// Where a model is computed in fp16. As many workers as before have their own scale again, others
+// the least of all.
+void scale_losses(TrainingContext& context, int rank) {
+  if (context.path.precision != Precision::fp16) return;
+  context.scaler = std::make_unique<GradScaler>(
+      context.model->parameters(), GradScalerOptions{.first = context.config.loss_scale});
+  if (!context.resumed || context.resumed->loss_scales.empty()) return;
+  const std::vector<GradScalerState>& before = context.resumed->loss_scales;
+  if (std::ssize(before) == context.config.workers)
+    context.scaler->restore(before[static_cast<std::size_t>(rank)]);
+  else
+    context.scaler->restore({std::ranges::min(before, {}, &GradScalerState::scale).scale, 0});
 }
 
 // Whether a run that is resumed has changed its way.
@@ -393,17 +368,13 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
   make_trained_parts(context, job);
+  const PathChoice path = choose_path(context, job);
+  context.path = path.path;
+  context.choices.compute_path = models::name_of(path.path);
   begin(context, job, checkpoint.get());
-
-  const auto shape = fmt::format("{}", fmt::join(context.train->input_shape(), "x"));
-  const PathChoice path =
-      choose_path(context, config,
-                  convolution_key(config, fmt::format("{}", fmt::join(hosts_of(job), " ")),
-                                  TORCH_VERSION, shape, context.choices.threads));
-  context.choices.convolution_path = path.name;
-  context.path = models::convolution_path_from(path.name);
+  scale_losses(context, job.rank());
   context.facts = facts_of(context, job, whole);
-  context.facts.conv_note = path.note;
+  context.facts.compute_note = path.note;
   return context;
 }
 

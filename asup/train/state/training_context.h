@@ -9,9 +9,10 @@
 #include "asup/collective/communicator.h"
 #include "asup/data/dataset.h"
 #include "asup/data/sharding.h"
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 #include "asup/models/model.h"
 #include "asup/net/job.h"
+#include "asup/precision/grad_scaler.h"
 #include "asup/report/records.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/replica.h"
@@ -39,8 +40,9 @@ struct TrainingContext {
   std::optional<WeightAverage> average;       // of the model, where it is wanted
   ServerReplica* server = nullptr;            // the same, where there are servers
   sync::LocalUpdateReplica* local = nullptr;  // the same, where models are exchanged
+  std::unique_ptr<GradScaler> scaler;         // of losses, in fp16; else none
   NoiseScale portion_noise;  // of the portions of this worker's batches (`--accumulate`)
-  models::ConvolutionPath path = models::ConvolutionPath::onednn;
+  models::ComputePath path;
   TunedChoices choices;
   RunLength length;
   report::RunFacts facts;

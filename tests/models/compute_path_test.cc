@@ -1,4 +1,4 @@
-#include "asup/models/convolution_path.h"
+#include "asup/models/compute_path.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "asup/base/error.h"
+#include "asup/kernels/instruction_set.h"
+#include "asup/precision/autocast.h"
 
 namespace asup::models {
 namespace {
@@ -95,9 +97,10 @@ TEST(ConvolutionPath, NamesGoBothWays) {
 TEST(ConvolutionPath, MeasuresAllAndTakesTheFastest) {
   const auto model = make_model("cnn", {});
   const std::clock_t start = std::clock();  // of this process, not of a busy machine
-  const ConvolutionChoice choice = measure_convolution_path(*model, sample_of(32));
-  EXPECT_LT(std::clock() - start, 3 * CLOCKS_PER_SEC);
-  ASSERT_EQ(choice.times.size(), 3u);
+  const ComputeChoice choice =
+      measure_compute_path(*model, sample_of(32), {.precision = Precision::fp32});
+  EXPECT_LT(std::clock() - start, 4 * CLOCKS_PER_SEC);
+  ASSERT_EQ(choice.times.size(), 6u);  // convolutions by three, each with two layouts
   double chosen = 0, best = 1e9;
   for (const auto& time : choice.times) {
     EXPECT_GT(time.seconds, 0);
@@ -105,8 +108,13 @@ TEST(ConvolutionPath, MeasuresAllAndTakesTheFastest) {
     if (time.path == choice.path) chosen = time.seconds;
   }
   EXPECT_LE(chosen, best / (0.95 * 0.95));
-  EXPECT_THAT(choice.describe(),
-              HasSubstr("convolution path: " + std::string(name_of(choice.path))));
+  EXPECT_THAT(choice.describe(), HasSubstr("computed by " + name_of(choice.path)));
+  for (const torch::Tensor& parameter : model->parameters())
+    if (parameter.dim() == 4) {
+      EXPECT_TRUE(parameter.is_contiguous(choice.path.channels_last
+                                              ? torch::MemoryFormat::ChannelsLast
+                                              : torch::MemoryFormat::Contiguous));
+    }
 }
 
 struct CountCalls : torch::autograd::FunctionPostHook {
@@ -158,7 +166,8 @@ TEST(ConvolutionPath, MeasurementLeavesNoTrace) {
   const bool flag = onednn_is_on();
   {
     torch::NoGradGuard no_grad;  // must not matter
-    EXPECT_EQ(measure_convolution_path(*model, sample, 0.1).times.size(), 3u);
+    const WantedPath wanted{.precision = Precision::fp16};
+    EXPECT_GE(measure_compute_path(*model, sample, wanted, 0.1).times.size(), 8u);
   }
   const auto after = state_of();
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(before[i].equal(after[i])) << i;
@@ -171,10 +180,11 @@ TEST(ConvolutionPath, MeasurementLeavesNoTrace) {
 
 TEST(ConvolutionPath, NeedsNoMeasurementWithoutConvolutions) {
   const auto model = make_model("mlp", {});
-  const ConvolutionChoice choice = measure_convolution_path(*model, sample_of(4));
-  EXPECT_EQ(choice.path, ConvolutionPath::onednn);
+  const ComputeChoice choice =
+      measure_compute_path(*model, sample_of(4), {.precision = Precision::fp32});
+  EXPECT_EQ(choice.path, ComputePath{});
   EXPECT_TRUE(choice.times.empty());
-  EXPECT_EQ(choice.describe(), "convolution path: onednn (nothing to choose)");
+  EXPECT_EQ(choice.describe(), "computed by onednn (nothing to choose)");
 }
 
 TEST(ConvolutionPath, IsMeasuredOnTextToo) {
@@ -191,7 +201,8 @@ TEST(ConvolutionPath, IsMeasuredOnTextToo) {
   };
   const auto model = std::make_shared<Filter>();
   const data::Batch sample{torch::randint(7, {4, 9}), torch::randint(7, {4, 9})};
-  EXPECT_EQ(measure_convolution_path(*model, sample, 0.1).times.size(), 3u);
+  const auto choice = measure_compute_path(*model, sample, {.precision = Precision::fp32}, 0.1);
+  EXPECT_EQ(choice.times.size(), 3u);
 }
 
 // Sixteen images would take seconds: it works with fewer.
@@ -207,18 +218,94 @@ TEST(ConvolutionPath, ShortensTheSampleOfASlowModel) {
     std::int64_t smallest = 1000;
   };
   const auto model = std::make_shared<Counting>();
-  measure_convolution_path(*model, sample_of(16), 0.02);
+  measure_compute_path(*model, sample_of(16), {.precision = Precision::fp32}, 0.02);
   EXPECT_LT(model->smallest, 16);
   EXPECT_GE(model->smallest, 2);
 }
 
 TEST(ConvolutionPath, DescribesHowMuchSlowerTheOthersAre) {
-  const ConvolutionChoice choice{ConvolutionPath::native,
-                                 {{ConvolutionPath::onednn, 2.4},
-                                  {ConvolutionPath::native, 1.0},
-                                  {ConvolutionPath::onednn_forward, 0.99}}};
+  const ComputePath onednn, native{ConvolutionPath::native},
+      forward{ConvolutionPath::onednn_forward, true};
+  const ComputeChoice choice{native, {{onednn, 2.4}, {native, 1.0}, {forward, 0.99}}};
   EXPECT_EQ(choice.describe(),
-            "convolution path: native (onednn 2.4× slower, onednn-forward no faster)");
+            "computed by native (onednn 2.4× slower, onednn-forward channels-last no faster)");
+}
+
+// A person who asked for a precision is told where another is faster.
+TEST(ComputePath, DescribesWhatPrecisionGains) {
+  const ComputePath exact, shorter{.precision = Precision::bf16},
+      last{.channels_last = true, .precision = Precision::bf16};
+  EXPECT_EQ((ComputeChoice{last, {{exact, 2.0}, {shorter, 1.2}, {last, 1.0}}}).describe(),
+            "computed by onednn channels-last bf16 (onednn bf16 1.2× slower, fp32 2.0× slower)");
+  EXPECT_EQ((ComputeChoice{shorter, {{exact, 1.0}, {shorter, 3.0}}}).describe(),
+            "computed by onednn bf16 (fp32 3.0× faster)");
+}
+
+TEST(ComputePath, HasThePrecisionThatIsWanted) {
+  const auto model = make_model("mlp", {});
+  for (const Precision each : {Precision::fp32, Precision::bf16, Precision::fp16})
+    EXPECT_EQ(measure_compute_path(*model, sample_of(4), {.precision = each}, 0.05).path.precision,
+              each);
+}
+
+TEST(ComputePath, NamesGoBothWays) {
+  for (const ComputePath& path :
+       {ComputePath{}, ComputePath{ConvolutionPath::native, true},
+        ComputePath{ConvolutionPath::onednn_forward, true, Precision::bf16},
+        ComputePath{.precision = Precision::fp16}})
+    EXPECT_EQ(compute_path_from(name_of(path)), path);
+  EXPECT_EQ(name_of(ComputePath{ConvolutionPath::native, true, Precision::bf16}),
+            "native channels-last bf16");
+  EXPECT_THROW(compute_path_from("onednn channels-first"), BadInput);
+  EXPECT_THROW(compute_path_from(""), BadInput);
+}
+
+TEST(ComputePath, WeightsKeepTheirValuesInAnotherOrder) {
+  const auto model = make_model("cnn", {});
+  std::vector<torch::Tensor> before;
+  for (const auto& each : model->parameters()) before.push_back(each.detach().clone());
+  const auto address = model->parameters().front().unsafeGetTensorImpl();
+  lay_out(*model, true);
+  EXPECT_EQ(model->parameters().front().unsafeGetTensorImpl(), address);  // an optimizer's key
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const torch::Tensor now = model->parameters()[i];
+    EXPECT_TRUE(now.equal(before[i]));
+    if (now.dim() < 4) continue;
+    EXPECT_TRUE(now.is_contiguous(torch::MemoryFormat::ChannelsLast));
+  }
+  lay_out(*model, false);
+  for (const auto& each : model->parameters()) EXPECT_TRUE(each.is_contiguous());
+}
+
+// Every built-in model computes in every precision, nearly what it computes in fp32.
+TEST(ComputePath, AllModelsComputeInAllPrecisions) {
+  for (const ModelInfo& info : models()) {
+    // Larger ones are of a kind, and all of them slow where the processor has no such arithmetic.
+    if (info.batch_norm && (info.name != std::string("resnet18") || !kernels::multiplies_bf16()))
+      continue;
+    ModelOptions options{.input_shape = {3, 16, 16}};
+    if (info.text) options = {.input_shape = {16}, .classes = 50, .width = 64, .text = true};
+    torch::manual_seed(3);
+    const auto model = make_model(info.name, options);
+    const torch::Tensor input =
+        info.text ? torch::randint(50, {2, 16}) : torch::randn({8, 3, 16, 16});
+    const auto forward = [&](const ComputePath& path) {
+      lay_out(*model, path.channels_last);
+      ConvolutionScope scope(path.convolution, Pass::forward);
+      Autocast autocast(torch::kCPU, path.precision);
+      return model->forward(laid_out(input, path)).to(torch::kFloat);
+    };
+    const torch::Tensor exact = forward({}).detach();
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      const ComputePath path = paths_for(*model, {.precision = precision}).back();
+      const torch::Tensor shorter = forward(path);
+      ConvolutionScope scope(path.convolution, Pass::backward);
+      shorter.square().sum().backward();
+      const double error = (shorter - exact).norm().item<double>() / exact.norm().item<double>();
+      EXPECT_LT(error, 0.1) << info.name << " " << asup::name_of(precision);
+      EXPECT_GT(error, 0) << info.name << " " << asup::name_of(precision);
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,110 @@
+#include "asup/train/state/choose_path.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "asup/collective/text_exchange.h"
+#include "asup/kernels/instruction_set.h"
+#include "asup/train/state/inputs.h"
+
+namespace asup::train {
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+// On a GPU nothing is measured but what precision gains: tensor cores take channels last.
+models::WantedPath wanted_by(const TrainConfig& config, const torch::Device& device) {
+  models::WantedPath wanted;
+  if (config.conv_path != kAuto)
+    wanted.convolution = models::convolution_path_from(config.conv_path);
+  if (config.precision != kAuto) wanted.precision = precision_from(config.precision);
+  if (config.memory_format != kAuto)
+    wanted.channels_last = config.memory_format == "channels-last";
+  else if (!device.is_cpu())
+    wanted.channels_last = config.tf32 || wanted.precision != Precision::fp32;
+  else if (wanted.convolution)
+    wanted.channels_last = false;
+  return wanted;
+}
+
+// A run that is resumed goes on as it was, but for what is said anew.
+models::ComputePath as_before(const TunedChoices& choices, const TrainConfig& config) {
+  models::ComputePath path = models::compute_path_from(choices.compute_path);
+  if (config.conv_path != kAuto) path.convolution = models::convolution_path_from(config.conv_path);
+  if (config.memory_format != kAuto) path.channels_last = config.memory_format == "channels-last";
+  return path;
+}
+
+models::ComputeChoice measure(const TrainingContext& context, const models::WantedPath& wanted) {
+  const TrainConfig& config = context.config;
+  const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
+  const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  const data::Batch batch = context.train->get(indices);
+  const data::Batch sample{batch.input.to(context.device), batch.target.to(context.device)};
+  if (!config.sync_bn) return models::measure_compute_path(*context.model, sample, wanted);
+  // Each rank measures as often as it likes, which is no time to sum statistics with the others.
+  const auto model = make_model(config, *context.train);
+  model->to(context.device);
+  return models::measure_compute_path(*model, sample, wanted);
+}
+
+std::string key_of(const TrainingContext& context, const Job& job) {
+  std::set<std::string> hosts;
+  for (const auto& member : job.roster().workers()) hosts.insert(member.hostname);
+  return compute_path_key(
+      context.config, fmt::format("{}, {}", fmt::join(hosts, " "), context.device.str()),
+      TORCH_VERSION, fmt::format("{}", fmt::join(context.train->input_shape(), "x")),
+      context.choices.threads);
+}
+
+// The remembered one, or the fastest.
+PathChoice find_fastest(const TrainingContext& context, const models::WantedPath& wanted,
+                        const std::string& key) {
+  Communicator& control = *context.control;
+  const auto cache = ComputePathCache::of_user();
+  const bool first = control.rank() == 0;
+  const auto known = first ? cache.find(key) : std::nullopt;
+  const std::string last_time = broadcast_text(control, known ? known->path : "");
+  if (!last_time.empty())
+    return {models::compute_path_from(last_time),
+            known ? fmt::format("{}, as measured last time", known->note) : ""};
+  // All ranks measure at once, as they will work at once.
+  const models::ComputeChoice choice = measure(context, wanted);
+  const std::string name = broadcast_text(control, models::name_of(choice.path));
+  if (first) cache.remember(key, {name, choice.describe()});
+  return {models::compute_path_from(name), choice.describe()};
+}
+
+PathChoice find_path(const TrainingContext& context, const Job& job) {
+  const TrainConfig& config = context.config;
+  if (context.resumed) {
+    const auto path = as_before(context.resumed->choices, config);
+    return {path, fmt::format("computed by {}, as before", models::name_of(path))};
+  }
+  const models::WantedPath wanted = wanted_by(config, context.device);
+  // Workers may be on devices of several kinds, and ask the same question all the same.
+  const auto paths = models::paths_for(*context.model, wanted);
+  const bool has_choice = broadcast_text(*context.control, paths.size() > 1 ? "yes" : "") == "yes";
+  if (has_choice) return find_fastest(context, wanted, key_of(context, job));
+  const std::string only = broadcast_text(*context.control, models::name_of(paths.front()));
+  return {models::compute_path_from(only),
+          config.conv_path == kAuto ? "" : fmt::format("computed by {}, as set", only)};
+}
+
+}  // namespace
+
+PathChoice choose_path(TrainingContext& context, const Job& job) {
+  PathChoice choice = find_path(context, job);
+  if (context.config.precision == kAuto && context.device.is_cpu() && !kernels::multiplies_bf16())
+    choice.note += fmt::format("{}fp32, since this processor does not multiply bf16 by itself",
+                               choice.note.empty() ? "computed in " : "; ");
+  models::lay_out(*context.model, choice.path.channels_last);
+  return choice;
+}
+
+}  // namespace asup::train
