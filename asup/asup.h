@@ -11,6 +11,7 @@
 #include "asup/distribute/strategy.h"
 #include "asup/net/job.h"
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "asup/precision/autocast.h"
 #include "asup/precision/grad_scaler.h"

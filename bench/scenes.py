@@ -105,7 +105,7 @@ SCENES = [
     Scene("halted-8", "cnn", 8, "halt=7:300:100:0.25:0.75", True),
     Scene("three-pause-of-16", "mlp", 16, "pause=1:30:15 pause=6:30:15 pause=11:30:15", True),
     Scene("comes-and-goes", "mlp-adam", 6, speeds(1, 1, 1, 1, 1, 2), True, leaves=(4, 0.3, 0.6)),
-    Scene("network-halves", "mlp", 4, "", True, mbit=400, halves_at=0.4),
+    Scene("network-halves", "mlp", 4, mbit=400, halves_at=0.4),
 ]
 
 

@@ -163,7 +163,7 @@ def checks():
         return within(0.1, train(GPU, *flags)[1], train(GPU, "--workers=1")[1])
 
     def resumes_scale():
-        flags = [GPU, "--workers=2", "--precision=fp16", "--loss-scale=1e8"]
+        flags = [GPU, "--workers=2", "--precision=fp16", "--loss-scale=1e6"]
         whole = train(*flags)
         part = train(*flags, "--stop-at=20")
         call("train", f"--resume={part[3]}")

@@ -66,6 +66,7 @@ const std::vector<KindRow>& kinds() {
       {Kind::adam, "adam", {kBeta1, kBeta2, kEps, kAmsgrad, kWeightDecay}},
       {Kind::adamw, "adamw", {kBeta1, kBeta2, kEps, kAmsgrad, kWeightDecay}},
       {Kind::lars, "lars", {kTrust, kMomentum, kWeightDecay}},
+      {Kind::lamb, "lamb", {kTrust, kBeta1, kBeta2, kEps, kWeightDecay}},
       {Kind::asup, "asup", {kMomentum, kAlphaBelowOne, kEps, kWeightDecay}},
       {Kind::merge, "merge", {}},
   };
@@ -142,6 +143,7 @@ std::size_t state_slots(const Rule& rule) {
     case Kind::adam:
     case Kind::adamw:
       return 2 + std::size_t{rule.amsgrad};
+    case Kind::lamb:
     case Kind::asup:
       return 2;
   }
@@ -150,7 +152,8 @@ std::size_t state_slots(const Rule& rule) {
 
 Rule rule_of_vectors(const Rule& rule) {
   Rule of_vectors = rule;
-  if (rule.kind == Kind::lars) of_vectors.trust = of_vectors.weight_decay = 0;
+  if (rule.kind == Kind::lars || rule.kind == Kind::lamb)
+    of_vectors.trust = of_vectors.weight_decay = 0;
   return of_vectors;
 }
 
@@ -167,6 +170,7 @@ bool gathers_gradients(const Rule& rule) {
     case Kind::adagrad:
     case Kind::adam:
     case Kind::adamw:
+    case Kind::lamb:
     case Kind::asup:
       return true;
   }

@@ -21,6 +21,7 @@ struct Rule {
     adam,
     adamw,
     lars,
+    lamb,
     asup,
     merge
   };
@@ -37,7 +38,8 @@ struct Rule {
   double beta1 = 0.9;
   double beta2 = 0.999;
   bool amsgrad = false;
-  double trust = 0.001;  // lars: the trust coefficient; 0: no ratio, the rate is the learning rate
+  // lars, lamb: the trust coefficient; 0: no ratio, the rate is the learning rate
+  double trust = 0.001;
 
   bool operator==(const Rule&) const = default;
 };
@@ -55,13 +57,13 @@ bool gathers_gradients(const Rule& rule);
 inline constexpr std::size_t kMostStateSlots = 3;
 
 // Whether it takes norms over whole tensors, so that a tensor's gradient must be complete before
-// any of its parameters changes (see lars_ratio in update.h).
+// any of its parameters changes (see trust_ratio in update.h).
 inline bool needs_whole_tensors(const Rule& rule) {
-  return rule.kind == Rule::Kind::lars && rule.trust > 0;
+  return (rule.kind == Rule::Kind::lars || rule.kind == Rule::Kind::lamb) && rule.trust > 0;
 }
 
-// As it is for tensors of one dimension, biases and the scales of norms: LARS moves them without
-// ratio and decay, as its large-batch recipes do. Other rules are the same for all tensors.
+// As it is for tensors of one dimension, biases and the scales of norms: LARS and LAMB move them
+// without ratio and decay, as large-batch recipes do. Other rules are the same for all tensors.
 Rule rule_of_vectors(const Rule& rule);
 
 // For logs, messages and snapshots, such as "momentum momentum=0.9 dampening=0 weight_decay=0".

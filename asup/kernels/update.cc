@@ -44,10 +44,22 @@ SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size
   return sums;
 }
 
-double lars_ratio(const Rule& rule, const SquareSums& sums) {
+SquareSums sums_for_ratio(const Rule& rule, const UpdateStep& step, const float* parameters,
+                          const float* const* state, Gradient gradient, std::size_t count) {
+  check(!gradient.empty(), "kernels: no gradient to take the norm of: it has no sources");
+  check(needs_whole_tensors(rule), "kernels: {} takes no norms", name_of(rule.kind));
+  SquareSums sums;
+  best_table().sums_for_ratio(rule, step, parameters, state, gradient.data(), gradient.size(),
+                              count, sums);
+  return sums;
+}
+
+// The decay of lamb is in what it measures.
+double trust_ratio(const Rule& rule, const SquareSums& sums) {
   if (!needs_whole_tensors(rule) || sums.parameters == 0 || sums.gradient == 0) return 1;
-  const double norm = std::sqrt(sums.parameters);
-  return rule.trust * norm / (std::sqrt(sums.gradient) + rule.weight_decay * norm);
+  const double norm = std::sqrt(sums.parameters), measured = std::sqrt(sums.gradient);
+  const double decay = rule.kind == Rule::Kind::lars ? rule.weight_decay * norm : 0;
+  return rule.trust * norm / (measured + decay);
 }
 
 }  // namespace asup::kernels

@@ -16,7 +16,7 @@ namespace asup::kernels {
 struct UpdateStep {
   double lr = 0;
   std::uint64_t updates = 1;  // of these parameters, this one included: 1 the first time
-  double trust_ratio = 1;     // lars: lars_ratio() of the tensor that the parameters are part of
+  double trust_ratio = 1;     // lars, lamb: of the tensor that the parameters are part of
 
   // Where an update holds only some of a step's samples: what share of them, and what share the
   // updates since the last whole step have gathered. `lr` and `updates` are the whole step's.
@@ -60,7 +60,7 @@ void update(const Rule& rule, const UpdateStep& step, float* parameters, float* 
 // Of a tensor or of some pieces of it, which add up.
 struct SquareSums {
   double parameters = 0;
-  double gradient = 0;
+  double gradient = 0;  // or what a rule measures in its place
 
   SquareSums& operator+=(const SquareSums& piece) {
     parameters += piece.parameters;
@@ -74,7 +74,13 @@ double sum_of_squares(const float* data, std::size_t count);
 // needs: a source or more
 SquareSums sums_of_squares(const float* parameters, Gradient gradient, std::size_t count);
 
-// The factor of the learning rate of a tensor, in lars: see update/lars.h.
-double lars_ratio(const Rule& rule, const SquareSums& sums);
+// Of the norms that the ratio of a rule is made of, before the update: `state` and `step` are what
+// update() will get, but for the ratio. Of lars the mean gradient of the step so far, of lamb its
+// direction. needs: a source or more; needs_whole_tensors(rule)
+SquareSums sums_for_ratio(const Rule& rule, const UpdateStep& step, const float* parameters,
+                          const float* const* state, Gradient gradient, std::size_t count);
+
+// The factor of the learning rate of a tensor: see update/lars.h and lamb.h; 1 for other rules.
+double trust_ratio(const Rule& rule, const SquareSums& sums);
 
 }  // namespace asup::kernels

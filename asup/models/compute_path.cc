@@ -1,5 +1,6 @@
 #include "asup/models/compute_path.h"
 
+#include <c10/util/strides.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ constexpr ConvolutionPath kPaths[] = {ConvolutionPath::onednn, ConvolutionPath::
 constexpr double kClearlyFaster = 0.95;
 
 constexpr int kMinRounds = 2, kMaxRounds = 20;
-constexpr double kHopeless = 10;  // times slower
+constexpr double kHopeless = 10;     // times slower,
+constexpr double kLongShare = 0.25;  // and so long, of the budget
 
 constexpr std::string_view kChannelsLast = "channels-last";
 
@@ -49,22 +51,23 @@ bool has_images(const Model& model) {
 class Restore {
  public:
   explicit Restore(Model& model)
-      : buffers_(model.buffers()),
-        generator_(at::globalContext().defaultGenerator(device_of(model))),
-        generator_state_(generator_.get_state()) {
+      : buffers_(model.buffers()), generators_{at::globalContext().defaultGenerator(at::kCPU)} {
+    if (!device_of(model).is_cpu())
+      generators_.push_back(at::globalContext().defaultGenerator(device_of(model)));
+    for (const at::Generator& generator : generators_) states_.push_back(generator.get_state());
     for (const auto& buffer : buffers_) copies_.push_back(buffer.detach().clone());
   }
 
   ~Restore() {
     torch::NoGradGuard no_grad;
     for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(copies_[i]);
-    generator_.set_state(generator_state_);
+    for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i].set_state(states_[i]);
   }
 
  private:
   std::vector<torch::Tensor> buffers_, copies_;
-  at::Generator generator_;
-  torch::Tensor generator_state_;
+  std::vector<at::Generator> generators_;
+  std::vector<torch::Tensor> states_;
 };
 
 std::vector<torch::Tensor> trained_parameters(const Model& model) {
@@ -86,7 +89,7 @@ double time_step(Model& model, const data::Batch& sample, const ComputePath& pat
     Autocast autocast(device.type(), path.precision);
     scores = model.forward(input);
   }
-  const torch::Tensor loss = sum_of_losses(scores.to(torch::kFloat), sample.target);
+  const torch::Tensor loss = sum_of_losses(scores, sample.target);
   ConvolutionScope scope(path.convolution, Pass::backward);
   // grad() rather than backward(): it returns the gradients and leaves the parameters' own alone.
   torch::autograd::variable_list gradients;
@@ -95,6 +98,17 @@ double time_step(Model& model, const data::Batch& sample, const ComputePath& pat
                                       /*allow_unused=*/true);
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
   return seconds_since(start);
+}
+
+// Infinite where the model cannot be computed so: its own code may want contiguous images, or f32
+// more memory than there is. By the first path it must.
+double try_step(Model& model, const data::Batch& sample, const ComputePath& path, bool must) {
+  try {
+    return time_step(model, sample, path);
+  } catch (const c10::Error&) {
+    if (must) throw;
+    return std::numeric_limits<double>::infinity();
+  }
 }
 
 // The sample, or as many of its images as all rounds can work on within twice the budget.
@@ -123,9 +137,12 @@ std::vector<PathTime> time_paths(Model& model, const data::Batch& sample,
   std::vector<bool> is_slow;
   double best = std::numeric_limits<double>::infinity();
   for (const ComputePath& path : paths) {
-    times.push_back({path, time_step(model, fitting, path)});
-    best = std::min(best, times.back().seconds);
-    is_slow.push_back(times.back().seconds > kHopeless * best);
+    const double seconds = try_step(model, fitting, path, /*must=*/path == paths.front());
+    best = std::min(best, seconds);
+    is_slow.push_back(!std::isfinite(seconds) ||
+                      (seconds > kHopeless * best && seconds > kLongShare * budget_seconds));
+    // The time of the first use counts where there is no second.
+    times.push_back({path, is_slow.back() ? seconds : std::numeric_limits<double>::infinity()});
   }
   for (int round = 0; round < kMaxRounds; ++round) {
     if (round >= kMinRounds && seconds_since(start) > budget_seconds) break;
@@ -136,15 +153,14 @@ std::vector<PathTime> time_paths(Model& model, const data::Batch& sample,
   return times;
 }
 
-// On aarch64, where there is no arithmetic for it, oneDNN fails at products of matrices in 16 bits,
-// of which torch tells people at length before it does them by itself, and at LSTMs for good.
-void leave_onednn(std::vector<ComputePath>& paths) {
-  std::vector<ComputePath> kept;
-  for (ComputePath path : paths) {
-    if (path.precision != Precision::fp32) path.convolution = ConvolutionPath::native;
-    if (std::find(kept.begin(), kept.end(), path) == kept.end()) kept.push_back(path);
-  }
-  paths = std::move(kept);
+// In 16 bits oneDNN is far ahead where it works. On aarch64, where the processor has no arithmetic
+// for them, it fails at products of matrices, of which torch tells people at length before it does
+// them by itself, and at LSTMs for good.
+ConvolutionPath path_in_16_bits([[maybe_unused]] bool has_arithmetic) {
+#if defined(__aarch64__)
+  if (!has_arithmetic) return ConvolutionPath::native;
+#endif
+  return ConvolutionPath::onednn;
 }
 
 // "2.4× slower"
@@ -212,9 +228,16 @@ void lay_out(Model& model, bool channels_last) {
   const auto format =
       channels_last ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous;
   torch::NoGradGuard no_grad;
-  for (torch::Tensor& parameter : model.parameters())
-    if (parameter.dim() == 4 && !parameter.is_contiguous(format))
+  for (torch::Tensor& parameter : model.parameters()) {
+    if (parameter.dim() != 4) continue;
+    // Where sides are of one pixel both orders are the same memory, but gradients tell them apart.
+    const c10::IntArrayRef sizes = parameter.sizes();
+    const c10::DimVector strides = channels_last
+                                       ? c10::DimVector(c10::get_channels_last_strides_2d(sizes))
+                                       : c10::contiguous_strides(sizes);
+    if (parameter.strides() != c10::IntArrayRef(strides))
       parameter.set_data(parameter.detach().clone(format));
+  }
 }
 
 torch::Tensor laid_out(const torch::Tensor& input, const ComputePath& path) {
@@ -234,7 +257,7 @@ std::string ComputeChoice::describe() const {
   const double chosen = seconds_of([&](const ComputePath& each) { return each == path; });
   std::vector<std::string> others;
   for (const PathTime& time : times)
-    if (time.path != path && time.path.precision == path.precision)
+    if (time.path != path && time.path.precision == path.precision && std::isfinite(time.seconds))
       others.push_back(fmt::format("{} {}", name_of(time.path), beside(time.seconds, chosen)));
   // Of another precision the fastest is enough.
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
@@ -262,16 +285,18 @@ std::vector<ComputePath> paths_for(const Model& model, const WantedPath& wanted)
   else if (has_images(model))
     layouts = {false, true};
   const bool has_bf16 = !is_cpu || kernels::multiplies_bf16();
-  std::vector<Precision> precisions{Precision::fp32};
   const Precision other = wanted.precision.value_or(has_bf16 ? Precision::bf16 : Precision::fp32);
-  if (other != Precision::fp32) precisions.push_back(other);
-  std::vector<ComputePath> paths;
-  for (const Precision precision : precisions)
-    for (const bool channels_last : layouts)
-      for (const ConvolutionPath convolution : convolutions)
-        paths.push_back({convolution, channels_last, precision});
-  if (!has_bf16) leave_onednn(paths);
-  return paths;
+  std::vector<ComputePath> exact, shorter;
+  for (const bool channels_last : layouts)
+    for (const ConvolutionPath convolution : convolutions)
+      exact.push_back({convolution, channels_last, Precision::fp32});
+  if (other == Precision::fp32) return exact;
+  const ConvolutionPath in_16_bits = wanted.convolution.value_or(path_in_16_bits(has_bf16));
+  for (const bool channels_last : layouts) shorter.push_back({in_16_bits, channels_last, other});
+  // What is wanted comes first, since it must work.
+  if (wanted.precision) exact.swap(shorter);
+  exact.insert(exact.end(), shorter.begin(), shorter.end());
+  return exact;
 }
 
 ComputeChoice measure_compute_path(Model& model, const data::Batch& sample,

@@ -49,8 +49,8 @@ class ConvolutionScope {
 
 struct ComputePath {
   ConvolutionPath convolution = ConvolutionPath::onednn;
-  bool channels_last =
-      false;  // images and weights of convolutions: all channels of a pixel together
+  // Images and weights of convolutions: all channels of a pixel together.
+  bool channels_last = false;
   Precision precision = Precision::fp32;
 
   bool operator==(const ComputePath&) const = default;
@@ -83,20 +83,21 @@ struct ComputeChoice {
   ComputePath path;
   std::vector<PathTime> times;  // empty: there was nothing to choose
 
-  // "fastest here: native (onednn 2.4× slower, onednn-forward 1.1× slower)". Where another
+  // "computed by native (onednn 2.4× slower, onednn-forward 1.1× slower)". Where another
   // precision than that of the choice is faster, it says so.
   std::string describe() const;
 };
 
 // Those that a model could be computed by where it is, in the order of preference, as far as they
-// are wanted; fp32 too, where another precision is wanted, to be compared with.
+// are wanted; then those of fp32, where another precision is wanted, to be compared with.
 std::vector<ComputePath> paths_for(const Model& model, const WantedPath& wanted);
 
 // The first wanted one that no other is clearly faster than. Times forward and backward of the
 // sample by each path, in about `budget_seconds`; of a model too slow for that, on fewer of the
-// samples. Parameters, gradients, buffers and the random generator are afterwards as before, but
-// for strides of weights; hooks where gradients are added up (a replica's) are not called. Where
-// there is one path alone, nothing is timed.
+// samples. A path by which the model cannot be computed is left out, but for the first. Parameters,
+// gradients, buffers and the random generator are afterwards as before, but for strides of weights;
+// hooks where gradients are added up (a replica's) are not called. Where there is one path alone,
+// nothing is timed.
 ComputeChoice measure_compute_path(Model& model, const data::Batch& sample,
                                    const WantedPath& wanted = {}, double budget_seconds = 1.0);
 

@@ -13,8 +13,10 @@ std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
 
 }  // namespace
 
-torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
+torch::Tensor sum_of_losses(const torch::Tensor& computed, const torch::Tensor& target,
                             double smoothing) {
+  const bool is_short = torch::elementSize(computed.scalar_type()) < sizeof(float);
+  const torch::Tensor scores = is_short ? computed.to(torch::kFloat) : computed;
   const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum).label_smoothing(smoothing);
   if (target.is_floating_point()) return F::cross_entropy(scores, target, sum);
   const torch::Tensor loss = F::cross_entropy(scores.flatten(0, -2), target.flatten(), sum);

@@ -10,9 +10,9 @@ namespace asup::models {
 // Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are
 // shares of the classes, N x classes.
 
-// The sum over samples. `smoothing`: the share of each target that is spread evenly over all
-// classes (Szegedy et al., "Rethinking the Inception architecture", CVPR 2016), below 1. needs: a
-// sample
+// The sum over samples, in f32 at least. `smoothing`: the share of each target that is spread
+// evenly over all classes (Szegedy et al., "Rethinking the Inception architecture", CVPR 2016),
+// below 1. needs: a sample
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
                             double smoothing = 0);
 

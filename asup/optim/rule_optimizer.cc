@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <array>
+
 #include "asup/base/error.h"
 #include "asup/kernels/update.h"
 #include "asup/optim/torch_rules.h"
@@ -24,18 +26,29 @@ void for_each_piece(std::int64_t count, const Visit& visit) {
   });
 }
 
+using Slots = std::array<float*, kernels::kMostStateSlots>;
+
+Slots slots_at(const RuleState& state, std::int64_t begin) {
+  Slots slots{};
+  for (std::size_t i = 0; i < state.slots.size(); ++i)
+    slots[i] = state.slots[i].data_ptr<float>() + begin;
+  return slots;
+}
+
 // The whole tensor's, for rules that want it.
-double trust_ratio(const kernels::Rule& rule, const float* parameters, const float* gradient,
+double trust_ratio(const kernels::Rule& rule, const kernels::UpdateStep& step,
+                   const float* parameters, const float* gradient, const RuleState& state,
                    std::int64_t count) {
   if (!kernels::needs_whole_tensors(rule)) return 1;
   std::vector<kernels::SquareSums> sums(static_cast<std::size_t>((count + kPiece - 1) / kPiece));
   for_each_piece(count, [&](std::size_t piece, std::int64_t begin, std::size_t size) {
     const kernels::GradientSource source{gradient + begin};
-    sums[piece] = kernels::sums_of_squares(parameters + begin, {&source, 1}, size);
+    sums[piece] = kernels::sums_for_ratio(rule, step, parameters + begin,
+                                          slots_at(state, begin).data(), {&source, 1}, size);
   });
   kernels::SquareSums whole;
   for (const kernels::SquareSums& piece : sums) whole += piece;
-  return kernels::lars_ratio(rule, whole);
+  return kernels::trust_ratio(rule, whole);
 }
 
 void require_dense_floats(const torch::Tensor& tensor, const char* what,
@@ -118,15 +131,11 @@ void RuleOptimizer::update_on_cpu(const kernels::Rule& rule, double lr, torch::T
   const float* const g = gradient.data_ptr<float>();
   const std::int64_t count = values.numel();
 
-  const kernels::UpdateStep step{.lr = lr,
-                                 .updates = static_cast<std::uint64_t>(state.step),
-                                 .trust_ratio = trust_ratio(rule, w, g, count)};
+  kernels::UpdateStep step{.lr = lr, .updates = static_cast<std::uint64_t>(state.step)};
+  step.trust_ratio = trust_ratio(rule, step, w, g, state, count);
   for_each_piece(count, [&](std::size_t, std::int64_t begin, std::size_t size) {
-    float* slots[kernels::kMostStateSlots] = {};
-    for (std::size_t i = 0; i < state.slots.size(); ++i)
-      slots[i] = state.slots[i].data_ptr<float>() + begin;
     const kernels::GradientSource source{g + begin};
-    kernels::update(rule, step, w + begin, slots, {&source, 1}, {}, size);
+    kernels::update(rule, step, w + begin, slots_at(state, begin).data(), {&source, 1}, {}, size);
   });
   if (!parameter.is_contiguous()) parameter.copy_(values);
 }

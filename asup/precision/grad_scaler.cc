@@ -36,7 +36,7 @@ GradScalerState GradScalerState::from_text(const std::string& text) {
   GradScalerState state;
   std::string after, steps;
   words >> state.scale >> after >> state.steps_since_change >> steps;
-  require(!words.fail() && after == "after" && steps == "steps",
+  require(!words.fail() && after == "after" && steps == "steps" && words.eof(),
           "'{}' is no state of a GradScaler, like '65536 after 12 steps'", text);
   return state;
 }
@@ -50,8 +50,9 @@ GradScaler::GradScaler(std::vector<torch::Tensor> parameters, const GradScalerOp
           options.growth, options.backoff, options.growth_interval);
   restore({options.first, 0});
   for (const torch::Tensor& parameter : parameters_)
-    hooks_.push_back(parameter.register_hook(
-        [this](const torch::Tensor& gradient) { return gradient * (1 / state_.scale); }));
+    hooks_.push_back(parameter.register_hook([this](const torch::Tensor& gradient) {
+      return gradient.defined() ? gradient * (1 / state_.scale) : gradient;
+    }));
 }
 
 GradScaler::~GradScaler() {
@@ -59,8 +60,11 @@ GradScaler::~GradScaler() {
 }
 
 StepResult GradScaler::step(Replica& replica) {
+  // Through servers, a step is applied where others' gradients were, though this worker's are left
+  // out: its own count tells.
+  const std::uint64_t before = replica.stats().skipped;
   const StepResult result = replica.step();
-  update(result);
+  update(replica.stats().skipped > before ? StepResult::skipped : StepResult::applied);
   return result;
 }
 

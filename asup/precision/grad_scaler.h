@@ -55,7 +55,7 @@ class GradScaler {
   torch::Tensor scale(const torch::Tensor& loss) const { return loss * state_.scale; }
   double scale() const { return state_.scale; }
 
-  // The replica's step, and update() by what became of it.
+  // The replica's step, and update() by what became of this worker's gradients.
   StepResult step(Replica& replica);
   // The same without a job: this optimizer's step, unless a gradient is infinite or NaN.
   StepResult step(torch::optim::Optimizer& optimizer);

@@ -74,7 +74,7 @@ Shard::Shard(Range range, const ServerSetup& setup, std::vector<std::uint64_t> c
   cuts.push_back(range.begin);
   cuts.push_back(range.end);
   for (const layout::Part& part : parts) cuts.push_back(part.range.begin);
-  // Under LARS a run of elements is never longer than its tensor.
+  // Under LARS and LAMB a run of elements is never longer than its tensor.
   for (const Range& tensor : tensors_) cuts.insert(cuts.end(), {tensor.begin, tensor.end});
   std::erase_if(cuts, [&](std::uint64_t at) { return at < range.begin || at > range.end; });
   std::sort(cuts.begin(), cuts.end());
@@ -230,15 +230,6 @@ kernels::Gradient gradient_at(const Shard::Job& job, std::size_t group, Range sh
   return parts;
 }
 
-// The mean of the step's gradients so far: those of the job, and what was gathered before.
-void add_gathered(const kernels::UpdateStep& step, const float* gathered,
-                  std::vector<kernels::GradientSource>& parts) {
-  const double used = std::min(step.share, 1 - step.gathered), all = step.gathered + used;
-  for (kernels::GradientSource& part : parts)
-    part.weight = static_cast<float>(part.weight * used / all);
-  parts.push_back({gathered, static_cast<float>(1 / all)});
-}
-
 }  // namespace
 
 // Of a whole step the learning rate has the gain in it, which for a part is its share's affair.
@@ -263,18 +254,23 @@ void Shard::measure(Job& job, std::size_t part) const {
   Walk walk(*this, job, tensor);
   kernels::SquareSums sums;
   std::vector<kernels::GradientSource> parts;
+  std::vector<const float*> state;
   for (std::uint64_t at = tensor.begin; at < tensor.end;) {
     const std::uint64_t end = walk.look(at, tensor.end);
     if (walk.trained()) {
-      gradient_at(job, walk.segment->group, range_, at, walk.gradients, parts);
-      if (gathers(job, *walk.segment))
-        add_gathered(step_of(job, *walk.segment), state_.back().data() + (at - range_.begin),
-                     parts);
-      sums += kernels::sums_of_squares(parameters() + (at - range_.begin), parts, end - at);
+      const std::size_t group = walk.segment->group;
+      const std::uint64_t offset = at - range_.begin;
+      state.clear();
+      for (std::size_t slot = 0; slot < kernels::state_slots(rules_[group]); ++slot)
+        state.push_back(state_[slot].data() + offset);
+      if (gathers(job, *walk.segment)) state.push_back(state_.back().data() + offset);
+      sums += kernels::sums_for_ratio(
+          rules_[group], step_of(job, *walk.segment), parameters() + offset, state.data(),
+          gradient_at(job, group, range_, at, walk.gradients, parts), end - at);
     }
     at = end;
   }
-  job.trust[part] = kernels::lars_ratio(rules_[walk.segment->group], sums);
+  job.trust[part] = kernels::trust_ratio(rules_[walk.segment->group], sums);
 }
 
 Range Shard::range_of(std::size_t part) const {

@@ -103,8 +103,9 @@ class Shard {
       std::vector<double> weights;
     };
     std::vector<Group> groups;
-    std::vector<double> trust;  // of each tensor of the shard, under LARS: measure() fills it
-    bool compares = false;      // its sources, for the noise scale
+    std::vector<double>
+        trust;              // of each tensor of the shard, under LARS and LAMB: measure() fills it
+    bool compares = false;  // its sources, for the noise scale
     std::vector<NoiseSquares> compared;  // then, of each part: compare() fills it
     // Of the averaged gradient: what its norm is scaled down to (0: not), the sums of squares of
     // each part, which add_squares() fills, and what it is multiplied with, as all servers know.
@@ -117,7 +118,7 @@ class Shard {
   void begin(Job& job);
   // Where gradients are clipped, before measure() and run(). Each of parts() once, on any thread.
   void add_squares(Job& job, std::size_t part) const;
-  // Under LARS, before run(): norms of whole tensors. Each part once, on any thread.
+  // Under LARS and LAMB, before run(): norms of whole tensors. Each part once, on any thread.
   std::size_t measures(const Job& job) const;
   void measure(Job& job, std::size_t part) const;
   // Of a job that compares its sources, before run(): their squares. Each part once, on any thread.

@@ -130,7 +130,7 @@ void check_portions(const TrainConfig& config) {
 }
 
 void check_optimizer(const TrainConfig& config) {
-  if (config.optimizer == "adam" || config.optimizer == "adamw") {
+  if (config.optimizer == "adam" || config.optimizer == "adamw" || config.optimizer == "lamb") {
     unused(config, "momentum", fmt::format("{} has a momentum of its own", config.optimizer));
   }
   if (!config.nesterov) return;
@@ -237,6 +237,7 @@ void check_tests(const TrainConfig& config) {
 double usual_learning_rate(const std::string& optimizer) {
   if (optimizer == "sgd") return 0.05;
   if (optimizer == "lars") return 1;       // times a ratio of about 0.001
+  if (optimizer == "lamb") return 0.01;    // of a tensor's norm
   if (optimizer == "asup") return 0.0003;  // momentum makes it ten times as much
   return 0.001;
 }

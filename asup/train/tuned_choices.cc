@@ -39,7 +39,9 @@ Json to_json(const TunedChoices& choices) {
 
 TunedChoices choices_from(const Json& json) {
   TunedChoices choices;
-  json.at("compute_path").get_to(choices.compute_path);
+  // Runs of before it was measured wrote the path of convolutions alone.
+  json.at(json.contains("compute_path") ? "compute_path" : "convolution_path")
+      .get_to(choices.compute_path);
   json.at("threads").get_to(choices.threads);
   json.at("observed").get_to(choices.observed);
   choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
@@ -76,15 +78,15 @@ void ComputePathCache::remember(const std::string& key, const RememberedPath& pa
 }
 
 std::string compute_path_key(const TrainConfig& config, const std::string& hosts,
-                             const std::string& torch_version, const std::string& input_shape,
-                             std::int64_t threads) {
+                             const std::string& device, const std::string& torch_version,
+                             const std::string& input_shape, std::int64_t threads) {
   return fmt::format(
-      "{} on{} ({}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
-      "{} threads, {} workers, convolutions {}, {} in memory, precision {}",
-      config.model, processor(), hosts, torch_version, config.width.value_or(0),
+      "{} on{} ({}, {}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
+      "{} threads, {} workers, convolutions {}, {} in memory, precision {}, tf32 {}",
+      config.model, processor(), hosts, device, torch_version, config.width.value_or(0),
       config.depth.value_or(0), config.stem, input_shape,
       config.batch / config.workers / config.accumulate, threads, config.workers, config.conv_path,
-      config.memory_format, config.precision);
+      config.memory_format, config.precision, config.tf32);
 }
 
 }  // namespace asup::train

@@ -49,10 +49,10 @@ class ComputePathCache {
   std::string folder_;  // empty: none
 };
 
-// All that the fastest path depends on: processor, hosts, torch, model, images, samples and threads
-// of a worker, and what was said of the path.
+// All that the fastest path depends on: processor, hosts, device, torch, model, images, samples and
+// threads of a worker, and what was said of the path.
 std::string compute_path_key(const TrainConfig& config, const std::string& hosts,
-                             const std::string& torch_version, const std::string& input_shape,
-                             std::int64_t threads);
+                             const std::string& device, const std::string& torch_version,
+                             const std::string& input_shape, std::int64_t threads);
 
 }  // namespace asup::train

@@ -138,6 +138,7 @@ TEST(Parts, OfTheSameGradientComeToAStepOfEveryRule) {
            Rule{.kind = Kind::adamw},
            Rule{.kind = Kind::adamw, .beta2 = 0.9, .amsgrad = true},
            Rule{.kind = Kind::lars, .momentum = 0.9},
+           Rule{.kind = Kind::lamb, .eps = 1e-6},
            Rule{.kind = Kind::asup, .momentum = 0.9},
        })
     expect_parts_to_be_steps(rule, 0.05, 1e-5);
@@ -155,6 +156,7 @@ TEST(Parts, LeaveSecondMomentsAsTheirMeanDoes) {
            Case{{.kind = Kind::adagrad}, {0}},
            Case{{.kind = Kind::adam}, {1}},
            Case{{.kind = Kind::adamw, .beta2 = 0.9, .amsgrad = true}, {1, 2}},
+           Case{{.kind = Kind::lamb}, {1}},
            Case{{.kind = Kind::asup, .momentum = 0.9}, {1}},
        })
     for (const int parts : {4, 16}) {

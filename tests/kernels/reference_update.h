@@ -63,6 +63,19 @@ inline void lars_update(const Rule& rule, const UpdateStep& step, Parameter& p, 
   p.w -= p.velocity;
 }
 
+inline double lamb_direction(const Rule& rule, const UpdateStep& step, Parameter& p, double g) {
+  const double t = static_cast<double>(step.updates);
+  p.mean = rule.beta1 * p.mean + (1 - rule.beta1) * g;
+  p.square = rule.beta2 * p.square + (1 - rule.beta2) * g * g;
+  const double mean = p.mean / (1 - std::pow(rule.beta1, t));
+  const double square = p.square / (1 - std::pow(rule.beta2, t));
+  return mean / (std::sqrt(square) + rule.eps) + rule.weight_decay * p.w;
+}
+
+inline void lamb_update(const Rule& rule, const UpdateStep& step, Parameter& p, double g) {
+  p.w -= step.lr * step.trust_ratio * lamb_direction(rule, step, p, g);
+}
+
 inline void asup_update(const Rule& rule, const UpdateStep& step, Parameter& p, double g) {
   g += rule.weight_decay * p.w;
   p.square = rule.alpha * p.square + (1 - rule.alpha) * g * g;
@@ -87,6 +100,8 @@ inline void update(const Rule& rule, const UpdateStep& step, Parameter& p, doubl
       return adam_update(rule, step, p, g);
     case Rule::Kind::lars:
       return lars_update(rule, step, p, g);
+    case Rule::Kind::lamb:
+      return lamb_update(rule, step, p, g);
     case Rule::Kind::asup:
       return asup_update(rule, step, p, g);
     case Rule::Kind::merge:

@@ -30,6 +30,7 @@ TEST(Rule, TextKeepsEveryBit) {
       {.kind = Kind::adam, .eps = third, .beta1 = third, .beta2 = third, .amsgrad = true},
       {.kind = Kind::adamw, .weight_decay = third},
       {.kind = Kind::lars, .momentum = third, .trust = third},
+      {.kind = Kind::lamb, .eps = third, .beta1 = third, .beta2 = third, .trust = third},
       {.kind = Kind::asup, .momentum = third, .alpha = third, .eps = third},
   };
   for (const Rule& rule : rules) EXPECT_EQ(parse_rule(describe(rule)), rule) << describe(rule);
@@ -47,14 +48,18 @@ TEST(Rule, KnowsItsState) {
   EXPECT_EQ(state_slots({.kind = Kind::adam}), 2u);
   EXPECT_EQ(state_slots({.kind = Kind::adamw, .amsgrad = true}), 3u);
   EXPECT_EQ(state_slots({.kind = Kind::lars}), 1u);
+  EXPECT_EQ(state_slots({.kind = Kind::lamb}), 2u);
   EXPECT_EQ(state_slots({.kind = Kind::asup}), 2u);
 }
 
-TEST(Rule, OnlyLarsNeedsWholeTensors) {
+TEST(Rule, OnlyLarsAndLambNeedWholeTensors) {
   for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::nesterov, Kind::rmsprop, Kind::adagrad,
                           Kind::adam, Kind::adamw, Kind::asup})
     EXPECT_FALSE(needs_whole_tensors({.kind = kind})) << name_of(kind);
-  EXPECT_TRUE(needs_whole_tensors({.kind = Kind::lars}));
+  for (const Kind kind : {Kind::lars, Kind::lamb}) {
+    EXPECT_TRUE(needs_whole_tensors({.kind = kind}));
+    EXPECT_FALSE(needs_whole_tensors(rule_of_vectors({.kind = kind})));
+  }
 }
 
 std::string refusal(std::string_view text) {
@@ -68,7 +73,7 @@ std::string refusal(std::string_view text) {
 TEST(ParseRule, RefusesNonsense) {
   EXPECT_EQ(refusal("adaam eps=1"),
             "update rule: there is no 'adaam'; did you mean 'adam'?; there are sgd, momentum, "
-            "nesterov, rmsprop, adagrad, adam, adamw, lars, asup, merge");
+            "nesterov, rmsprop, adagrad, adam, adamw, lars, lamb, asup, merge");
   EXPECT_EQ(refusal("sgd"), "update rule sgd: '' stands where weight_decay=… was expected");
   EXPECT_EQ(refusal("sgd weight_decay"),
             "update rule sgd: 'weight_decay' stands where weight_decay=… was expected");

@@ -42,6 +42,8 @@ const Rule kRules[] = {
     {.kind = Kind::adamw, .weight_decay = 0.05},
     {.kind = Kind::adamw, .weight_decay = 0.05, .beta2 = 0.9, .amsgrad = true},
     {.kind = Kind::lars, .momentum = 0.9, .weight_decay = 0.01},
+    {.kind = Kind::lamb, .trust = 1},
+    {.kind = Kind::lamb, .weight_decay = 0.05, .eps = 1e-6, .beta1 = 0.8, .beta2 = 0.95},
     {.kind = Kind::asup, .momentum = 0.9},
     {.kind = Kind::asup, .momentum = 0.7, .weight_decay = 0.01, .alpha = 0.9, .eps = 1e-3},
     {.kind = Kind::merge},
@@ -404,16 +406,54 @@ TEST(SumsOfSquares, PiecesAddUp) {
   EXPECT_EQ(sums.gradient, 9);
 }
 
-TEST(LarsRatio, IsThePapers) {
-  const Rule rule{.kind = Kind::lars, .weight_decay = 0.1, .trust = 0.5};
-  EXPECT_DOUBLE_EQ(lars_ratio(rule, {.parameters = 169, .gradient = 9}), 0.5 * 13 / (3 + 0.1 * 13));
+// What a rule measures is what its update then does, and state is as it was.
+TEST(SumsForRatio, AgreeWithDoublesOnEveryInstructionSet) {
+  for (const Rule& rule : {Rule{.kind = Kind::lars, .weight_decay = 0.1},
+                           Rule{.kind = Kind::lamb, .weight_decay = 0.1, .eps = 1e-6}})
+    for (const std::size_t count : {1, 17, 2049, 10007}) {
+      const Floats w = random_floats(count, 1), g = random_floats(count, 2);
+      Floats mean = random_floats(count, 3), square = random_floats(count, 4);
+      for (float& each : square) each *= each;
+      const UpdateStep step{.lr = 0.1, .updates = 5};
+      double parameters = 0, measured = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        reference::Parameter p{.w = w[i], .mean = mean[i], .square = square[i]};
+        const double x = 0.5 * g[i];
+        const double r = rule.kind == Kind::lamb ? reference::lamb_direction(rule, step, p, x) : x;
+        parameters += p.w * p.w;
+        measured += r * r;
+      }
+      const Floats mean_before = mean, square_before = square;
+      const float* state[] = {mean.data(), square.data()};
+      const GradientSource source{g.data(), 0.5f};
+      SquareSums first;
+      for (const Table* table : supported_tables()) {
+        SquareSums sums;
+        table->sums_for_ratio(rule, step, w.data(), state, &source, 1, count, sums);
+        EXPECT_NEAR(sums.parameters, parameters, 1e-12 * parameters) << table->name;
+        EXPECT_NEAR(sums.gradient, measured, 1e-5 * measured) << table->name;
+        if (table == supported_tables().front()) first = sums;
+        EXPECT_EQ(sums.gradient, first.gradient) << table->name;
+      }
+      EXPECT_TRUE(same_bits(mean, mean_before) && same_bits(square, square_before));
+    }
 }
 
-TEST(LarsRatio, IsOneWhereANormIsZero) {
-  const Rule rule{.kind = Kind::lars};
-  EXPECT_EQ(lars_ratio(rule, {.parameters = 0, .gradient = 9}), 1);
-  EXPECT_EQ(lars_ratio(rule, {.parameters = 9, .gradient = 0}), 1);
-  EXPECT_EQ(lars_ratio(rule, {}), 1);
+TEST(TrustRatio, IsThePapers) {
+  const Rule lars{.kind = Kind::lars, .weight_decay = 0.1, .trust = 0.5};
+  EXPECT_DOUBLE_EQ(trust_ratio(lars, {.parameters = 169, .gradient = 9}),
+                   0.5 * 13 / (3 + 0.1 * 13));
+  const Rule lamb{.kind = Kind::lamb, .weight_decay = 0.1, .trust = 1};
+  EXPECT_DOUBLE_EQ(trust_ratio(lamb, {.parameters = 169, .gradient = 9}), 13.0 / 3);
+}
+
+TEST(TrustRatio, IsOneWhereANormIsZero) {
+  for (const Rule& rule : {Rule{.kind = Kind::lars}, Rule{.kind = Kind::lamb, .trust = 1}}) {
+    EXPECT_EQ(trust_ratio(rule, {.parameters = 0, .gradient = 9}), 1);
+    EXPECT_EQ(trust_ratio(rule, {.parameters = 9, .gradient = 0}), 1);
+    EXPECT_EQ(trust_ratio(rule, {}), 1);
+  }
+  EXPECT_EQ(trust_ratio({.kind = Kind::adam}, {.parameters = 9, .gradient = 1}), 1);
 }
 
 TEST(UpdateErrors, SayWhatIsWrong) {

@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "asup/optim/torch_rules.h"
 #include "tests/support/thrown.h"
@@ -61,6 +62,38 @@ TEST(Lars, FollowsItsEquationsFor100Steps) {
       v[i] = kMomentum * v[i] + lr * ratio * (g + (is_vector ? 0 : kDecay) * w[i]);
       w[i] = w[i] - v[i];
       ASSERT_LT(farthest(parameters[i], w[i]), 2e-6 * w[i].abs().max().item<double>())
+          << "parameter " << i << " after step " << step;
+    }
+  }
+}
+
+TEST(Lamb, FollowsItsEquationsFor100Steps) {
+  torch::set_num_threads(1);
+  constexpr double kLr = 0.01, kBeta1 = 0.8, kBeta2 = 0.95, kEps = 1e-6, kDecay = 0.01;
+  auto parameters = some_parameters();
+  Lamb optimizer(parameters,
+                 LambOptions(kLr).betas({kBeta1, kBeta2}).eps(kEps).weight_decay(kDecay));
+  std::vector<torch::Tensor> w, m, s;
+  for (const auto& parameter : parameters) {
+    w.push_back(parameter.detach().to(torch::kFloat64));
+    m.push_back(torch::zeros_like(w.back()));
+    s.push_back(torch::zeros_like(w.back()));
+  }
+  for (std::uint64_t step = 1; step <= 100; ++step) {
+    set_gradients(parameters, step);
+    optimizer.step();
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const auto g = parameters[i].grad().to(torch::kFloat64);
+      const auto t = static_cast<double>(step);
+      m[i] = kBeta1 * m[i] + (1 - kBeta1) * g;
+      s[i] = kBeta2 * s[i] + (1 - kBeta2) * g * g;
+      const bool is_vector = w[i].dim() <= 1;  // a bias: no ratio and no decay
+      const auto r =
+          m[i] / (1 - std::pow(kBeta1, t)) / ((s[i] / (1 - std::pow(kBeta2, t))).sqrt() + kEps) +
+          (is_vector ? 0 : kDecay) * w[i];
+      const double ratio = is_vector ? 1 : w[i].norm().item<double>() / r.norm().item<double>();
+      w[i] = w[i] - kLr * ratio * r;
+      ASSERT_LT(farthest(parameters[i], w[i]), 1e-5 * w[i].abs().max().item<double>())
           << "parameter " << i << " after step " << step;
     }
   }
@@ -126,6 +159,10 @@ void expect_saved_and_loaded(const Options& options) {
   }
   for (std::size_t i = 0; i < copies.size(); ++i)
     EXPECT_TRUE(torch::equal(copies[i], parameters[i])) << "parameter " << i;
+}
+
+TEST(Lamb, GoesOnAfterLoading) {
+  expect_saved_and_loaded<Lamb>(LambOptions(0.02).betas({0.7, 0.9}).eps(1e-3).weight_decay(0.1));
 }
 
 TEST(Lars, GoesOnAfterLoading) {
@@ -259,7 +296,8 @@ TEST(TorchRules, FollowTheKernelsFor100Steps) {
   const std::vector<kernels::Rule> rules{
       LarsOptions(1.0).momentum(0.9).weight_decay(0.01).trust(0.02).rule(),
       LarsOptions(1.0).momentum(0).rule(), AsupOptions(0.001).weight_decay(0.01).rule(),
-      AsupOptions(0.001).momentum(0.5).alpha(0.9).rule()};
+      AsupOptions(0.001).momentum(0.5).alpha(0.9).rule(),
+      LambOptions(0.001).weight_decay(0.01).rule()};
   for (const kernels::Rule& rule : rules) {
     auto by_kernels = some_parameters();
     std::vector<torch::Tensor> by_torch;
@@ -276,6 +314,9 @@ TEST(TorchRules, FollowTheKernelsFor100Steps) {
                                                          .momentum(rule.momentum)
                                                          .weight_decay(rule.weight_decay)
                                                          .trust(rule.trust));
+    else if (rule.kind == kernels::Rule::Kind::lamb)
+      optimizer =
+          std::make_unique<Lamb>(by_kernels, LambOptions(0.001).weight_decay(rule.weight_decay));
     else
       optimizer = std::make_unique<AsupMomentum>(by_kernels, AsupOptions(0.001)
                                                                  .momentum(rule.momentum)

@@ -9,8 +9,10 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/distribute/distribute.h"
 #include "asup/precision/autocast.h"
+#include "asup/ps/serve.h"
 #include "asup/sync/averaging/local_sgd.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
+#include "asup/sync/server/parameter_server.h"
 #include "tests/support/ranks.h"
 
 namespace asup {
@@ -150,6 +152,28 @@ TEST(GradScaler, RefusesWhatNoScaleCanFollow) {
   EXPECT_THROW(GradScaler({}, {.backoff = 1}), BadInput);
   EXPECT_THROW(GradScaler({}, {.growth_interval = 0}), BadInput);
   EXPECT_THROW(GradScaler({}).restore({kInfinity, 0}), BadInput);
+}
+
+// Others' gradients move the parameters all the same.
+TEST(GradScaler, ThroughServersAWorkerSkipsAlone) {
+  std::array<double, 2> scales{};
+  const auto body = [&](Job& job) {
+    if (job.is_server()) return ps::serve(job);
+    torch::nn::Linear layer(1, 1);
+    torch::optim::SGD optimizer(layer->parameters(), 0.1);
+    const auto replica = distribute(job, *layer, optimizer, ParameterServer{.pace = Bsp{}});
+    GradScaler scaler(layer->parameters(), {.first = 64});
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      const double slope = step == 1 && job.rank() == 1 ? kInfinity : 1;
+      scaler.scale(layer->forward(torch::ones({1, 1})).sum() * slope).backward();
+      scaler.step(*replica);
+    }
+    scales[static_cast<std::size_t>(job.rank())] = scaler.scale();
+  };
+  asup::testing::run_ranks(3, net::LinkKind::inproc, body, /*servers=*/1);
+  EXPECT_EQ(scales[0], 64);
+  EXPECT_EQ(scales[1], 32);
 }
 
 }  // namespace

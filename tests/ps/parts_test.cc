@@ -47,7 +47,8 @@ TEST(ShardInParts, ComesToTheSameAsInWholeSteps) {
        {kernels::Rule{.kind = kernels::Rule::Kind::momentum, .momentum = 0.9, .weight_decay = 0.01},
         kernels::Rule{.kind = kernels::Rule::Kind::nesterov, .momentum = 0.9},
         kernels::Rule{.kind = kernels::Rule::Kind::adam},
-        kernels::Rule{.kind = kernels::Rule::Kind::lars, .momentum = 0.9}})
+        kernels::Rule{.kind = kernels::Rule::Kind::lars, .momentum = 0.9},
+        kernels::Rule{.kind = kernels::Rule::Kind::lamb, .weight_decay = 0.01}})
     for (const int parts : {4, 16}) {
       Shard whole = shard_of(rule), cut = shard_of(rule);
       for (int step = 0; step < 3; ++step) {
@@ -73,6 +74,17 @@ TEST(ShardInParts, LarsTakesTheNormOfTheMean) {
   ASSERT_NEAR(shard.parameters()[0], first, 1e-6);
   push(shard, std::vector<float>(kCount, -2.0f), 0.5);
   EXPECT_NEAR(shard.parameters()[0], first + 0.1 * 0.5 * 0.01 * (first / 1.0) * 2, 1e-6);
+}
+
+// A part moves by its share of what a step of the same length would: a tenth of the norm at a
+// learning rate of 0.1.
+TEST(ShardInParts, LambMovesByTheNorm) {
+  Shard whole = shard_of({.kind = kernels::Rule::Kind::lamb, .trust = 1});
+  push(whole, std::vector<float>(kCount, 4.0f), 1);
+  EXPECT_NEAR(whole.parameters()[0], 0.9, 1e-6);
+  Shard part = shard_of({.kind = kernels::Rule::Kind::lamb, .trust = 1});
+  push(part, std::vector<float>(kCount, 4.0f), 0.5);
+  EXPECT_NEAR(part.parameters()[0], 0.95, 1e-6);
 }
 
 TEST(ShardInParts, ASharesOfAStepAreCounted) {

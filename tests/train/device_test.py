@@ -42,7 +42,7 @@ class Copies(Case):
             self.both(name, "--steps=14", "--workers=2", *sync, *flags)
 
     def test_optimizers(self):
-        for optimizer in "adam", "rmsprop", "lars", "asup":
+        for optimizer in "adam", "rmsprop", "lars", "lamb", "asup":
             self.both(optimizer, "--steps=10", "--workers=2", f"--optimizer={optimizer}",
                       "--accumulate=2")
 

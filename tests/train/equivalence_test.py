@@ -106,7 +106,7 @@ class Equivalence(Case):
         self.assertIn("models that asup knows by name", self.refused("train", *norms, "--model=./libmine.so"))
 
     def test_optimizers_of_our_own(self):
-        for optimizer in "lars", "asup":
+        for optimizer in "lars", "lamb", "asup":
             flags = ["--steps=30", f"--optimizer={optimizer}"]
             alone = self.train(f"one-{optimizer}", *flags, "--workers=1")
             self.assert_same_course(self.train(f"two-{optimizer}", *flags, "--workers=2"), alone)

@@ -42,6 +42,8 @@ class Precision(Case):
         flags = ["--model=cnn", "--width=4", "--synthetic-shape=3x12x12", "--conv-path=native", *FLAGS]
         one = self.train("contiguous", *flags, "--memory-format=contiguous")
         other = self.train("channels-last", *flags, "--memory-format=channels-last")
+        self.assertEqual((one.summary["memory_format"], other.summary["memory_format"]),
+                         ("contiguous", "channels-last"))
         for a, b in zip(one.losses[:10], other.losses[:10]):
             self.assertAlmostEqual(a, b, delta=1e-3 * one.losses[0])
 
@@ -62,10 +64,27 @@ class Precision(Case):
                 self.call("train", f"--resume={part.folder}")
                 self.assertEqual(Run(part.folder).sha, whole.sha)
 
+    def test_a_scale_that_is_far_too_large_is_named(self):
+        said = self.call("train", *SMALL, *FLAGS, "--precision=fp16", "--loss-scale=1e15", f"--out={self.path('x')}",
+                         status=1).stderr
+        self.assertIn("or a smaller loss-scale (it has come to", said)
+
     def test_goes_on_with_another_number_of_workers(self):
-        part = self.train("part", *FLAGS, "--precision=fp16", "--stop-at=10")
+        part = self.train("part", *FLAGS, "--precision=fp16", "--loss-scale=8", "--stop-at=10")
         self.call("train", f"--resume={part.folder}", "--workers=3")
         self.assertLess(part.losses[-1], part.losses[0])
+        self.assertEqual(part.saved["run"]["loss_scales"], [[8, 30]] * 3)  # counted from there
+
+    def test_a_resumed_run_may_begin_with_another_scale(self):
+        part = self.train("part", *FLAGS, "--precision=fp16", "--stop-at=10")
+        self.call("train", f"--resume={part.folder}", "--loss-scale=8")
+        self.assertEqual(part.saved["run"]["loss_scales"], [[8, 30]] * 2)
+
+    def test_changes_its_way_and_goes_on_without_a_worker(self):
+        self.assertLess(self.train("then", *FLAGS, "--precision=fp16", "--then=local", "--at=20").losses[-1], 1)
+        run = self.train("optimizers", *FLAGS[:2], "--precision=fp16", "--optimizer=lamb", "--model=cnn", "--width=4",
+                         "--synthetic-shape=3x12x12", "--memory-format=channels-last", "--conv-path=native")
+        self.assertLess(run.losses[-1], run.losses[0])
 
     def test_it_is_said_what_is_faster(self):
         said = self.call("train", *SMALL, *FLAGS, "--precision=bf16", f"--out={self.path('run')}").stdout
@@ -83,8 +102,9 @@ class Precision(Case):
             with self.subTest(flags):
                 self.assertIn(words, self.call("train", *SMALL, *flags, f"--out={self.path('x')}", status=2).stderr)
         self.train("run", *FLAGS, "--stop-at=5")
-        self.assertIn("precision = fp32, which cannot become bf16",
-                      self.call("train", f"--resume={self.path('run')}", "--precision=bf16", status=2).stderr)
+        for flag, words in (("--precision=bf16", "precision = fp32, which cannot become bf16"),
+                            ("--memory-format=channels-last", "memory-format = auto, which cannot become channels")):
+            self.assertIn(words, self.call("train", f"--resume={self.path('run')}", flag, status=2).stderr)
 
 
 if __name__ == "__main__":

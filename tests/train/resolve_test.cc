@@ -22,6 +22,7 @@ TEST(Resolve, FillsInWhatIsLeftOpen) {
   EXPECT_EQ(adam.lr, 0.001);
   EXPECT_EQ(adam.epochs, std::nullopt);
   EXPECT_EQ(resolve(said({{"optimizer", "lars"}})).lr, 1);
+  EXPECT_EQ(resolve(said({{"optimizer", "lamb"}})).lr, 0.01);
   EXPECT_EQ(resolve(said({{"optimizer", "asup"}, {"momentum", "0.5"}})).lr, 0.0003);
   EXPECT_EQ(resolve(said({{"sync", "server"}})).servers, 1);
   EXPECT_EQ(resolve(said({{"sync", "server"}, {"servers", "3"}})).servers, 3);

@@ -40,7 +40,7 @@ class Resume(Case):
         self.assert_same_end(parts, whole)
 
     def test_optimizers_of_our_own_go_on(self):
-        for optimizer in "lars", "asup":
+        for optimizer in "lars", "lamb", "asup":
             flags = [*RUN, f"--optimizer={optimizer}"]
             whole = self.train(f"whole-{optimizer}", *flags)
             parts = self.train(f"parts-{optimizer}", *flags, "--stop-at=25")

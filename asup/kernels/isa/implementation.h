@@ -6,8 +6,8 @@
 #include "asup/kernels/isa/code_loops.h"
 #include "asup/kernels/isa/divide_loops.h"
 #include "asup/kernels/isa/low_rank_loops.h"
+#include "asup/kernels/isa/ratio_loops.h"
 #include "asup/kernels/isa/reduce_loops.h"
-#include "asup/kernels/isa/scan_loops.h"
 #include "asup/kernels/isa/sparse_loops.h"
 #include "asup/kernels/isa/table.h"
 #include "asup/kernels/isa/update_loops.h"
@@ -111,6 +111,7 @@ constexpr Table make_table(const char* name) {
           update,
           sum_of_squares,
           sums_of_squares,
+          sums_for_ratio,
           largest_magnitude,
           count_not_finite,
           encode,

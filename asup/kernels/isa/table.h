@@ -31,6 +31,9 @@ struct Table {
   double (*sum_of_squares)(const float* data, std::size_t count);
   void (*sums_of_squares)(const float* parameters, const GradientSource* sources,
                           std::size_t source_count, std::size_t count, SquareSums& sums);
+  void (*sums_for_ratio)(const Rule& rule, const UpdateStep& step, const float* parameters,
+                         const float* const* state, const GradientSource* sources,
+                         std::size_t source_count, std::size_t count, SquareSums& sums);
   float (*largest_magnitude)(const float* data, std::size_t count);
   std::size_t (*count_not_finite)(const float* data, std::size_t count);
   // `seed` is how.noise's, or null: what is inline in std::optional is not called from here.

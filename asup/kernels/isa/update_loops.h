@@ -8,6 +8,7 @@
 #include "asup/kernels/update/adam.h"
 #include "asup/kernels/update/adamw.h"
 #include "asup/kernels/update/asup.h"
+#include "asup/kernels/update/lamb.h"
 #include "asup/kernels/update/lars.h"
 #include "asup/kernels/update/linear_part.h"
 #include "asup/kernels/update/merge.h"
@@ -67,6 +68,8 @@ inline void with_formula_of_part(const Rule& rule, const UpdateStep& step, Visit
     case Rule::Kind::lars:
       return needs_whole_tensors(rule) ? visit(LarsPart<true>(rule, step))
                                        : visit(LarsPart<false>(rule, step));
+    case Rule::Kind::lamb:
+      return visit(LambPart(rule, step));
     case Rule::Kind::asup:
       return visit(AsupPart(rule, step));
     case Rule::Kind::merge:
@@ -99,6 +102,8 @@ inline void with_formula(const Rule& rule, const UpdateStep& step, Visit visit) 
       return rule.amsgrad ? visit(AdamW<true>(rule, step)) : visit(AdamW<false>(rule, step));
     case Rule::Kind::lars:
       return visit(Lars(rule, step));
+    case Rule::Kind::lamb:
+      return visit(Lamb(rule, step));
     case Rule::Kind::asup:
       return visit(Asup(rule, step));
     case Rule::Kind::merge:

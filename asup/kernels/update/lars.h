@@ -10,7 +10,7 @@
 // at that rate. Where ‖w‖ or ‖g‖ is 0 the ratio is 1, as in the implementations that people use: by
 // the formula a tensor that begins at 0 would never leave it. Biases and the scales of norms have
 // neither ratio nor decay (rule_of_vectors()).
-// update.h's lars_ratio() computes the ratio, from sums over all pieces of the tensor.
+// update.h's trust_ratio() computes the ratio, from sums over all pieces of the tensor.
 //
 // Values only; safe from any thread.
 #pragma once
@@ -34,6 +34,9 @@ class Lars {
     state[0] = momentum_ * state[0] + lr_ * g;
     w -= state[0];
   }
+
+  // Its norm is what the ratio is made of.
+  Floats measured(Floats g, Floats, Floats*) const { return g; }
 
  private:
   float lr_, momentum_, weight_decay_;

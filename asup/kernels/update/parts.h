@@ -124,7 +124,40 @@ class AsupPart {
   float lr_, alpha_, gain_, scale_, eps_, weight_decay_;
 };
 
-// The ratio is that of the mean gradient so far: the caller measures it.
+// The ratio is that of this part's direction, as far as it would go in a whole step.
+class LambPart {
+ public:
+  static constexpr std::size_t kSlots = 3;  // m, s, p
+
+  LambPart(const Rule& rule, const UpdateStep& step)
+      : gathered_(step),
+        momentum_(rule.beta1, 1 - rule.beta1, step.share),
+        lr_(as_float(step.lr * step.trust_ratio * step.share)),
+        mean_scale_(as_float(1 / missing_weight(rule.beta1, step.updates) / step.share)),
+        beta2_(as_float(rule.beta2)),
+        gain2_(as_float(1 - rule.beta2)),
+        scale_(as_float(1 / __builtin_sqrt(missing_weight(rule.beta2, step.updates)))),
+        eps_(as_float(rule.eps)),
+        weight_decay_(as_float(rule.weight_decay)) {}
+
+  void apply(Floats g, Floats& w, Floats* state) const { w -= lr_ * measured(g, w, state); }
+
+  Floats measured(Floats g, Floats w, Floats* state) const {
+    const Floats mean = gathered_.mean(g, state[2]);
+    const Floats decayed = beta2_ * state[1];
+    const Floats divided_by = decayed + gain2_ * gathered_.square(g, mean);
+    const Floats way = mean_scale_ * momentum_.advance(state[0], g);
+    if (gathered_.ends_step()) state[1] = decayed + gain2_ * mean * mean;
+    return way / (square_root(divided_by) * scale_ + eps_) + weight_decay_ * w;
+  }
+
+ private:
+  Gathered gathered_;
+  PartialMomentum momentum_;
+  float lr_, mean_scale_, beta2_, gain2_, scale_, eps_, weight_decay_;
+};
+
+// The ratio is that of the mean gradient so far.
 template <bool kGathers>
 class LarsPart {
  public:
@@ -140,6 +173,8 @@ class LarsPart {
     if constexpr (kGathers) gathered_.mean(g, state[1]);
     w -= momentum_.advance(state[0], lr_ * (g + weight_decay_ * w));
   }
+
+  Floats measured(Floats g, Floats, Floats* state) const { return gathered_.mean(g, state[1]); }
 
  private:
   Gathered gathered_;

@@ -3,8 +3,8 @@
 // A window of times that were really measured, so that pauses and jitter stay what they are. One
 // odd time is a pause and changes nothing that is expected; two in a row that agree with each other
 // and with nothing before are a new speed, of the worker or of its links, and what was before is
-// forgotten. The first lease, with
-// all that is done for the first time, counts only until there is a second.
+// forgotten. The first lease, with all that is done for the first time, counts only until there is
+// a second.
 //
 // Leases differ in length. An even lease is B / n samples; one that is r times as long is taken to
 // last f + (1 - f) r times as long, and the fixed share f is estimated where lengths change. One

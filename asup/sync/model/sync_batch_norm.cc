@@ -33,7 +33,10 @@ Tensor local_sums(const Tensor& input) {
   Tensor sums = torch::zeros({2 * channels + 1}, input.options().dtype(torch::kFloat64));
   sums[-1] = count;
   if (count == 0) return sums;
-  auto [mean, variance] = torch::batch_norm_update_stats(input, {}, {}, 0.0);
+  // On the CPU statistics would have the type of the input, and overflow in 16 bits.
+  const bool is_short = torch::elementSize(input.scalar_type()) < sizeof(float);
+  auto [mean, variance] = torch::batch_norm_update_stats(
+      input.is_cpu() && is_short ? input.to(torch::kFloat) : input, {}, {}, 0.0);
   mean = mean.to(torch::kFloat64);
   sums.narrow(0, 0, channels) = mean * count;
   sums.narrow(0, channels, channels) = (variance.to(torch::kFloat64) + mean * mean) * count;

@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 
 namespace asup::sync {
@@ -56,7 +57,8 @@ bool is_vector(const torch::Tensor& parameter) { return parameter.dim() <= 1; }
 
 // Whether tensors of one dimension have rules of their own, after those of all groups.
 bool has_rules_of_vectors(const torch::optim::Optimizer& optimizer) {
-  if (typeid(optimizer) != typeid(optim::Lars)) return false;
+  if (typeid(optimizer) != typeid(optim::Lars) && typeid(optimizer) != typeid(optim::Lamb))
+    return false;
   for (const auto& group : optimizer.param_groups())
     if (std::ranges::any_of(group.params(), is_vector)) return true;
   return false;
@@ -81,11 +83,13 @@ std::vector<Rule> rules_as_set(const torch::optim::Optimizer& optimizer) {
       take_rules<torch::optim::Adam, torch::optim::AdamOptions>(optimizer, rules) ||
       take_rules<torch::optim::AdamW, torch::optim::AdamWOptions>(optimizer, rules) ||
       take_rules<optim::Lars, optim::LarsOptions>(optimizer, rules) ||
+      take_rules<optim::Lamb, optim::LambOptions>(optimizer, rules) ||
       take_rules<optim::AsupMomentum, optim::AsupOptions>(optimizer, rules);
   if (!known)
     throw BadInput(fmt::format(
         "parameter servers have no update rule for {}: use SGD, RMSprop, Adam or AdamW of "
-        "torch::optim, or Lars or AsupMomentum of asup::optim; or train by all-reduce (sync = "
+        "torch::optim, or Lars, Lamb or AsupMomentum of asup::optim; or train by all-reduce (sync "
+        "= "
         "allreduce), which runs any optimizer",
         c10::demangle(typeid(optimizer).name())));
   if (has_rules_of_vectors(optimizer))

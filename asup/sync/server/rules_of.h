@@ -13,11 +13,11 @@
 
 namespace asup::sync {
 
-// Of each group; with Lars, if there are tensors of one dimension, then of each group's such
-// tensors (kernels::rule_of_vectors()). Throws BadInput that names the optimizer's type or the
+// Of each group; with Lars and Lamb, if there are tensors of one dimension, then of each group's
+// such tensors (kernels::rule_of_vectors()). Throws BadInput that names the optimizer's type or the
 // option, and says what is possible, where there is no such rule: for types other than torch's SGD,
-// RMSprop, Adam and AdamW and asup's Lars and AsupMomentum (types derived from these included:
-// their step may be another).
+// RMSprop, Adam and AdamW and asup's Lars, Lamb and AsupMomentum (types derived from these
+// included: their step may be another).
 std::vector<kernels::Rule> rules_of(const torch::optim::Optimizer& optimizer);
 // The same, of an optimizer that has had rules: its options may be wrong by now.
 std::vector<kernels::Rule> rules_as_set(const torch::optim::Optimizer& optimizer);

@@ -181,9 +181,12 @@ void StepLog::require_finite(const Metrics::Row& row, const report::StepRecord& 
     skipped = fmt::format(" {} steps in succession were skipped.", sync::kMostSkippedSteps);
   else if (row.given_up > 0)
     skipped = " More than half of the last steps were skipped.";
+  const auto& scaler = run_.context().scaler;
+  const std::string scale =
+      scaler ? fmt::format(", or a smaller loss-scale (it has come to {:g})", scaler->scale()) : "";
   throw Error(fmt::format(
-      "{}: training has diverged. A lower learning rate (lr is {:g}) or a warm-up may help.{}",
-      what, record.lr, skipped));
+      "{}: training has diverged. A lower learning rate (lr is {:g}) or a warm-up may help{}.{}",
+      what, record.lr, scale, skipped));
 }
 
 // Those of workers that are lost are no numbers.

@@ -105,8 +105,7 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
     Autocast autocast(device_.type(), path_.precision);
     scores = model_.forward(models::laid_out(there(batch.input), path_));
   }
-  const torch::Tensor loss =
-      models::sum_of_losses(scores.to(torch::kFloat), there(batch.target), label_smoothing_);
+  const torch::Tensor loss = models::sum_of_losses(scores, there(batch.target), label_smoothing_);
   sync::FetchedNumber fetched(loss.detach());
   hooks_.before_backward(static_cast<std::size_t>(batch.input.size(0)), waited());
   models::ConvolutionScope scope(path_.convolution, models::Pass::backward);

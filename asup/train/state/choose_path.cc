@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "asup/base/error.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/train/state/inputs.h"
@@ -23,18 +24,18 @@ models::WantedPath wanted_by(const TrainConfig& config, const torch::Device& dev
   if (config.precision != kAuto) wanted.precision = precision_from(config.precision);
   if (config.memory_format != kAuto)
     wanted.channels_last = config.memory_format == "channels-last";
-  else if (!device.is_cpu())
-    wanted.channels_last = config.tf32 || wanted.precision != Precision::fp32;
+  else if (!device.is_cpu() && (config.tf32 || wanted.precision))
+    wanted.channels_last = config.tf32 || *wanted.precision != Precision::fp32;
   else if (wanted.convolution)
     wanted.channels_last = false;
   return wanted;
 }
 
-// A run that is resumed goes on as it was, but for what is said anew.
+// A run that is resumed goes on as it was, but for what is said anew. Weights lie as before: some
+// replicas keep state in the order of memory.
 models::ComputePath as_before(const TunedChoices& choices, const TrainConfig& config) {
   models::ComputePath path = models::compute_path_from(choices.compute_path);
   if (config.conv_path != kAuto) path.convolution = models::convolution_path_from(config.conv_path);
-  if (config.memory_format != kAuto) path.channels_last = config.memory_format == "channels-last";
   return path;
 }
 
@@ -48,7 +49,10 @@ models::ComputeChoice measure(const TrainingContext& context, const models::Want
   const data::Batch sample{batch.input.to(context.device), batch.target.to(context.device)};
   if (!config.sync_bn) return models::measure_compute_path(*context.model, sample, wanted);
   // Each rank measures as often as it likes, which is no time to sum statistics with the others.
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
+  const torch::Tensor before = random.get_state();
   const auto model = make_model(config, *context.train);
+  random.set_state(before);
   model->to(context.device);
   return models::measure_compute_path(*model, sample, wanted);
 }
@@ -57,9 +61,16 @@ std::string key_of(const TrainingContext& context, const Job& job) {
   std::set<std::string> hosts;
   for (const auto& member : job.roster().workers()) hosts.insert(member.hostname);
   return compute_path_key(
-      context.config, fmt::format("{}, {}", fmt::join(hosts, " "), context.device.str()),
-      TORCH_VERSION, fmt::format("{}", fmt::join(context.train->input_shape(), "x")),
-      context.choices.threads);
+      context.config, fmt::format("{}", fmt::join(hosts, " ")), context.device.str(), TORCH_VERSION,
+      fmt::format("{}", fmt::join(context.train->input_shape(), "x")), context.choices.threads);
+}
+
+// Another version may have remembered one that this does not know.
+bool is_path(const std::string& text) try {
+  models::compute_path_from(text);
+  return true;
+} catch (const BadInput&) {
+  return false;
 }
 
 // The remembered one, or the fastest.
@@ -68,7 +79,8 @@ PathChoice find_fastest(const TrainingContext& context, const models::WantedPath
   Communicator& control = *context.control;
   const auto cache = ComputePathCache::of_user();
   const bool first = control.rank() == 0;
-  const auto known = first ? cache.find(key) : std::nullopt;
+  auto known = first ? cache.find(key) : std::nullopt;
+  if (known && !is_path(known->path)) known.reset();
   const std::string last_time = broadcast_text(control, known ? known->path : "");
   if (!last_time.empty())
     return {models::compute_path_from(last_time),
@@ -100,7 +112,8 @@ PathChoice find_path(const TrainingContext& context, const Job& job) {
 
 PathChoice choose_path(TrainingContext& context, const Job& job) {
   PathChoice choice = find_path(context, job);
-  if (context.config.precision == kAuto && context.device.is_cpu() && !kernels::multiplies_bf16())
+  if (context.config.precision == kAuto && choice.path.precision == Precision::fp32 &&
+      context.device.is_cpu() && !kernels::multiplies_bf16())
     choice.note += fmt::format("{}fp32, since this processor does not multiply bf16 by itself",
                                choice.note.empty() ? "computed in " : "; ");
   models::lay_out(*context.model, choice.path.channels_last);

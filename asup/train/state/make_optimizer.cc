@@ -2,6 +2,7 @@
 
 #include "asup/base/error.h"
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 
 namespace asup::train {
@@ -45,6 +46,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& confi
   if (config.optimizer == "lars")
     return make<asup::optim::Lars>(
         model, asup::optim::LarsOptions(lr).momentum(momentum).weight_decay(decay));
+  if (config.optimizer == "lamb")
+    return make<asup::optim::Lamb>(model, asup::optim::LambOptions(lr).weight_decay(decay));
   if (config.optimizer == "asup")
     return make<asup::optim::AsupMomentum>(
         model, asup::optim::AsupOptions(lr).momentum(momentum).weight_decay(decay));

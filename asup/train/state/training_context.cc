@@ -245,12 +245,14 @@ void make_trained_parts(TrainingContext& context, Job& job) {
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
-// the least of all.
+// the least of all, unless a first one is said anew.
 void scale_losses(TrainingContext& context, int rank) {
   if (context.path.precision != Precision::fp16) return;
   context.scaler = std::make_unique<GradScaler>(
       context.model->parameters(), GradScalerOptions{.first = context.config.loss_scale});
-  if (!context.resumed || context.resumed->loss_scales.empty()) return;
+  if (!context.resumed || context.resumed->loss_scales.empty() ||
+      context.resumed->config.loss_scale != context.config.loss_scale)
+    return;
   const std::vector<GradScalerState>& before = context.resumed->loss_scales;
   if (std::ssize(before) == context.config.workers)
     context.scaler->restore(before[static_cast<std::size_t>(rank)]);

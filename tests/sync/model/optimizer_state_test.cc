@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
@@ -132,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         OptimizerCase{
             "centered",
             maker<torch::optim::RMSprop>(RMSpropOptions(0.01).momentum(0.5).centered(true)), 3},
+        OptimizerCase{"lamb", maker<optim::Lamb>(optim::LambOptions(0.01)), 2},
         OptimizerCase{"lars", maker<optim::Lars>(optim::LarsOptions(1.0).momentum(0.9)), 1}),
     [](const auto& info) { return info.param.name; });
 

@@ -191,5 +191,21 @@ TEST(SyncBatchNorm, RefusesWhatItCannotDo) {
   });
 }
 
+// More values a channel than fp16 can count.
+TEST(SyncBatchNorm, StatisticsOf16BitsAreExact) {
+  run_ranks(2, LinkKind::inproc, [](Job& job) {
+    const std::shared_ptr<Communicator> communicator = make_communicator(job);
+    SyncBatchNorm norm(SyncBatchNormOptions(kChannels, communicator).momentum(1.0));
+    const torch::Tensor input = 2 * numbers({2, kChannels, 200, 200}, 3) + 5;
+    for (const auto type : {torch::kHalf, torch::kBFloat16}) {
+      const torch::Tensor output = norm->forward(input.to(type));
+      EXPECT_EQ(output.scalar_type(), type);
+      const torch::Tensor exact = input.transpose(0, 1).flatten(1);
+      EXPECT_TRUE(norm->running_mean.allclose(exact.mean(1), 1e-2, 1e-2));
+      EXPECT_TRUE(norm->running_var.allclose(exact.var(1), 1e-2, 1e-2));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace asup

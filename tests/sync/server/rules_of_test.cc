@@ -5,6 +5,7 @@
 #include "asup/base/error.h"
 #include "asup/kernels/update.h"
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "tests/support/thrown.h"
 #include "tests/sync/training.h"
@@ -124,6 +125,8 @@ TEST(RulesOf, OwnOptimizers) {
       only_rule_of(optim::Lars(model.parameters(),
                                optim::LarsOptions(1).momentum(0.8).weight_decay(0.1).trust(0.01))),
       (Rule{.kind = Rule::Kind::lars, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.01}));
+  EXPECT_EQ(only_rule_of(optim::Lamb(model.parameters(), optim::LambOptions(1).betas({0.8, 0.9}))),
+            (Rule{.kind = Rule::Kind::lamb, .eps = 1e-6, .beta1 = 0.8, .beta2 = 0.9, .trust = 1}));
   EXPECT_EQ(only_rule_of(
                 optim::AsupMomentum(model.parameters(), optim::AsupOptions(1).alpha(0.9).eps(0.1))),
             (Rule{.kind = Rule::Kind::asup, .momentum = 0.9, .alpha = 0.9, .eps = 0.1}));
@@ -141,6 +144,8 @@ TEST(RulesOf, LarsLeavesBiasesOut) {
   const auto groups = groups_of(lars, parameters);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     EXPECT_EQ(groups[i], parameters[i].tensor.dim() > 1 ? 0u : 1u) << parameters[i].name;
+  const optim::Lamb lamb(model.parameters(), optim::LambOptions(0.5).weight_decay(0.1));
+  EXPECT_EQ(rules_of(lamb).at(1), (Rule{.kind = Rule::Kind::lamb, .eps = 1e-6, .trust = 0}));
 }
 
 TEST(RulesOf, NesterovWithoutMomentumIsPlain) {
@@ -153,8 +158,8 @@ TEST(RulesOf, RefusesOptimizersWithoutARule) {
   const torch::optim::Adagrad adagrad(Mlp().parameters());
   EXPECT_EQ(message_of<BadInput>([&] { rules_of(adagrad); }),
             "parameter servers have no update rule for torch::optim::Adagrad: use SGD, RMSprop, "
-            "Adam or AdamW of torch::optim, or Lars or AsupMomentum of asup::optim; or train by "
-            "all-reduce (sync = allreduce), which runs any optimizer");
+            "Adam or AdamW of torch::optim, or Lars, Lamb or AsupMomentum of asup::optim; or train "
+            "by all-reduce (sync = allreduce), which runs any optimizer");
   const torch::optim::LBFGS lbfgs(Mlp().parameters());
   EXPECT_NE(message_of<BadInput>([&] { rules_of(lbfgs); }).find("torch::optim::LBFGS"),
             std::string::npos);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "tests/support/thrown.h"
 #include "tests/sync/replica_conformance.h"
@@ -111,6 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                       maker<torch::optim::Adam>(torch::optim::AdamOptions(0.001).eps(1e-3))},
         OptimizerCase{"lars",
                       maker<optim::Lars>(optim::LarsOptions(0.5).weight_decay(0.1).trust(0.01))},
+        OptimizerCase{"lamb", maker<optim::Lamb>(optim::LambOptions(0.01).weight_decay(0.1))},
         OptimizerCase{"adamw", maker<torch::optim::AdamW>(
                                    torch::optim::AdamWOptions(0.001).eps(1e-3).weight_decay(0.1))}),
     [](const auto& info) { return info.param.name; });

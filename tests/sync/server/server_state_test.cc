@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "asup/optim/asup_momentum.h"
+#include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/server/rules_of.h"
@@ -164,6 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
             "rmsprop_both",
             maker<torch::optim::RMSprop>(RMSpropOptions(0.01).momentum(0.5).centered(true))},
         OptimizerCase{"lars", maker<optim::Lars>(optim::LarsOptions(1.0).momentum(0.9))},
+        OptimizerCase{"lamb", maker<optim::Lamb>(optim::LambOptions(0.01))},
         OptimizerCase{"asup", maker<optim::AsupMomentum>(optim::AsupOptions(0.01))},
         OptimizerCase{"unlike_groups", unlike_groups}),
     [](const auto& info) { return info.param.name; });

@@ -38,7 +38,7 @@ TEST(MakeOptimizer, BiasesAndNormsOfALanguageModelDoNotDecay) {
 }
 
 TEST(MakeOptimizer, EveryOptimizerHasTheseGroups) {
-  for (const char* name : {"sgd", "adam", "adamw", "rmsprop", "lars", "asup"}) {
+  for (const char* name : {"sgd", "adam", "adamw", "rmsprop", "lars", "lamb", "asup"}) {
     const auto model = small_gpt();
     EXPECT_EQ(make_optimizer(config_of(name, 0.1), *model)->param_groups().size(), 2u) << name;
     EXPECT_EQ(make_optimizer(config_of(name, 0), *model)->param_groups().size(), 1u) << name;
