@@ -193,7 +193,7 @@ def checks():
         check(f"{name}, against the CPU", as_on_cpus, 1e-3, "--workers=2", *flags)
     for name, flags in FREE.items():
         check(f"{name}, 2 ranks", learns, flags)
-    for optimizer in "adam", "lars", "asup":
+    for optimizer in "adam", "lars", "lamb", "asup":
         check(f"{optimizer}, 2 ranks against one", as_one_worker, f"--optimizer={optimizer}")
     check("a CPU and a GPU in one job", mixed, alone[1])
     check("resumes, also on the CPU", resumes)
