@@ -157,6 +157,25 @@ Rule rule_of_vectors(const Rule& rule) {
   return of_vectors;
 }
 
+double momentum_of(const Rule& rule) {
+  switch (rule.kind) {
+    case Kind::adam:
+    case Kind::adamw:
+    case Kind::lamb:
+      return rule.beta1;
+    case Kind::sgd:
+    case Kind::momentum:
+    case Kind::nesterov:
+    case Kind::rmsprop:
+    case Kind::adagrad:
+    case Kind::lars:
+    case Kind::asup:
+    case Kind::merge:
+      return rule.momentum;
+  }
+  return 0;
+}
+
 bool gathers_gradients(const Rule& rule) {
   switch (rule.kind) {
     case Kind::sgd:

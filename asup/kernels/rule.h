@@ -49,6 +49,9 @@ std::string_view name_of(Rule::Kind kind);
 // Floats of state that it keeps for each parameter. All of them are 0 before the first update.
 std::size_t state_slots(const Rule& rule);
 
+// How much of a step goes on into the next one: the momentum, or the decay of the first moment.
+double momentum_of(const Rule& rule);
+
 // Whether it needs the mean gradient of a whole step: those that keep squares of gradients, or take
 // norms. They keep one float more for each parameter where steps come in parts (UpdateStep::share).
 bool gathers_gradients(const Rule& rule);

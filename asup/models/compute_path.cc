@@ -25,6 +25,8 @@ constexpr ConvolutionPath kPaths[] = {ConvolutionPath::onednn, ConvolutionPath::
 constexpr double kClearlyFaster = 0.95;
 
 constexpr int kMinRounds = 2, kMaxRounds = 20;
+constexpr std::int64_t kLeast = 2;   // images: BatchNorm cannot normalise a single value
+constexpr std::int64_t kTried = 8;   // what part of a sample tells how long it takes
 constexpr double kHopeless = 10;     // times slower,
 constexpr double kLongShare = 0.25;  // and so long, of the budget
 
@@ -105,26 +107,30 @@ double time_step(Model& model, const data::Batch& sample, const ComputePath& pat
 double try_step(Model& model, const data::Batch& sample, const ComputePath& path, bool must) {
   try {
     return time_step(model, sample, path);
-  } catch (const c10::Error&) {
+  } catch (const std::exception&) {  // torch's, oneDNN's, or of a model of the user's own
     if (must) throw;
     return std::numeric_limits<double>::infinity();
   }
 }
 
+data::Batch first_of(const data::Batch& sample, std::int64_t count) {
+  return {sample.input.narrow(0, 0, count), sample.target.narrow(0, 0, count)};
+}
+
 // The sample, or as many of its images as all rounds can work on within twice the budget.
 data::Batch fit(Model& model, const data::Batch& sample, const std::vector<ComputePath>& paths,
                 double budget_seconds) {
-  time_step(model, sample, paths.front());  // oneDNN makes its kernels the first time
-  const double step = time_step(model, sample, paths.front());
-  const double all = step * static_cast<double>(paths.size()) * (1 + kMinRounds);
   const std::int64_t count = sample.input.size(0);
+  const std::int64_t some = std::min(count, std::max<std::int64_t>(kLeast, count / kTried));
+  const data::Batch part = first_of(sample, some);
+  time_step(model, part, paths.front());  // oneDNN makes its kernels the first time
+  const double step = time_step(model, part, paths.front()) * static_cast<double>(count) /
+                      static_cast<double>(some);
+  const double all = step * static_cast<double>(paths.size()) * (1 + kMinRounds);
   if (all <= 2 * budget_seconds) return sample;
   const auto fewer =
       static_cast<std::int64_t>(static_cast<double>(count) * 2 * budget_seconds / all);
-  // BatchNorm cannot normalise a single value.
-  const std::int64_t kept =
-      std::clamp<std::int64_t>(fewer, std::min<std::int64_t>(2, count), count);
-  return {sample.input.narrow(0, 0, kept), sample.target.narrow(0, 0, kept)};
+  return first_of(sample, std::clamp(fewer, std::min(kLeast, count), count));
 }
 
 // The paths take turns, so that a disturbance of the machine meets all; the fastest time counts.
@@ -137,10 +143,15 @@ std::vector<PathTime> time_paths(Model& model, const data::Batch& sample,
   std::vector<bool> is_slow;
   double best = std::numeric_limits<double>::infinity();
   for (const ComputePath& path : paths) {
-    const double seconds = try_step(model, fitting, path, /*must=*/path == paths.front());
+    double seconds = try_step(model, fitting, path, /*must=*/path == paths.front());
     best = std::min(best, seconds);
-    is_slow.push_back(!std::isfinite(seconds) ||
-                      (seconds > kHopeless * best && seconds > kLongShare * budget_seconds));
+    const auto is_hopeless = [&] {
+      return seconds > kHopeless * best && seconds > kLongShare * budget_seconds;
+    };
+    // A GPU's first use says little: its code has yet to be loaded.
+    if (is_hopeless() && std::isfinite(seconds) && !device_of(model).is_cpu())
+      seconds = try_step(model, fitting, path, /*must=*/false);
+    is_slow.push_back(!std::isfinite(seconds) || is_hopeless());
     // The time of the first use counts where there is no second.
     times.push_back({path, is_slow.back() ? seconds : std::numeric_limits<double>::infinity()});
   }
@@ -148,7 +159,8 @@ std::vector<PathTime> time_paths(Model& model, const data::Batch& sample,
     if (round >= kMinRounds && seconds_since(start) > budget_seconds) break;
     for (std::size_t i = 0; i < times.size(); ++i)
       if (!is_slow[i])
-        times[i].seconds = std::min(times[i].seconds, time_step(model, fitting, times[i].path));
+        times[i].seconds =
+            std::min(times[i].seconds, try_step(model, fitting, times[i].path, /*must=*/i == 0));
   }
   return times;
 }

@@ -81,11 +81,7 @@ json to_json(const pace::Choice& choice) {
 // The most that a group of parameters has.
 double momentum_of(const std::vector<kernels::Rule>& rules) {
   double most = 0;
-  for (const kernels::Rule& rule : rules) {
-    const bool is_adam =
-        rule.kind == kernels::Rule::Kind::adam || rule.kind == kernels::Rule::Kind::adamw;
-    most = std::max(most, is_adam ? rule.beta1 : rule.momentum);
-  }
+  for (const kernels::Rule& rule : rules) most = std::max(most, kernels::momentum_of(rule));
   return most;
 }
 

@@ -22,6 +22,7 @@ ALSO = {
     "asup/base/non_finite.h": {"NonFinite"},
     "asup/collective/coding.h": {"Coding"},
     "asup/config/step_or_share.h": {"StepOrShare"},
+    "asup/precision/precision.h": {"Precision"},
     "asup/sync/averaging/local_replica.h": {"MergeState"},
     "asup/sync/averaging/timed_rounds.h": {"TimedRounds", "MergeDeadline"},
     "asup/sync/compressors/compressor.h": {"Compressor", "CompressorContext", "CompressorFactory"},

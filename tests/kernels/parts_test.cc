@@ -139,6 +139,7 @@ TEST(Parts, OfTheSameGradientComeToAStepOfEveryRule) {
            Rule{.kind = Kind::adamw, .beta2 = 0.9, .amsgrad = true},
            Rule{.kind = Kind::lars, .momentum = 0.9},
            Rule{.kind = Kind::lamb, .eps = 1e-6},
+           Rule{.kind = Kind::lamb, .weight_decay = 0.001, .eps = 1e-6},
            Rule{.kind = Kind::asup, .momentum = 0.9},
        })
     expect_parts_to_be_steps(rule, 0.05, 1e-5);

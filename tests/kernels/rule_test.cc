@@ -52,6 +52,14 @@ TEST(Rule, KnowsItsState) {
   EXPECT_EQ(state_slots({.kind = Kind::asup}), 2u);
 }
 
+TEST(Rule, KnowsItsMomentum) {
+  for (const Kind kind : {Kind::adam, Kind::adamw, Kind::lamb})
+    EXPECT_EQ(momentum_of({.kind = kind, .beta1 = 0.8}), 0.8) << name_of(kind);
+  for (const Kind kind : {Kind::momentum, Kind::nesterov, Kind::rmsprop, Kind::lars, Kind::asup})
+    EXPECT_EQ(momentum_of({.kind = kind, .momentum = 0.7}), 0.7) << name_of(kind);
+  EXPECT_EQ(momentum_of({.kind = Kind::sgd}), 0);
+}
+
 TEST(Rule, OnlyLarsAndLambNeedWholeTensors) {
   for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::nesterov, Kind::rmsprop, Kind::adagrad,
                           Kind::adam, Kind::adamw, Kind::asup})

@@ -80,8 +80,10 @@ class Precision(Case):
         self.call("train", f"--resume={part.folder}", "--loss-scale=8")
         self.assertEqual(part.saved["run"]["loss_scales"], [[8, 30]] * 2)
 
-    def test_changes_its_way_and_goes_on_without_a_worker(self):
+    def test_goes_on_by_another_way(self):
         self.assertLess(self.train("then", *FLAGS, "--precision=fp16", "--then=local", "--at=20").losses[-1], 1)
+
+    def test_an_optimizer_of_our_own_with_channels_last(self):
         run = self.train("optimizers", *FLAGS[:2], "--precision=fp16", "--optimizer=lamb", "--model=cnn", "--width=4",
                          "--synthetic-shape=3x12x12", "--memory-format=channels-last", "--conv-path=native")
         self.assertLess(run.losses[-1], run.losses[0])

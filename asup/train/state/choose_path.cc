@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-// On a GPU nothing is measured but what precision gains: tensor cores take channels last.
+// On a GPU nothing is measured but what precision gains, and with precision = auto what channels
+// last do: tensor cores take them as they are.
 models::WantedPath wanted_by(const TrainConfig& config, const torch::Device& device) {
   models::WantedPath wanted;
   if (config.conv_path != kAuto)
@@ -26,7 +27,7 @@ models::WantedPath wanted_by(const TrainConfig& config, const torch::Device& dev
     wanted.channels_last = config.memory_format == "channels-last";
   else if (!device.is_cpu() && (config.tf32 || wanted.precision))
     wanted.channels_last = config.tf32 || *wanted.precision != Precision::fp32;
-  else if (wanted.convolution)
+  else if (device.is_cpu() && wanted.convolution)
     wanted.channels_last = false;
   return wanted;
 }
