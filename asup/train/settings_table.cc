@@ -124,7 +124,7 @@ const std::vector<Setting>& table() {
       {"threads", field_or<&C::threads, kAuto>(), "threads of a worker; auto: its share of the host's cores, beside a GPU 4 at most", {1, 1024}, {}, Scope::run, kWorkers},
       {"device", field<&C::device>(), "where a worker computes: cpu, cuda, cuda:N or auto; workers of a host share its GPUs, and auto is cuda where there is one", {}, {}, Scope::run, kWorkers, kCommon},
       {"tf32", field<&C::tf32>(), "GPUs multiply f32 with 10 bits of mantissa: faster, less exact", {}, {}, Scope::run, kWorkers},
-      {"precision", field<&C::precision>(), "what forward and backward compute in; weights, their gradients and the optimizer stay in f32. auto: bf16 where it is faster, measured at the start", {}, {"fp32", "bf16", "fp16", "auto"}, Scope::fixed, kWorkers, kCommon},
+      {"precision", field<&C::precision>(), "what forward and backward compute in; weights, their gradients and the optimizer stay in f32. auto: bf16 where it is faster, measured at the start", {}, {"fp32", "bf16", "fp16", "auto"}, Scope::fixed, kWorkers},
       {"loss-scale", field<&C::loss_scale>(), "precision fp16: what the loss is multiplied by at first; halved where gradients overflow, doubled after 2000 steps without", {1, 1e30}, {}, Scope::run, kWorkers},
       {"conv-path", field<&C::conv_path>(), "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}, Scope::run, kWorkers},
       {"memory-format", field<&C::memory_format>(), "how images and weights of convolutions lie in memory; auto: on CPUs the faster, measured with conv-path, where that is auto too, on GPUs channels-last with tf32 or 16 bits", {}, {"auto", "contiguous", "channels-last"}, Scope::fixed, kWorkers},
