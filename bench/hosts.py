@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All-reduce of floats between several hosts: asup, Open MPI and Gloo over TCP.
+"""All-reduce of floats between several hosts: asup, Open MPI and Gloo over TCP, all in the clear.
 
 The hosts are network namespaces of this machine, each with a veth pair to a bridge in one more;
 `tc ... tbf` limits both directions of every pair to --rate. They are taken down at the end, however
@@ -8,9 +8,9 @@ it comes; what a killed run has left is removed by `bench/hosts.py --clean`. Nee
 `wire` is the share of the wire: 2(n-1)/n * bytes / rate, which every all-reduce must send and
 receive, over the time. TCP, IP and Ethernet take a part of the wire for their headers: `tcp` is the
 share of what they leave (1448 of 1514 bytes). The peers take turns, several rounds; a figure is the
-median of the rounds' medians.
+median of the rounds' medians. With --tls asup has a turn with encrypted links too, as it has them by default.
 
-    bench/hosts.py [--rate 1gbit] [--ranks 2-8] [--sizes 1K,...,100M] [--algorithm A] [--json FILE] [--quick]
+    bench/hosts.py [--rate 1gbit] [--ranks 2-8] [--sizes 1K,...,100M] [--algorithm A] [--tls] [--json FILE] [--quick]
 """
 
 import argparse
@@ -78,6 +78,14 @@ class Network:
     @staticmethod
     def address(host):
         return f"{NETWORK}.{host + 1}"
+
+    def bytes_sent(self):
+        """By all hosts so far, with all headers; of what the kernel hands down at once, those of one packet."""
+        def of(host):
+            shown = subprocess.run(["ip", "-s", "-j", "-n", self.namespace(host), "link", "show", "eth0"], check=True,
+                                   capture_output=True)
+            return json.loads(shown.stdout)[0]["stats64"]["tx"]["bytes"]
+        return sum(of(host) for host in range(self.hosts))
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -176,15 +184,15 @@ def clean():
     print(f"removed the hosts of {len(names)} runs" if names else "there is nothing to remove")
 
 
-def asup(network, build, count, sizes, algorithm, deadline):
+def asup(network, build, count, sizes, algorithm, deadline, tls="off"):
     program = str((build / "asup").resolve())
     hosts = ",".join(network.address(rank) for rank in range(count))
 
     def turn():
         with tempfile.NamedTemporaryFile(suffix=".json") as rows:
-            command = [program, "run", "--ssh", str(network.agent), "--hosts", hosts, "--interface", f"{NETWORK}.0/24", "--",
-                       program, "bench", "collective", "--op", "allreduce", "--ranks", str(count), "--buffers", "private",
-                       "--sizes", ",".join(map(turns.human, sizes)), "--quick", "--json", rows.name]
+            command = [program, "run", "--ssh", str(network.agent), "--hosts", hosts, "--interface", f"{NETWORK}.0/24",
+                       "--tls", tls, "--", program, "bench", "collective", "--op", "allreduce", "--ranks", str(count),
+                       "--buffers", "private", "--sizes", ",".join(map(turns.human, sizes)), "--quick", "--json", rows.name]
             if algorithm:
                 command += ["--algorithm", algorithm]
             turns.run_together([[str(network.agent), network.address(0), shlex.join(command)]], deadline)
@@ -216,6 +224,8 @@ def share_of_wire(count, size, bits_per_second, us):
 def measure(network, build, programs, count, arguments):
     sizes, deadline = arguments.sizes, arguments.deadline
     peers = [turns.Peer("asup", asup(network, build, count, sizes, arguments.algorithm, deadline))]
+    if arguments.tls:
+        peers.append(turns.Peer("asup_tls", asup(network, build, count, sizes, arguments.algorithm, deadline, "on")))
     if "mpi_allreduce" in programs:
         peers.append(turns.Peer("open_mpi", open_mpi(network, programs["mpi_allreduce"], count, sizes, deadline)))
     if "gloo_allreduce" in programs:
@@ -245,7 +255,7 @@ def rows(measured, arguments):
             for size, buffers in peer.rounds:
                 us = peer.p50(size, buffers)
                 share = share_of_wire(count, size, arguments.rate, us)
-                algorithm = arguments.algorithm if peer.name == "asup" else ""
+                algorithm = arguments.algorithm if peer.name.startswith("asup") else ""
                 yield {"op": "allreduce", "ranks": count, "bytes": size, "peer": peer.name, "algorithm": algorithm or "auto",
                        "rate_bit_s": arguments.rate, "p50_us": us, "min_us": peer.minimum(size, buffers),
                        "share_of_wire": share, "share_of_tcp": share / TCP_CEILING, "steal": peer.steal.share}
@@ -253,12 +263,15 @@ def rows(measured, arguments):
 
 def goals(measured, arguments):
     """Name, least value, and (value, ranks, bytes) of what was measured."""
-    wire, small = [], []
+    wire, small, tls = [], [], []
     for count, peers in measured:
         by_name = {peer.name: peer for peer in peers}
         for size in arguments.sizes:
             us = by_name["asup"].p50(size, "private")
             mpi = by_name["open_mpi"].p50(size, "private") if "open_mpi" in by_name else None
+            encrypted = by_name["asup_tls"].p50(size, "private") if "asup_tls" in by_name else None
+            if us and encrypted:
+                tls.append((us / encrypted, count, size))
             if us and size >= 4 * MIB:
                 wire.append((share_of_wire(count, size, arguments.rate, us), count, size))
             elif us and mpi:
@@ -268,6 +281,8 @@ def goals(measured, arguments):
     if arguments.rate == 1e10:
         yield "4 hosts, 25 MB: 0.85 of the wire", 0.85, [w for w in wire if w[1:] == (4, 25 * MIB)]
     yield "below 4 MB: Open MPI", 1.0, small
+    if arguments.rate == 1e9:
+        yield "encrypted: 0.98 of the speed in the clear", 0.98, tls
 
 
 def main():
@@ -279,6 +294,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=turns.HERE.parent / "build/release")
     parser.add_argument("--rounds", type=int, help="how often each peer has its turn (default: 3; --quick: 1)")
     parser.add_argument("--deadline", type=float, default=300, help="seconds after which a turn is ended (default: 300)")
+    parser.add_argument("--tls", action="store_true", help="asup with encrypted links too")
     parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file too")
     parser.add_argument("--quick", action="store_true", help="one round, for a first look")
     parser.add_argument("--clean", action="store_true", help="remove what a killed run has left, and nothing else")

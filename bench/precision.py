@@ -3,9 +3,10 @@
 
 Two workers with a thread each train on synthetic images, and a GPT on a text of numbers, by turns in each precision;
 the ratio is the median over the turns. On processors that multiply bf16 by themselves (AMX, AVX512-BF16, most of
-ARM's newer ones) it is a few times as fast; elsewhere it is much slower, and --steps 2 is enough to see it.
+ARM's newer ones) it is a few times as fast; elsewhere it is much slower, and --steps 2 is enough to see it. The MLP
+has batches of 256 samples a worker, and of 32, where casting its weights costs more than multiplying by them.
 
-    bench/precision.py [--precision bf16] [--models resnet18,mlp,gpt] [--turns 3] [--steps 30] [--workers 2]
+    bench/precision.py [--precision bf16] [--models resnet18,mlp,mlp-64,gpt] [--turns 3] [--steps 9] [--workers 2]
                        [--device cpu] [--build build/release] [--json FILE]
 """
 
@@ -19,13 +20,15 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SYNTHETIC = "--data synthetic --synthetic-noise 0 --synthetic-samples 2048 --synthetic-test-samples 64"
 MODELS = {
-    "resnet18": "--model resnet18 --data synthetic --synthetic-shape 3x32x32 --synthetic-noise 0 --batch 64",
-    "mlp": "--model mlp --width 4096 --depth 3 --data synthetic --synthetic-shape 1x64x64 --synthetic-noise 0 --batch 64",
+    "resnet18": f"--model resnet18 --synthetic-shape 3x32x32 --batch 64 {SYNTHETIC}",
+    "mlp": f"--model mlp --width 4096 --depth 3 --synthetic-shape 1x64x64 --batch 512 {SYNTHETIC}",
+    "mlp-64": f"--model mlp --width 4096 --depth 3 --synthetic-shape 1x64x64 --batch 64 {SYNTHETIC}",
     "gpt": "--model gpt --depth 4 --width 256 --context 128 --optimizer adamw --data text:TEXT --batch 16",
 }
-COMMON = ("--synthetic-samples 2048 --synthetic-test-samples 64 --threads 1 --log-every 1 --progress none "
-          "--no-tensorboard --checkpoint-every never --eval-every never")
+COMMON = ("--threads 1 --log-every 1 --progress none --no-tensorboard --checkpoint-every never "
+          "--eval-every never")
 
 
 def speed(options, folder, model, precision):
@@ -48,7 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precision", choices=["bf16", "fp16"], default="bf16")
     parser.add_argument("--models", default=",".join(MODELS))
-    for name, value in ("turns", 3), ("steps", 30), ("workers", 2):
+    for name, value in ("turns", 3), ("steps", 9), ("workers", 2):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")

@@ -4,6 +4,7 @@
 //   bench_step asup|independent resnet18|mlp onednn|native
 //
 // Reads "N" lines, answers each with N step times in microseconds on one line. One thread computes.
+// The optimizer is SGD with momentum.
 #include <torch/torch.h>
 
 #include <iostream>
@@ -72,7 +73,8 @@ int main(int argc, char** argv) {
   torch::set_num_threads(1);
   at::globalContext().setUserEnabledMkldnn(path == "onednn");
   Subject subject = make_subject(argv[2]);
-  torch::optim::SGD optimizer(subject.model->parameters(), torch::optim::SGDOptions(0.001));
+  torch::optim::SGD optimizer(subject.model->parameters(),
+                              torch::optim::SGDOptions(0.001).momentum(0.9));
   if (peer == "asup") {
     auto job = asup::Job::join();
     auto replica = asup::distribute(job, subject.model, optimizer);

@@ -7,13 +7,18 @@ settings, which each have a try before. `lost` is the median step's excess over 
 processes, whose steps exchange nothing, at their best: `kept` are those whose malloc keeps the memory
 that it is given back, so that gradients, which are freed and made anew in every step, do not come from
 the kernel page by page each time. `faults` are pages that a process got from it, and `cpu ms` what it used
-of a processor, for each step: on a busy machine that tells more than the clock.
+of a processor, for each step: on a busy machine that tells more than the clock; `sent MB` what it sent between hosts.
 ddp_gloo also has `lost_to_python`, its excess over independent Python processes at their best.
 
+With --rate each rank has a host of its own, with such a link (bench/hosts.py; needs root). Peers that compress are for
+that: asup_dgc and others beside ddp_fp16 and ddp_powersgd, which are DDP with its communication hooks.
+
     bench/step.py [--ranks 2,4] [--build build/release] [--against BUILD] [--json FILE] [--quick]
+    bench/step.py --rate 1gbit --ranks 4 --peers asup,asup_dgc,independent_kept,ddp_gloo,ddp_fp16,ddp_powersgd
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,6 +29,10 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
+
+import hosts
+import turns
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = {"resnet18": 0.5, "mlp": 0.9}  # GB that a process takes, at most
@@ -42,27 +51,29 @@ def free_port():
 class Usage:
     faults: float = 0  # minor ones
     cpu_s: float = 0
+    sent: float = 0  # bytes between hosts
 
     def __add__(self, other):
-        return Usage(self.faults + other.faults, self.cpu_s + other.cpu_s)
+        return Usage(self.faults + other.faults, self.cpu_s + other.cpu_s, self.sent + other.sent)
 
     def __sub__(self, other):
         return self + other * -1
 
     def __mul__(self, factor):
-        return Usage(self.faults * factor, self.cpu_s * factor)
+        return Usage(self.faults * factor, self.cpu_s * factor, self.sent * factor)
 
 
 class Peer:
     """The processes of one way of training."""
 
-    def __init__(self, name, command, environments):
+    def __init__(self, name, commands, environments, network=None):
         self.name = name
+        self.network = network
         self.times = []
         self.used = Usage()
         self.processes = [
             subprocess.Popen(command, env=e, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-            for e in environments
+            for command, e in zip(commands, environments)
         ]
         for process in self.processes:
             self.answer(process, 300)
@@ -85,7 +96,7 @@ class Peer:
 
     def _usage(self):
         """Of all processes so far."""
-        total = Usage()
+        total = Usage(sent=self.network.bytes_sent() if self.network else 0)
         for process in self.processes:
             with open(f"/proc/{process.pid}/stat") as stat:
                 fields = stat.read().rsplit(")", 1)[1].split()
@@ -105,31 +116,37 @@ class Peer:
 class Stage:
     """What peers of one measurement have in common."""
 
-    def __init__(self, build, ranks, model, path):
-        self.build, self.ranks, self.model, self.path = build, ranks, model, path
+    def __init__(self, build, ranks, model, path, network=None):
+        self.build, self.ranks, self.model, self.path, self.network = build, ranks, model, path, network
+        self.key = tempfile.NamedTemporaryFile("w")  # of jobs between hosts
+        self.key.write(os.urandom(32).hex() + "\n")
+        self.key.flush()
         self.python = os.environ.get("ASUP_PYTHON") or str(HERE.parent / ".venv/bin/python")
-        self.plain = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        self.plain = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR")
 
     def launched(self, more):
         port = str(free_port())
-        return [
-            dict(self.plain, RANK=str(r), WORLD_SIZE=str(self.ranks), LOCAL_RANK=str(r),
-                 LOCAL_WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-                 GLOO_SOCKET_IFNAME="lo", **more)
-            for r in range(self.ranks)
-        ]
+        if self.network:
+            common = dict(self.plain, LOCAL_WORLD_SIZE="1", MASTER_ADDR=self.network.address(0),
+                          GLOO_SOCKET_IFNAME="eth0", ASUP_KEY_FILE=self.key.name,
+                          ASUP_TLS="off")  # DDP does not encrypt either
+        else:
+            common = dict(self.plain, LOCAL_WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
+        common.update(WORLD_SIZE=str(self.ranks), MASTER_PORT=port, **more)
+        return [dict(common, RANK=str(r), LOCAL_RANK="0" if self.network else str(r)) for r in range(self.ranks)]
 
     def asup(self, name, build=None, more={}):
-        return Peer(name, self._command([str((build or self.build) / "bench/bench_step")], "asup"), self.launched(more))
+        return Peer(name, self._command([str((build or self.build) / "bench/bench_step")], "asup"), self.launched(more),
+                    self.network)
 
     def independent(self, name, program, more={}):
         return Peer(name, self._command(program, "independent"), [dict(self.plain, **more)] * self.ranks)
 
-    def ddp(self):
+    def ddp(self, name="ddp_gloo", kinds=DDP):
         """With the fastest of its settings."""
         best = None
-        for kind, more in DDP.items():
-            peer = Peer("ddp_gloo", self._command(self.python_program, kind.split()[0]), self.launched(more))
+        for kind, more in kinds.items():
+            peer = Peer(name, self._command(self.python_program, kind.split()[0]), self.launched(more), self.network)
             peer.take_turn(3, count=False)
             peer.take_turn(5, count=True)
             peer.kind, peer.trial = kind, statistics.median(peer.times)
@@ -150,7 +167,27 @@ class Stage:
         return [str(self.build / "bench/bench_step")]
 
     def _command(self, program, peer):
-        return [*program, peer, self.model, self.path]
+        """Of each rank."""
+        def on_host(rank):
+            return ["ip", "netns", "exec", self.network.namespace(rank)] if self.network else []
+        return [[*on_host(rank), *program, peer, self.model, self.path] for rank in range(self.ranks)]
+
+
+def compressed(name):
+    """asup's peer of this --compress, after its warm-up."""
+    more = {"ASUP_COMPRESS": name}
+    if name in ("topk", "dgc") or ":" in name:
+        more |= {"ASUP_COMPRESS_WARMUP": "0", "ASUP_COMPRESS_PER": "worker"}
+    return lambda stage: stage.asup(f"asup_{name.split(':')[0]}", more=more)
+
+
+def sharded(name):
+    """asup's peer of which each rank keeps a part with this --shard."""
+    return lambda stage: stage.asup(f"asup_shard_{name}", more={"ASUP_SHARD": name})
+
+
+def ddp_hook(name):
+    return lambda stage: stage.ddp(f"ddp_{name}", {f"ddp_{name}": {}})
 
 
 PEERS = {
@@ -162,16 +199,21 @@ PEERS = {
     "ddp_gloo": lambda stage: stage.ddp(),
     "python": lambda stage: stage.independent("python", stage.python_program),
     "python_kept": lambda stage: stage.independent("python_kept", stage.python_program, KEPT),
+    **{f"asup_{name}": compressed(name) for name in ("bf16", "int8", "int4", "onebit", "topk", "dgc", "powersgd")},
+    "asup_auto": compressed("auto:int8,dgc"),
+    **{f"asup_shard_{name}": sharded(name) for name in ("optimizer", "gradients", "parameters")},
+    **{f"ddp_{name}": ddp_hook(name) for name in ("fp16", "powersgd")},
 }
+USUAL = "asup", "asup_kept", "independent", "independent_kept", "ddp_gloo", "python", "python_kept"
 
 
-def measure(stage, names, against, turns, steps):
+def measure(stage, names, against, turn_count, steps):
     peers = [PEERS[name](stage) for name in names]
     if against:
         peers.insert(1, stage.asup("asup_against", against))
     for peer in peers:
         peer.take_turn(3, count=False)
-    for i in range(turns):
+    for i in range(turn_count):
         for k in range(len(peers)):  # each turn begins with another one
             peer = peers[(i + k) % len(peers)]
             peer.take_turn(1, count=False)  # wakes its caches
@@ -192,9 +234,12 @@ def rows_of(stage, peers):
     for name, peer in peers.items():
         usage = peer.usage_of_a_step()
         row = {"model": stage.model, "peer": name, "ranks": stage.ranks, "conv_path": stage.path,
+               "hosts": stage.network is not None,
                "p50_us": medians[name], "min_us": min(peer.times), "lost": lost(name, "independent", "independent_kept"),
                "cpu_us": usage.cpu_s * 1e6, "faults": usage.faults}
-        if name == "ddp_gloo":
+        if stage.network:
+            row["sent_bytes"] = usage.sent
+        if name.startswith("ddp_"):
             row["settings"] = peer.kind
             row["lost_to_python"] = lost(name, "python", "python_kept")
         yield row
@@ -228,8 +273,10 @@ def main():
     parser.add_argument("--against", type=pathlib.Path, metavar="BUILD",
                         help="another build of asup, say an older one's, as one more peer")
     parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
-    parser.add_argument("--peers", default=",".join(name for name in PEERS if name != "asup_apply"),
-                        help="(default: %(default)s); asup_apply: asup that does not look whether gradients are finite")
+    parser.add_argument("--peers", default=",".join(USUAL), metavar="NAME,...",
+                        help=f"of {', '.join(PEERS)} (default: %(default)s); asup_apply: asup that does not look whether "
+                        "gradients are finite")
+    parser.add_argument("--rate", type=hosts.rate, help="each rank has a host of its own, with such a link, as 1gbit")
     parser.add_argument("--conv-path", choices=["onednn", "native"],
                         default="native" if platform.machine() == "aarch64" else "onednn",
                         help="convolution path of all peers (default: the faster of this processor)")
@@ -247,17 +294,30 @@ def main():
     for ranks in arguments.ranks:
         check_memory(ranks, models, len(peers) + bool(arguments.against) + ("ddp_gloo" in peers))
 
+    turn_count = arguments.turns or (4 if arguments.quick else 12)
+    print(f"{'model':9} {'ranks':>5} {'peer':17} {'p50 ms':>9} {'min ms':>9} {'lost':>8} {'cpu ms':>8} {'faults':>8}"
+          + (f" {'sent MB':>8}" if arguments.rate else ""))
+    if arguments.rate and os.geteuid() != 0:
+        sys.exit("bench/step.py --rate makes network namespaces, which only root may: run it with sudo")
+    if arguments.rate:
+        turns.set_signals()
+    network = hosts.Network(max(arguments.ranks), arguments.rate) if arguments.rate else contextlib.nullcontext()
+    with network:
+        measure_all(arguments, models, peers, turn_count, network if arguments.rate else None)
+
+
+def measure_all(arguments, models, peers, turn_count, network):
     rows = []
-    turns = arguments.turns or (4 if arguments.quick else 12)
-    print(f"{'model':9} {'ranks':>5} {'peer':17} {'p50 ms':>9} {'min ms':>9} {'lost':>8} {'cpu ms':>8} {'faults':>8}")
     for model in models:
         for ranks in arguments.ranks:
-            stage = Stage(arguments.build, ranks, model, arguments.conv_path)
-            for row in rows_of(stage, measure(stage, peers, arguments.against, turns, 5)):
+            stage = Stage(arguments.build, ranks, model, arguments.conv_path, network)
+            for row in rows_of(stage, measure(stage, peers, arguments.against, turn_count, 5)):
                 rows.append(row)
                 lost = "-" if row["lost"] is None else f"{row['lost']:.1%}"
                 print(f"{model:9} {ranks:5} {row['peer']:17} {row['p50_us'] / 1e3:9.1f} {row['min_us'] / 1e3:9.1f} {lost:>8} "
-                      f"{row['cpu_us'] / 1e3:8.1f} {row['faults']:8.0f}" + (f"  {row['settings']}" if "settings" in row else ""),
+                      f"{row['cpu_us'] / 1e3:8.1f} {row['faults']:8.0f}"
+                      + (f" {row['sent_bytes'] / 1e6:8.3f}" if "sent_bytes" in row else "")
+                      + (f"  {row['settings']}" if "settings" in row else ""),
                       flush=True)
             if arguments.json:  # what there is so far: a long run may be broken off
                 arguments.json.write_text(json.dumps(rows, indent=2) + "\n")

@@ -1,6 +1,6 @@
 """One process of bench/step.py: what bench_step does, by PyTorch's DistributedDataParallel on gloo.
 
-    step_ddp.py ddp|ddp_static|independent resnet18|mlp onednn|native
+    step_ddp.py ddp|ddp_static|ddp_fp16|ddp_powersgd|independent resnet18|mlp onednn|native
 """
 
 import sys
@@ -10,6 +10,7 @@ import warnings
 import torch
 import torch.distributed
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 
 class Block(nn.Module):
@@ -60,9 +61,16 @@ def main():
         torch.distributed.init_process_group("gloo")
         warnings.simplefilter("ignore", FutureWarning)  # newer torch has another name for broadcast_buffers
         # As asup does by default: statistics of BatchNorm stay on their rank, gradients are in their buckets.
-        model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True,
+        # PowerSGD's hook has several calls for a bucket, whose order gloo's ranks do not agree on with several buckets.
+        size = {"bucket_cap_mb": 4096} if peer == "ddp_powersgd" else {}
+        model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True, **size,
                                                     static_graph=peer == "ddp_static")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+        if peer == "ddp_fp16":
+            model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        elif peer == "ddp_powersgd":
+            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+            model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused=True)
     print("ready", flush=True)
     for line in sys.stdin:
         times = []

@@ -17,6 +17,8 @@ if(ASUP_WITH_TORCH)
   target_compile_options(asup_torch_build INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-fno-devirtualize>
     $<$<CONFIG:Release>:-O1>)  # the time goes by in libtorch and in the core, not in these folders
+  # As libtorch itself is compiled: some classes in its headers have more members without.
+  target_compile_definitions(asup_torch_build INTERFACE NDEBUG)
   if(ASUP_SANITIZE)
     # It would check torch's headers more than ours, and compiling would take half as long again.
     target_compile_options(asup_torch_build INTERFACE -fno-sanitize=undefined)

@@ -24,10 +24,11 @@ HOUSE = CORE + TORCH + [UMBRELLA, "cli"]
 
 # Subfolders, top first; "." is the folder itself. Others are free.
 ROOMS = {
-    "net": ["membership", "transport", "."],
+    "net": ["tls", "membership", "transport", "."],
     "collective": ["plan", "algorithms", "verify", "cost", "drawing", ".", "execute", "tuning", "mesh"],
     "ps": ["pace", "table", "."],
-    "sync": ["model", ".", "compressors", "gradients", "averaging", "server"],
+    "parallel": ["schedule", "cut", ".", "pipeline", "tensor"],
+    "sync": ["model", ".", "compressors", "sharded", "gradients", "averaging", "server"],
     "train": [".", "state", "loop"],
 }
 

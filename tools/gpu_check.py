@@ -178,7 +178,8 @@ def checks():
           "--loss-scale=1024")
     check("bf16, convolutions, 2 ranks, twice", repeats, *CONVOLUTIONS, "--precision=bf16")
     check("bf16, sync-bn, 2 ranks, twice", repeats, *CONVOLUTIONS, "--precision=bf16", "--sync-bn")
-    check("bf16 with dgc, 2 ranks", learns, ["--precision=bf16", "--compress=dgc", "--compress-density=0.1"])
+    check("bf16 with dgc, 2 ranks", learns,
+          ["--precision=bf16", "--compress=dgc", "--compress-density=0.1", "--compress-per=worker"])
     check("fp16, stopped and resumed", resumes_scale)
     check("auto takes the GPU", lambda: (train("--workers=1")[0]["device"] == "cuda:0", ""))
     check("one worker, against the CPU", as_on_cpus, 1e-3, "--workers=1")

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
@@ -19,7 +21,7 @@ namespace {
   throw Error(fmt::format("{}: cannot be written ({})", path, std::strerror(error)));
 }
 
-// Removes the temporary file unless it became the real one.
+// Removes a file that has not become whole.
 class Temporary {
  public:
   explicit Temporary(std::string path) : path_(std::move(path)) {}
@@ -56,6 +58,26 @@ std::string temporary_path(const std::string& path) {
   return (whole.parent_path() / fmt::format(".{}.tmp", whole.filename().string())).string();
 }
 
+namespace {
+
+// Another one in each process, on whatever host, and at each call.
+std::string own_temporary_path(const std::string& path) {
+  static const unsigned process = std::random_device()();
+  static std::atomic<unsigned> calls = 0;
+  return temporary_path(fmt::format("{}.{:08x}-{}", path, process, ++calls));
+}
+
+void write_parts(const char* file, int flags, const std::string& path,
+                 std::span<const std::span<const std::byte>> parts) {
+  Fd fd(::open(file, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
+  if (!fd) fail(path, errno);
+  for (const auto& part : parts) write_all(fd.get(), part, path);
+  sync(fd.get(), path);
+  if (::close(fd.release()) != 0) fail(path, errno);
+}
+
+}  // namespace
+
 std::string user_cache_folder() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -83,12 +105,8 @@ std::string read_file(const std::string& path) {
 }
 
 void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  Temporary temporary(temporary_path(path));
-  Fd fd(::open(temporary.path(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) fail(path, errno);
-  for (const auto& part : parts) write_all(fd.get(), part, path);
-  sync(fd.get(), path);
-  if (::close(fd.release()) != 0) fail(path, errno);
+  Temporary temporary(own_temporary_path(path));
+  write_parts(temporary.path(), O_EXCL, path, parts);
   if (::rename(temporary.path(), path.c_str()) != 0) fail(path, errno);
   temporary.keep();
 
@@ -96,6 +114,12 @@ void write_atomically(const std::string& path, std::span<const std::span<const s
   Fd folder_fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_fd) fail(path, errno);
   sync(folder_fd.get(), path);
+}
+
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  Temporary half(path);
+  write_parts(path.c_str(), O_TRUNC, path, parts);
+  half.keep();
 }
 
 void write_atomically(const std::string& path, std::string_view text) {

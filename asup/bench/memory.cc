@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
@@ -19,6 +20,7 @@
 #include "asup/launch/launch.h"
 #include "asup/net/job.h"
 #include "asup/ps/serve.h"
+#include "asup/sync/gradients/all_reduce.h"
 #include "asup/sync/server/parameter_server.h"
 #include "asup/sync/server/rules_of.h"
 
@@ -29,7 +31,7 @@ using nlohmann::json;
 
 constexpr const char* kCase = "ASUP_MEMORY_CASE";  // its number, in the members' environment
 constexpr const char* kRows = "ASUP_MEMORY_ROWS";  // the file for them
-constexpr int kLayers = 8;
+constexpr int kLayers = 24;
 constexpr int kSteps = 4;
 
 struct Case {
@@ -37,6 +39,9 @@ struct Case {
   std::string link;         // none: one process trains alone
   double compensation = 0;  // of late gradients
   std::string merge = "none";
+  std::optional<Shard> shard{};  // by all-reduce, without servers
+
+  bool has_server() const { return link != "none" && !shard; }
 };
 
 std::vector<Case> cases() {
@@ -46,6 +51,8 @@ std::vector<Case> cases() {
     for (const char* link : {"shm", "tcp"})
       for (const double compensation : {0.0, 0.04}) all.push_back({optimizer, link, compensation});
     all.push_back({optimizer, "shm", 0, "easgd"});
+    for (const auto& [name, shard] : names_of(Shard{}))
+      all.push_back({.optimizer = optimizer, .link = "shm", .shard = shard});
   }
   return all;
 }
@@ -57,7 +64,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
       model.parameters(), torch::optim::SGDOptions(0.001).momentum(name == "momentum" ? 0.9 : 0));
 }
 
-// Square layers without biases.
+// Equal layers without biases.
 torch::nn::Sequential make_model(std::size_t bytes) {
   const double floats = static_cast<double>(bytes) / sizeof(float) / kLayers;
   const auto width = static_cast<std::int64_t>(std::max(1.0, std::round(std::sqrt(floats))));
@@ -91,8 +98,55 @@ double own_bytes(const net::Member& member) {
   return resident.anonymous + (member.server ? 0 : resident.shared);
 }
 
+// What a process has of memory that several share: a part for each of them, as the kernel counts.
+double proportional_bytes(int pid) {
+  double bytes = 0;
+  std::ifstream rollup(fmt::format("/proc/{}/smaps_rollup", pid));
+  for (std::string line; std::getline(rollup, line);)
+    if (line.starts_with("Pss_Anon:") || line.starts_with("Pss_Shmem:"))
+      bytes += 1024 * std::stod(line.substr(line.find(':') + 1));
+  check(bytes > 0, "the memory of process {} is not known", pid);
+  return bytes;
+}
+
+// The most that this process has while a gradient comes, in the steps taken in its life.
+class PeakInBackward {
+ public:
+  explicit PeakInBackward(const torch::nn::Module& model) {
+    for (const torch::Tensor& parameter : model.parameters())
+      hooks_.emplace_back(parameter, parameter.register_hook([this](const torch::Tensor&) {
+        bytes_ = std::max(bytes_, proportional_bytes(::getpid()));
+      }));
+  }
+  ~PeakInBackward() {
+    for (const auto& [parameter, hook] : hooks_) parameter.remove_hook(hook);
+  }
+  PeakInBackward(const PeakInBackward&) = delete;
+  PeakInBackward& operator=(const PeakInBackward&) = delete;
+
+  double bytes() const { return bytes_; }
+
+ private:
+  double bytes_ = 0;
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks_;
+};
+
+// In multiples of the model, between steps, and at most in one: docs/sharding.md has the formulas.
+double expected_of_shards(Shard shard, double slots, int workers) {
+  const auto kept = [&](Shard since) { return shard >= since ? 1.0 / workers : 1; };
+  return kept(Shard::parameters) + kept(Shard::gradients) + slots * kept(Shard::optimizer);
+}
+
+double expected_peak_of_shards(Shard shard, double slots, int workers) {
+  constexpr double kLayer = 1.0 / kLayers;
+  const double gradients = sync::cuts_gradients(shard) ? 3 * kLayer : 0;  // that travel
+  const double others = shard == Shard::parameters ? 2 * kLayer * (workers - 1) / workers : 0;
+  return expected_of_shards(shard, slots, workers) + gradients + others;
+}
+
 // In multiples of the model.
 double expected(const Case& one, bool is_server, double slots, int workers) {
+  if (one.shard) return expected_of_shards(*one.shard, slots, workers);
   const bool is_merged = one.merge != "none";
   if (!is_server) {
     const bool has_state = one.link == "none" || is_merged;
@@ -121,6 +175,7 @@ void warm_up() {
 }
 
 Strategy strategy_of(const Case& one) {
+  if (one.shard) return AllReduce{.shard = *one.shard};
   ParameterServer options{.pace = Asp{}, .compensation = one.compensation};
   for (const auto& [name, merge] : names_of(Merge{}))
     if (name == one.merge) options.merge = merge;
@@ -135,6 +190,7 @@ json row_of(const Case& one, const MemoryBench& bench, const std::string& role, 
           {"link", one.link},
           {"compensation", one.compensation},
           {"merge", one.merge},
+          {"shard", one.shard ? std::string(config::name_of_choice(*one.shard)) : ""},
           {"workers", bench.workers},
           {"model_bytes", model},
           {"bytes", bytes},
@@ -153,7 +209,8 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
     malloc_trim(0);  // what was freed is no need
     control->barrier().or_throw();
     std::vector<double> bytes;
-    for (const net::Member& member : job.roster().members) bytes.push_back(own_bytes(member));
+    for (const net::Member& member : job.roster().members)
+      bytes.push_back(one.shard ? proportional_bytes(member.pid) : own_bytes(member));
     control->barrier().or_throw();
     return bytes;
   };
@@ -166,18 +223,39 @@ void take_part(Job& job, const MemoryBench& bench, const Case& one) {
     model_bytes += static_cast<double>(parameter.numel() * sizeof(float));
   std::unique_ptr<Replica> replica;
   if (one.link != "none") replica = distribute(job, model, *optimizer, strategy_of(one));
-  take_steps(model, *optimizer, kSteps,
-             [&] { replica ? void(replica->step()) : void(optimizer->step()); });
+  const auto train = [&](int steps) {
+    take_steps(model, *optimizer, steps,
+               [&] { replica ? void(replica->step()) : void(optimizer->step()); });
+  };
+  train(kSteps);
   const std::vector<double> after = measure();
+  double peak = 0;  // the mean of all, as what they have in the end
+  if (one.shard) {
+    const PeakInBackward most(*model);
+    train(1);
+    peak = most.bytes() - before[static_cast<std::size_t>(job.rank())];
+    control->all_reduce(buffer_of(std::span(&peak, 1)), ReduceOp::average).or_throw();
+  }
   if (job.rank() != 0) return;
   std::ofstream rows(std::getenv(kRows), std::ios::app);
-  const auto write = [&](std::size_t member, bool is_server, const char* role) {
-    rows << row_of(one, bench, role, after[member] - before[member], model_bytes,
-                   expected(one, is_server, slots, bench.workers))
-         << "\n";
+  const auto write = [&](double bytes, bool is_server, const char* role) {
+    json row = row_of(one, bench, role, bytes, model_bytes,
+                      expected(one, is_server, slots, bench.workers));
+    if (one.shard) {
+      row["peak_bytes"] = peak;
+      row["expected_peak_bytes"] =
+          expected_peak_of_shards(*one.shard, slots, bench.workers) * model_bytes;
+    }
+    rows << row << "\n";
   };
-  write(0, false, one.link == "none" ? "alone" : "worker");
-  if (one.link != "none") write(after.size() - 1, true, "server");
+  const auto taken = [&](std::size_t member) { return after[member] - before[member]; };
+  if (one.shard) {  // the mean of all: parts differ a little
+    double all = 0;
+    for (std::size_t member = 0; member < after.size(); ++member) all += taken(member);
+    return write(all / static_cast<double>(after.size()), false, "worker");
+  }
+  write(taken(0), false, one.link == "none" ? "alone" : "worker");
+  if (one.has_server()) write(taken(after.size() - 1), true, "server");
 }
 
 Table table_of_rows() {
@@ -186,16 +264,20 @@ Table table_of_rows() {
            {"links", -6, 5, 2},
            {"compensation", 12, 12, 4},
            {"merge", -6, 5, 3},
+           {"shard", -10, 9},
            {"MB", 12, 8, 1},
            {"x model", 10, 7},
+           {"should be", 10, 9},
+           {"at most", 10, 7},
            {"should be", 10, 9}},
           room_here()};
 }
 
 void print_head(const MemoryBench& bench) {
   print_text(fmt::format(
-      "a model of {}, {} workers and one server; memory that training it takes beyond what the "
-      "process had before",
+      "a model of {}, {} workers and one server, or none where shard says what each keeps a part "
+      "of; memory that training it takes beyond what the process had before, after a step, and "
+      "with such parts at most while gradients come",
       size_word(bench.bytes), bench.workers));
   fmt::print("{}", table_of_rows().head());
 }
@@ -203,11 +285,17 @@ void print_head(const MemoryBench& bench) {
 void print_row(const json& row) {
   const double model = row.at("model_bytes");
   const double bytes = row.at("bytes"), expected = row.at("expected_bytes");
-  fmt::print("{}", table_of_rows().row({row.at("role"), row.at("optimizer"), row.at("link"),
-                                        fmt::format("{}", row.at("compensation").get<double>()),
-                                        row.at("merge"), fmt::format("{:.1f}", bytes / 1e6),
-                                        fmt::format("{:.2f}", bytes / model),
-                                        fmt::format("{:.2f}", expected / model)}));
+  const auto peak_in = [&](const char* name) {
+    return row.contains(name) ? fmt::format("{:.2f}", row.at(name).get<double>() / model)
+                              : std::string("-");
+  };
+  fmt::print("{}",
+             table_of_rows().row(
+                 {row.at("role"), row.at("optimizer"), row.at("link"),
+                  fmt::format("{}", row.at("compensation").get<double>()), row.at("merge"),
+                  row.at("shard"), fmt::format("{:.1f}", bytes / 1e6),
+                  fmt::format("{:.2f}", bytes / model), fmt::format("{:.2f}", expected / model),
+                  peak_in("peak_bytes"), peak_in("expected_peak_bytes")}));
 }
 
 std::vector<json> read_rows(const std::string& file) {
@@ -222,7 +310,7 @@ int launch_case(const MemoryBench& bench, const Case& one, std::size_t number,
   launch::LaunchOptions launch;
   launch.program = launch.server_program = command;
   launch.ranks = one.link == "none" ? 1 : bench.workers;
-  launch.servers = one.link == "none" ? 0 : 1;
+  launch.servers = one.has_server() ? 1 : 0;
   launch.links = one.link == "none" ? "auto" : one.link;
   launch.name = "asup bench";
   // torch for aarch64 takes memory from mimalloc, which is to give back at once what is free.
@@ -251,6 +339,7 @@ int run_memory_bench(const MemoryBench& bench, const std::vector<std::string>& c
   print_head(bench);
   std::vector<json> rows;
   for (std::size_t number = 0; number < all.size(); ++number) {
+    if (bench.only_shards && !all[number].shard) continue;
     const int status = launch_case(bench, all[number], number, file, command);
     const std::vector<json> found = read_rows(file);
     std::filesystem::remove(file);

@@ -1,5 +1,5 @@
 // `asup bench memory`: what a worker and a server need to train a model, measured, beside what they
-// should.
+// should; and a worker by all-reduce, of which each may keep a part only.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@ namespace asup::bench {
 struct MemoryBench {
   int workers = 2;
   std::size_t bytes = std::size_t{32} << 20;  // of the model
+  bool only_shards = false;                   // of cases: those by all-reduce
   std::string json;                           // file for the rows; empty: none
 };
 

@@ -1,9 +1,7 @@
 #include "asup/bench/time_to_accuracy.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -11,6 +9,7 @@
 #include "asup/base/files.h"
 #include "asup/bench/compare/accuracy_page.h"
 #include "asup/bench/compare/accuracy_rows.h"
+#include "asup/bench/compare/can_write.h"
 #include "asup/bench/compare/tuned_rates.h"
 #include "asup/bench/table.h"
 
@@ -112,14 +111,6 @@ void check_flags(const TimeToAccuracyBench& bench) {
   require(bench.allreduce_steps >= 0 && bench.allreduce_steps < bench.training.steps,
           "--compute-allreduce {}: fewer than the {} steps of a run", bench.allreduce_steps,
           bench.training.steps);
-}
-
-// Hours may pass before it is written.
-void check_can_write(const std::string& flag, const std::string& file) {
-  if (file.empty()) return;
-  const std::string folder = std::filesystem::absolute(file).parent_path();
-  require(!std::filesystem::is_directory(file) && ::access(folder.c_str(), W_OK | X_OK) == 0,
-          "{} {}: no file can be written there; name one in a folder that is there", flag, file);
 }
 
 void write_results(const TimeToAccuracyBench& bench, const std::vector<WayRuns>& ways) {

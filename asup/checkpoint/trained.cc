@@ -1,9 +1,11 @@
 #include "asup/checkpoint/trained.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/checkpoint/writer.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/optimizer_state.h"
@@ -80,6 +82,10 @@ torch::Tensor mean(const std::vector<torch::Tensor>& tensors, std::size_t ranks)
   return sum.div_(static_cast<double>(ranks)).to(tensors.front().scalar_type());
 }
 
+double square_of_norm(const torch::Tensor& tensor) {
+  return tensor.to(torch::kFloat64).square().sum().item<double>();
+}
+
 std::vector<int> ranks_in(const Index& index) {
   std::vector<int> ranks;
   for (const auto& [name, tensor] : index.tensors)
@@ -102,10 +108,18 @@ std::string other_parameter(const Index& index, const std::vector<NamedTensor>& 
   return "";
 }
 
+std::vector<NamedTensor> parameters_to_write(const Trained& trained) {
+  auto parameters = sync::parameters_of(trained.module);
+  if (!trained.part) return parameters;
+  const std::set<std::string> written(trained.part->begin(), trained.part->end());
+  std::erase_if(parameters, [&](const NamedTensor& each) { return !written.contains(each.name); });
+  return parameters;
+}
+
 }  // namespace
 
-void check_is_of(const Index& index, const torch::nn::Module& module) {
-  const auto parameters = sync::parameters_of(module);
+void check_has(const Index& index, const torch::nn::Module& part) {
+  const auto parameters = sync::parameters_of(part);
   const std::string other = other_parameter(index, parameters);
   for (const auto& [name, tensor] : parameters) {
     const auto found = index.tensors.find(kModel + name);
@@ -117,6 +131,11 @@ void check_is_of(const Index& index, const torch::nn::Module& module) {
             "the checkpoint is of another model: it has {} {}, where the model has {}", name,
             describe(found->second), sync::describe(tensor));
   }
+}
+
+void check_is_of(const Index& index, const torch::nn::Module& module) {
+  check_has(index, module);
+  const std::string other = other_parameter(index, sync::parameters_of(module));
   require(other.empty(), "the checkpoint is of another model: it has {}, which the model has not",
           other);
 }
@@ -138,12 +157,14 @@ TensorsByName read_model(Folder& checkpoint) {
 }
 
 RankTensors tensors_of(const Trained& trained) {
-  const auto parameters = sync::parameters_of(trained.module);
+  const auto parameters = parameters_to_write(trained);
   const auto optimizer = sync::named_state(trained.optimizer, parameters);
   const std::string own = place_of(trained.rank);
   RankTensors tensors;
-  add(tensors.common, kModel, trained.own_model() ? trained.mean_model : parameters);
-  add(tensors.common, kReplica, trained.replica.common);
+  // Of parts, each rank has its own, and what replicas have in common is written by one.
+  std::vector<NamedTensor>& common = trained.part ? tensors.own : tensors.common;
+  add(common, kModel, trained.own_model() ? trained.mean_model : parameters);
+  if (!trained.part || trained.rank == 0) add(common, kReplica, trained.replica.common);
   add(tensors.common, kAverage, trained.average);
   add(tensors.own, own + kAverage, trained.own_average);
   add(tensors.own, own + kOwn, trained.own);
@@ -157,7 +178,7 @@ RankTensors tensors_of(const Trained& trained) {
   if (trained.own_model() || trained.own_optimizer)
     add(tensors.own, own + kOptimizer, optimizer);
   else
-    add(tensors.common, kOptimizer, optimizer);
+    add(common, kOptimizer, optimizer);
   return tensors;
 }
 
@@ -182,7 +203,7 @@ Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same
 
 void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   const auto parameters = sync::parameters_of(module);
-  sync::together(communicator_, [&] { check_is_of(reader_.index(), module); });
+  sync::together(communicator_, [&] { check_has(reader_.index(), module); });
   const auto states = sync::state_names(optimizer, parameters);
   std::vector<std::string> names;
   add_names(names, kModel, parameters);
@@ -206,11 +227,23 @@ void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimiz
   });
 }
 
+// Where a rank's own buffer is: its own place, or, where it had another part of the model then,
+// that of the first who had this one.
+std::string Restore::place_of_own(const std::string& name) const {
+  const auto has = [&](const std::string& place) {
+    return reader_.index().tensors.contains(place + kOwn + name);
+  };
+  if (has(own_)) return own_;
+  const auto found = std::ranges::find_if(saved_, [&](int rank) { return has(place_of(rank)); });
+  return found == saved_.end() ? own_ : place_of(*found);
+}
+
 void Restore::own(const Trained& trained) {
   const auto parameters = sync::parameters_of(trained.module);
   const bool comes_back = same_way_ && as_many_;
   std::vector<std::string> names{own_ + kRandom, own_ + kDeviceRandom};
-  add_names(names, own_ + kOwn, trained.own);
+  for (const NamedTensor& each : trained.own)
+    names.push_back(place_of_own(each.name) + kOwn + each.name);
   if (same_way_) add_names(names, kReplica, trained.replica.common);
   for (const int rank : saved_)
     if (same_way_ && !as_many_) add_names(names, place_of(rank) + kPart, trained.replica.parts);
@@ -220,10 +253,15 @@ void Restore::own(const Trained& trained) {
     add_names(names, own_ + kModel, parameters);
     add_names(names, own_ + kOptimizer, sync::state_names(trained.optimizer, parameters));
   }
+  const bool tells = communicator_.rank() == 0;
+  const auto lost = tells ? left_over(trained.replica.parts) : std::vector<std::string>();
+  names.insert(names.end(), lost.begin(), lost.end());
   const TensorsByName saved = reader_.read(communicator_, names);
 
   sync::together(communicator_, [&] {
-    take_known(own_ + kOwn, saved, trained.own);
+    tell_of_lost(saved, lost);
+    for (const NamedTensor& each : trained.own)
+      take_known(place_of_own(each.name) + kOwn, saved, {each});
     take_known(kReplica, saved, trained.replica.common);
     take_known(own_ + kReplica, saved, trained.replica.own);
     if (comes_back)
@@ -243,16 +281,64 @@ void Restore::own(const Trained& trained) {
   });
 }
 
-// Each gets the mean over the ranks that have left a part, whose mean over ranks stays the same.
+// The mean over ranks stays what it was. Of more ranks those that were there keep theirs, which
+// counts for as much more, and the others have none yet; of fewer each gets the mean, since of
+// those that are not there any more nothing is to be lost.
 void Restore::spread(const TensorsByName& saved, const std::vector<NamedTensor>& parts) const {
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  const auto own = static_cast<std::size_t>(communicator_.rank());
+  double squares = 0;
   for (const auto& [name, tensor] : parts) {
     std::vector<torch::Tensor> of_ranks;
     for (const int rank : saved_)
       if (const auto found = saved.find(place_of(rank) + kPart + name);
           found != saved.end() && are_alike(found->second, tensor))
         of_ranks.push_back(found->second);
-    if (!of_ranks.empty()) copy_into(tensor, mean(of_ranks, saved_.size()));
+    if (of_ranks.empty()) continue;
+    torch::Tensor part = mean(of_ranks, saved_.size());
+    squares += square_of_norm(part);
+    if (ranks > saved_.size()) {
+      const auto kept =
+          own < saved_.size() ? saved.find(place_of(saved_[own]) + kPart + name) : saved.end();
+      part = kept == saved.end()
+                 ? torch::zeros_like(part)
+                 : kept->second * (static_cast<double>(ranks) / static_cast<double>(saved_.size()));
+    }
+    copy_into(tensor, part);
   }
+  if (squares > 0 && own == 0)
+    log().info(
+        "what {} workers have kept for later exchanges, a mean of norm {:.4g}, goes on with {}",
+        saved_.size(), std::sqrt(squares), ranks);
+}
+
+// Parts that nobody asks for.
+std::vector<std::string> Restore::left_over(const std::vector<NamedTensor>& parts) const {
+  std::set<std::string> known;
+  for (const NamedTensor& part : parts) known.insert(part.name);
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : reader_.index().tensors)
+    for (const int rank : saved_)
+      if (const std::string place = place_of(rank) + kPart;
+          name.starts_with(place) && !(same_way_ && known.contains(name.substr(place.size()))))
+        names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+void Restore::tell_of_lost(const TensorsByName& saved,
+                           const std::vector<std::string>& names) const {
+  std::map<std::string, std::vector<torch::Tensor>> lost;  // by what they are called on each rank
+  for (const std::string& name : names)
+    lost[name.substr(name.find(kPart) + kPart.size())].push_back(saved.at(name));
+  double squares = 0;
+  for (const auto& [name, of_ranks] : lost)
+    squares += square_of_norm(mean(of_ranks, saved_.size()));
+  if (squares > 0)
+    log().warn(
+        "what {} workers have kept for later exchanges ({}{}), a mean of norm {:.4g}, is lost: "
+        "this "
+        "run does not exchange as the one before it",
+        saved_.size(), lost.begin()->first, lost.size() > 1 ? ", …" : "", std::sqrt(squares));
 }
 
 void Restore::average(const std::vector<NamedTensor>& average) {

@@ -19,6 +19,7 @@
 #include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct Trained {
   std::vector<sync::NamedTensor> mean_model{};
   ReplicaState replica{};
   std::vector<sync::NamedTensor> fetched_state{};  // Replica::fetch_optimizer_state()
+  // Where the module is a part of the model that is trained: its parameters that this rank writes.
+  // Of all ranks, one writes each. None: all ranks have all of them.
+  std::optional<std::vector<std::string>> part{};
   // The moving average of the weights, as the mean over ranks, and this rank's where it differs.
   std::vector<sync::NamedTensor> average{}, own_average{};
 
@@ -63,12 +67,15 @@ TensorsByName read_model(Folder& checkpoint);
 // Throws BadInput unless the checkpoint has the module's parameters, each of its shape and type,
 // and no others.
 void check_is_of(const Index& index, const torch::nn::Module& module);
+// The same of a part of a model, where there may be others.
+void check_has(const Index& index, const torch::nn::Module& part);
 
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
-// left nothing gets the buffers that were the first's, and where models or optimizers were each
-// rank's own, all get the mean of them, as they do of parts. Throws JobFailed on all ranks where it
-// is of another model or optimizer.
+// left nothing gets the buffers that were the first's who had them, and where models or optimizers
+// were each rank's own, all get the mean of them. Of parts the mean over ranks stays; the log has
+// its norm, and that of what is lost where the replica has no use for it. Throws JobFailed on all
+// ranks where it is of another model or optimizer.
 class Restore {
  public:
   Restore(Reader& reader, Communicator& communicator, int rank, bool same_way);
@@ -81,7 +88,10 @@ class Restore {
   void average(const std::vector<sync::NamedTensor>& average);
 
  private:
+  std::string place_of_own(const std::string& name) const;
   void spread(const TensorsByName& saved, const std::vector<sync::NamedTensor>& parts) const;
+  std::vector<std::string> left_over(const std::vector<sync::NamedTensor>& parts) const;
+  void tell_of_lost(const TensorsByName& saved, const std::vector<std::string>& names) const;
 
   Reader& reader_;
   Communicator& communicator_;

@@ -49,7 +49,7 @@ class Unfinished {
 
   void write(const std::string& file, std::string_view text) const {
     const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-    write_atomically(file, std::span(&bytes, 1));
+    write_file(file, std::span(&bytes, 1));
   }
 
   // It takes the place of the checkpoint, without what an attempt before has left in it.
@@ -101,7 +101,7 @@ void write_shards(Communicator& communicator, const Unfinished& unfinished, bool
   const auto file_of = [&](int rank) { return unfinished.path() + "/" + shard_name(rank, ranks); };
   const SafetensorsImage image(shard.tensors);
   sync::together(communicator, [&] {
-    if (sees) write_atomically(file_of(communicator.rank()), image.pieces());
+    if (sees) write_file(file_of(communicator.rank()), image.pieces());
   });
   const auto sent = gather_texts_at_first(communicator, sees ? "" : image.text());
   sync::together(communicator, [&] {

@@ -1,48 +1,23 @@
 // asup bench: measures what this machine gets out of asup. Each benchmark checks its results first.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
 
 #include "asup/bench/collective.h"
 #include "asup/bench/collective_names.h"
-#include "asup/bench/compare/strategies.h"
+#include "asup/bench/compare/program_runner.h"
 #include "asup/bench/embedding.h"
 #include "asup/bench/images.h"
 #include "asup/bench/memory.h"
 #include "asup/bench/server.h"
 #include "asup/bench/sizes.h"
-#include "asup/bench/stragglers.h"
-#include "asup/bench/time_to_accuracy.h"
-#include "asup/cli/command.h"
+#include "asup/cli/benchmarks.h"
 #include "asup/cli/usage.h"
 
 namespace asup::cli {
 namespace {
 
 using Words = std::vector<std::string>;
-
-// A benchmark is checked before it runs, too.
-Command benchmark(CLI::App* command, std::function<void()> check, std::function<int()> run,
-                  std::vector<Example> examples) {
-  const auto checked = [check, run = std::move(run)] {
-    check();
-    try {
-      return run();
-    } catch (const bench::Interrupted& interrupted) {
-      print_last_line("asup bench", interrupted.what());
-      return interrupted.exit_status();
-    }
-  };
-  return {command, checked, check, std::move(examples)};
-}
-
-CLI::App* add_bench(CLI::App& bench, const std::string& name, const std::string& what) {
-  CLI::App* command = bench.add_subcommand(name, what);
-  set_usage(*command, fmt::format("Usage: asup bench {} [flags]", name));
-  return command;
-}
 
 // `self` starts another member of it.
 Command add_collective(CLI::App& bench, const Words& self) {
@@ -137,6 +112,8 @@ Command add_memory(CLI::App& bench, const Words& self) {
   auto size = std::make_shared<std::string>("32M");
   memory->add_option("--workers", options->workers, "How many workers (default: 2)");
   memory->add_option("--size", *size, "Bytes of the model (default: 32M)");
+  memory->add_flag("--only-shards", options->only_shards,
+                   "Workers by all-reduce alone, with shards and without: no servers");
   memory->add_option("--json", options->json, "Write the rows to this file too");
   return benchmark(
       memory, [options, size] { options->bytes = bench::parse_sizes(*size).front(); },
@@ -168,104 +145,28 @@ Command add_images(CLI::App& bench) {
        {"asup bench images --data DIR --size 160", "on the training images of a data set"}});
 }
 
-// Of the benchmarks that train one job many times; defaults are those that it has.
-void add_training(CLI::App& bench, bench::Training& training) {
-  const auto add = [&](const char* flag, auto& value, const char* help) {
-    bench.add_option(flag, value, fmt::format("{} (default: {})", help, value));
-  };
-  add("--workers", training.workers, "How many workers");
-  add("--steps", training.steps, "Steps of a run");
-  add("--tests", training.tests, "Tests of a run, evenly; each is a sync point of all workers");
-  add("--batch", training.batch, "Global batch");
-  add("--sample-ms", training.sample_ms, "Milliseconds that a sample takes, by sleeps");
-  add("--target", training.target, "Test accuracy to reach");
-  add("--model", training.model, "Model");
-  add("--data", training.data, "Data");
-  add("--optimizer", training.optimizer, "Of a way that has none of its own");
-  bench.add_option_function<std::string>(
-      "--lr", [&training](const std::string& text) { training.set_lr(text); },
-      fmt::format(
-          "Its learning rate, for all ways; auto: for each way the best of {:g} and what is "
-          "2, 4, … times that or less, on samples set aside from training (default: {})",
-          training.lr, training.tunes ? "auto" : fmt::format("{:g}", training.lr)));
-  bench.add_option("--rates", training.rates,
-                   "With --lr auto: keep learning rates in this file, and take them from there "
-                   "where it has those of this job");
-  add("--schedule", training.schedule, "Its course: constant, cosine, step or power");
-  bench.add_option("--train", training.flags,
-                   "More flags of asup train for all runs: '--stem imagenet --warmup 20'");
-  add("--out", training.folder, "Folder of the runs");
-}
-
-Command add_stragglers(CLI::App& bench) {
-  CLI::App* stragglers = add_bench(
-      bench, "stragglers", "Time training to an accuracy, in several ways, while workers are slow");
-  auto options = std::make_shared<bench::StragglersBench>();
-  stragglers
-      ->add_option(
-          "--scenes", options->scenes,
-          "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
-          "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
-          "from outside), network (all equal, on hosts of their own with links of 1 Gbit/s "
-          "and a server beside each; needs root); default: all that this machine can make")
-      ->delimiter(',');
-  stragglers
-      ->add_option(
-          "--ways", options->ways,
-          fmt::format("Names: {}; frozen is asup that keeps its first choice (default: {})",
-                      fmt::join(bench::names_of_known_ways(), ", "),
-                      fmt::join(bench::usual_for_stragglers(), ",")))
-      ->delimiter(',');
-  stragglers->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
-  add_training(*stragglers, options->training);
-  stragglers->add_option("--json", options->json, "Write the rows to this file too");
-  stragglers->add_flag("--quick", options->quick, "One seed, and no tuning, for a first look");
-  return benchmark(
-      stragglers, [options] { options->training.check(); },
-      [options] { return bench::run_stragglers_bench(*options); },
-      {{"asup bench stragglers --quick --scenes slow", "one worker is four times slower"},
-       {"asup bench stragglers --ways allreduce,balance,asup", "these ways, in every scene"},
-       {"asup bench stragglers --seeds 5 --json rows.json", "five runs of each"}});
-}
-
-Command add_time_to_accuracy(CLI::App& bench) {
-  CLI::App* command = add_bench(
-      bench, "time-to-accuracy",
-      "Time training to an accuracy between hosts with slow links, in several ways; needs root");
-  auto options = std::make_shared<bench::TimeToAccuracyBench>();
-  command->add_option("--rate", options->rate,
-                      "Of each host's link, both ways, as 100mbit or 1gbit (default: 100mbit)");
-  command
-      ->add_option("--ways", options->ways,
-                   fmt::format("Names: {}; those with servers have one beside each worker "
-                               "(default: {})",
-                               fmt::join(bench::names_of_known_ways(), ", "),
-                               fmt::join(bench::usual_for_slow_links(), ",")))
-      ->delimiter(',');
-  command
-      ->add_option("--way", options->more_ways,
-                   "One more, by its flags: 'local4=--sync local --every 4'; may be repeated")
-      ->allow_extra_args(false);
-  command->add_option("--slow", options->slow,
-                      "The last worker takes so many times as long (default: 1)");
-  command->add_option("--seeds", options->seeds, "Runs of each (default: 3)");
-  add_training(*command, options->training);
-  command->add_option("--compute-allreduce", options->allreduce_steps,
-                      "Time all-reduce over so many steps only, and compute the rest from the "
-                      "steps of a run without a limit; the table says so");
-  command->add_option("--html", options->html, "Write a report with drawings to this file");
-  command->add_option("--json", options->json, "Write the rows to this file too");
-  command->add_flag("--quick", options->quick, "One seed and a hundred steps, for a first look");
-  return benchmark(
-      command, [options] { options->training.check(); },
-      [options] { return bench::run_time_to_accuracy_bench(*options); },
-      {{"sudo asup bench time-to-accuracy --quick", "a first look"},
-       {"sudo asup bench time-to-accuracy --rate 1gbit --ways allreduce,local,diloco"},
-       {"sudo asup bench time-to-accuracy --way 'local4=--sync local --every 4' --html "
-        "page.html"}});
-}
-
 }  // namespace
+
+// A benchmark is checked before it runs, too.
+Command benchmark(CLI::App* command, std::function<void()> check, std::function<int()> run,
+                  std::vector<Example> examples) {
+  const auto checked = [check, run = std::move(run)] {
+    check();
+    try {
+      return run();
+    } catch (const bench::Interrupted& interrupted) {
+      print_last_line("asup bench", interrupted.what());
+      return interrupted.exit_status();
+    }
+  };
+  return {command, checked, check, std::move(examples)};
+}
+
+CLI::App* add_bench(CLI::App& bench, const std::string& name, const std::string& what) {
+  CLI::App* command = bench.add_subcommand(name, what);
+  set_usage(*command, fmt::format("Usage: asup bench {} [flags]", name));
+  return command;
+}
 
 Command add_bench_command(CLI::App& app, const std::vector<std::string>& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "Measure what this machine gets out of asup");
@@ -276,7 +177,7 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   const std::vector<Command> all = {add_collective(*bench, self), add_server(*bench, self),
                                     add_embedding(*bench, self),  add_memory(*bench, self),
                                     add_images(*bench),           add_stragglers(*bench),
-                                    add_time_to_accuracy(*bench)};
+                                    add_time_to_accuracy(*bench), add_large_batch(*bench)};
   for (const Command& one : all) one.app->group("Benchmarks");
   const auto chosen = [all] {
     return *std::find_if(all.begin(), all.end(),

@@ -14,6 +14,7 @@
 #include "asup/base/suggest.h"
 #include "asup/bench/collective_names.h"
 #include "asup/cli/command.h"
+#include "asup/cli/plan_pipeline.h"
 #include "asup/cli/usage.h"
 #include "asup/collective/drawing/svg.h"
 #include "asup/collective/drawing/text.h"
@@ -35,7 +36,8 @@ const std::vector<Example> kExamples{
     {"asup plan binary_blocks --ranks 6", "prints its rounds"},
     {"asup plan binary_blocks --ranks 6 --svg plan.svg", "draws them"},
     {"asup plan binary_blocks --ranks 600 --verify", "proves them"},
-    {"asup plan ring --op allgather --ranks 8 --rank 3", "what rank 3 does"}};
+    {"asup plan ring --op allgather --ranks 8 --rank 3", "what rank 3 does"},
+    {"asup plan pipeline", "lists the schedules of pipelines"}};
 
 struct PlanFlags {
   std::string algorithm, op, count, slice, json, svg;
@@ -54,7 +56,9 @@ int list_algorithms() {
     before = algorithm.collective;
     fmt::print("  {:<{}}  {}\n", algorithm.name, width, algorithm.description);
   }
-  fmt::print("\nasup plan ALGORITHM --ranks N prints the rounds of one.\n");
+  fmt::print(
+      "\nasup plan ALGORITHM --ranks N prints the rounds of one; asup plan pipeline lists the "
+      "schedules\nof pipelines.\n");
   return 0;
 }
 
@@ -217,10 +221,18 @@ int show(const PlanFlags& flags) {
   return show_all(flags, algorithm, spec);
 }
 
+// A flag before the word `pipeline` would count for nothing.
+void require_no_flags(const CLI::App& plan) {
+  for (const CLI::Option* option : plan.get_options())
+    require(option->count() == 0, "{} stands before pipeline; give it behind its schedule",
+            option->get_name());
+}
+
 }  // namespace
 
 Command add_plan_command(CLI::App& app) {
-  CLI::App* plan = app.add_subcommand("plan", "Show, draw and prove what an algorithm does");
+  CLI::App* plan =
+      app.add_subcommand("plan", "Show, draw and prove what an algorithm does, or a pipeline");
   set_usage(*plan, "Usage: asup plan [ALGORITHM --ranks N] [flags]");
   auto flags = std::make_shared<PlanFlags>();
   plan->add_option("algorithm", flags->algorithm, "Which one; without it, all are listed");
@@ -241,11 +253,23 @@ Command add_plan_command(CLI::App& app) {
       ->type_name("FILE");
   plan->add_flag("--verify", flags->verify,
                  "Prove that the plans of all ranks do what they should");
-  return {plan, [flags] { return show(*flags); },
-          [flags] {
+  const Command pipeline = add_plan_pipeline(*plan);
+  pipeline.app->group("Commands");
+  return {plan,
+          [flags, pipeline, plan] {
+            if (!pipeline.app->parsed()) return show(*flags);
+            require_no_flags(*plan);
+            return pipeline.run();
+          },
+          [flags, pipeline, plan] {
+            if (pipeline.app->parsed()) {
+              require_no_flags(*plan);
+              return pipeline.check();
+            }
             if (!flags->algorithm.empty()) spec_of(*flags, find(*flags));
           },
-          kExamples};
+          kExamples,
+          {pipeline}};
 }
 
 }  // namespace asup::cli

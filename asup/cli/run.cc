@@ -1,4 +1,5 @@
 // asup run: starts a program as the ranks of a job.
+#include <filesystem>
 #include <memory>
 
 #include "asup/base/error.h"
@@ -34,6 +35,7 @@ by its ranks, unless it is set already.)";
 struct RunFlags {
   launch::LaunchOptions options;
   std::string hosts, on_loss = "end";
+  std::string timeline;
   double join_timeout = 60, call_timeout = 300, grace = 5;
   std::int64_t restarts = 0;
   bool no_prefix = false;
@@ -83,6 +85,13 @@ void add_network(CLI::App& run, RunFlags& flags) {
       ->envname("ASUP_LINKS")
       // Variables are read whichever command is called, and under mpirun this one may say mpi.
       ->check(CLI::IsMember({"auto", "shm", "tcp", "mpi"}))
+      ->group(kNetwork);
+  run.add_option("--tls", options.tls,
+                 "Encrypt what the job sends: auto (default: what leaves a host), on, off; with "
+                 "--join as the job does")
+      ->type_name("auto|on|off")
+      ->envname("ASUP_TLS")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
       ->group(kNetwork);
   run.add_option("--ssh", options.ssh, "The ssh command, with options (default: ssh)")
       ->type_name("COMMAND")
@@ -141,6 +150,11 @@ void add_output(CLI::App& run, RunFlags& flags) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->group(kOutput);
+  run.add_option("--timeline", flags.timeline,
+                 "Record what each rank does and when: a file to open in Perfetto, which the "
+                 "program writes in synchronize()")
+      ->type_name("FILE")
+      ->group(kOutput);
   run.add_flag("-v,--verbose", options.verbose, "Say what is started and how it ends")
       ->group(kOutput);
 }
@@ -170,6 +184,9 @@ const launch::LaunchOptions& read_flags(const CLI::App& run, RunFlags& flags,
       options.links != "mpi",
       "links over MPI were asked for (--links or ASUP_LINKS), but asup run starts ranks without "
       "it: start them with mpirun -n N, or use other links");
+  if (run.count("--timeline") > 0)
+    options.environment.push_back("ASUP_TIMELINE=" +
+                                  std::filesystem::absolute(flags.timeline).string());
   std::vector<std::string> variables = own_variables();
   for (const std::string& variable : options.environment)
     variables.push_back(variable.substr(0, variable.find('=')));

@@ -137,8 +137,11 @@ void find_libraries(TrainConfig& config) {
 }
 
 net::Environment environment_for(const TrainConfig& config) {
-  const auto process = net::process_environment();
-  return config.links == "auto" ? process : net::with_variable(process, "ASUP_LINKS", config.links);
+  auto environment = net::process_environment();
+  if (config.links != "auto")
+    environment = net::with_variable(environment, "ASUP_LINKS", config.links);
+  if (config.tls != "auto") environment = net::with_variable(environment, "ASUP_TLS", config.tls);
+  return environment;
 }
 
 net::JoinOptions identity_for(const TrainConfig& config, net::JoinOptions identity) {
@@ -201,6 +204,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config) {
   if (!config.hosts.empty()) options.hosts = launch::parse_hosts(config.hosts);
   options.interface = config.interface;
   options.links = config.links;
+  if (config.tls != "auto") options.tls = config.tls;
   options.call_timeout = Seconds(config.timeout);
   options.grace = Seconds(60);  // a step may take long, and so may its checkpoint
   options.program_joins = true;
@@ -260,7 +264,7 @@ void require_servers(const TrainConfig& config) {
 void refuse_variables_of_programs() {
   const auto names = own_variables();
   refuse_unknown_variables(names);
-  const auto of_programs = strategy_variables();
+  const auto of_programs = program_variables();
   for (const std::string& name : names)
     require(std::find(of_programs.begin(), of_programs.end(), name) == of_programs.end(),
             "{} is for programs of one's own and has no effect here: unset it, and give flags "

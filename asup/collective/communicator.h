@@ -47,7 +47,7 @@ Outcome wait_for_all(std::span<Work> works);
 struct Call {
   collective::Collective collective = collective::Collective::all_reduce;
   Buffer input;
-  Buffer output;
+  Buffer output;  // of an all_gather, the input may be this rank's block of it
   ReduceOp op = ReduceOp::sum;
   int root = 0;                     // of a call that has one; the peer of a send or recv
   std::vector<std::size_t> counts;  // blocks, as Spec::counts has them; empty: even

@@ -7,7 +7,7 @@
 #include "asup/base/version.h"
 
 // Another number with every change to what such a library derives from: Dataset and Model.
-#define ASUP_PLUGIN_INTERFACE "3"
+#define ASUP_PLUGIN_INTERFACE "4"
 
 #define ASUP_PLUGIN_STAMP \
   "asup " ASUP_VERSION " with interface " ASUP_PLUGIN_INTERFACE " and torch " TORCH_VERSION

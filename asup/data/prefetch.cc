@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "asup/base/timeline.h"
+
 namespace asup::data {
 
 class Prefetcher::Worker {
@@ -19,6 +21,7 @@ class Prefetcher::Worker {
         first_step_(first_step),
         depth_(std::max<std::size_t>(depth, 1)),
         shares_(std::move(shares)),
+        timeline_(current_timeline()),
         thread_([this] { run(); }) {}
 
   ~Worker() {
@@ -45,12 +48,12 @@ class Prefetcher::Worker {
 
  private:
   void run() {
+    const TimelineThread recorded(timeline_, "data");
     std::exception_ptr error;
     try {
       for (std::size_t step = first_step_; step < batches_.steps_per_epoch() && wait_for_room();
            ++step)
-        put(dataset_.get(batches_.indices(epoch_, step, batches_.part(epoch_, step, shares_)),
-                         epoch_));
+        put(load(step));
     } catch (...) {
       error = std::current_exception();
     }
@@ -58,6 +61,12 @@ class Prefetcher::Worker {
     error_ = error;
     ended_ = true;
     filled_.notify_one();
+  }
+
+  Batch load(std::size_t step) const {
+    const TimelineScope scope(Activity::load);
+    return dataset_.get(batches_.indices(epoch_, step, batches_.part(epoch_, step, shares_)),
+                        epoch_);
   }
 
   // False when the prefetcher is going away.
@@ -79,6 +88,7 @@ class Prefetcher::Worker {
   const std::uint64_t epoch_;
   const std::size_t first_step_, depth_;
   const std::vector<std::int64_t> shares_;
+  Timeline* const timeline_;  // the maker's, which outlives this; null: none
 
   // Protected by mutex_.
   std::mutex mutex_;

@@ -6,12 +6,15 @@
 #include <optional>
 
 #include "asup/base/thread.h"
+#include "asup/base/timeline.h"
 
 namespace asup::data {
 
 class ReadAhead::Worker {
  public:
-  Worker() : thread_(start_thread("asup-read-ahead", [this] { run(); })) {}
+  Worker()
+      : timeline_(current_timeline()),
+        thread_(start_thread("asup-read-ahead", [this] { run(); })) {}
 
   ~Worker() {
     {
@@ -25,8 +28,10 @@ class ReadAhead::Worker {
   void begin(const Dataset& dataset, std::vector<std::int64_t> indices, std::uint64_t epoch) {
     indices_ = indices;
     epoch_ = epoch;
-    std::packaged_task<Batch()> task(
-        [&dataset, indices = std::move(indices), epoch] { return dataset.get(indices, epoch); });
+    std::packaged_task<Batch()> task([&dataset, indices = std::move(indices), epoch] {
+      const TimelineScope scope(Activity::load);
+      return dataset.get(indices, epoch);
+    });
     batch_ = task.get_future();
     {
       const std::lock_guard lock(mutex_);
@@ -43,6 +48,7 @@ class ReadAhead::Worker {
 
  private:
   void run() {
+    const TimelineThread recorded(timeline_, "data");
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return stop_ || task_; });
@@ -54,6 +60,8 @@ class ReadAhead::Worker {
       lock.lock();
     }
   }
+
+  Timeline* const timeline_;  // the maker's, which outlives this; null: none
 
   // Of the caller's thread.
   std::vector<std::int64_t> indices_;

@@ -200,9 +200,12 @@ class Checkpoint::State {
         for (const auto& [name, tensor] : sync::parameters_of(*model_))
           trained.mean_model.push_back({name, copy_of(tensor)});
       });
-    auto parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
-                                           communicator_->size());
-    for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
+    std::vector<checkpoint::WrittenPart> parts;
+    replica_->with_whole_model([&] {
+      parts = checkpoint::parts_of_rank(checkpoint::tensors_of(trained), communicator_->rank(),
+                                        communicator_->size());
+      for (auto& written : parts) written.part.tensor = copy_of(written.part.tensor);
+    });
     const std::string path = series_.path(progress.step);
     if (embeddings_)
       sync::together(*communicator_,

@@ -2,14 +2,17 @@
 
 #include <fmt/ranges.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/mesh/subgroup_communicator.h"
+#include "asup/collective/text_exchange.h"
 #include "asup/collective/tuning/start.h"
 #include "asup/distribute/beside_tables.h"
+#include "asup/distribute/recorded_timeline.h"
 #include "asup/distribute/variables.h"
 #include "asup/distribute/ways.h"
 #include "asup/net/membership/roles.h"
@@ -60,6 +63,7 @@ class Within {
 
 DistributedReplica::DistributedReplica(Job& job, Parts parts)
     : strategy_(std::move(parts.strategy)),
+      timeline_(std::move(parts.timeline)),
       communicator_(std::move(parts.communicator)),
       control_(std::move(parts.control)),
       watch_(std::move(parts.watch)),
@@ -74,6 +78,7 @@ DistributedReplica::DistributedReplica(Job& job, Parts parts)
 }
 
 DistributedReplica::~DistributedReplica() {
+  if (timeline_ && control_->rank() == 0) timeline_->write_own();
   if (std::uncaught_exceptions() > 0) return;
   if (const std::string found = watch_->complaint(); !found.empty()) {
     log().error("{}", found);
@@ -81,10 +86,9 @@ DistributedReplica::~DistributedReplica() {
   }
   if (communicator_->rank() == 0 && communicator_->size() > 1 && has_moved() && !mean_was_used_)
     log().warn(
-        "training ended with a model of its own on each worker: what this one tested or saved "
-        "since "
-        "its last step was its own, not the merged one. Call replica->synchronize() after the last "
-        "step.");
+        "training ended with a model of its own, or a part of one, on each worker: what this one "
+        "tested or saved since its last step was that, not the merged one. Call "
+        "replica->synchronize() after the last step.");
 }
 
 // This worker's own step is done when an exchange fails. Workers that are left may be in different
@@ -92,8 +96,10 @@ DistributedReplica::~DistributedReplica() {
 // themselves, and a step that fails has lost one of them.
 StepResult DistributedReplica::step() {
   watch_->check();
+  if (recovery_) recovery_->require_place();
   mean_was_used_ = false;
   StepResult result = StepResult::applied;
+  const std::uint64_t skipped = made_.replica->stats().skipped;
   if (is_behind()) {
     result = made_.local->step_alone();
     merge();
@@ -102,10 +108,12 @@ StepResult DistributedReplica::step() {
       result = made_.replica->step();
     } catch (const JobFailed&) {
       if (!made_.local || !regroup()) throw;
+      if (made_.replica->stats().skipped > skipped) result = StepResult::skipped;
       merge();
     }
   }
   watch_->settle();
+  if (timeline_) timeline_->end_step();
   const auto too_many = sync::too_many_skipped(made_.replica->stats());
   check(!too_many,
         "the gradients of {} were infinite or NaN, and the steps were skipped: training has "
@@ -116,8 +124,17 @@ StepResult DistributedReplica::step() {
 
 void DistributedReplica::synchronize() {
   watch_->check();
-  together([this] { made_.replica->synchronize(); });
+  together([this] {
+    made_.replica->synchronize();
+    tell_timeline();
+  });
   watch_->settle();
+}
+
+void DistributedReplica::tell_timeline() {
+  if (!timeline_) return;
+  timeline_->collect(*control_);
+  if (control_->rank() == 0) timeline_->write();
 }
 
 // When all have come so far.
@@ -211,11 +228,24 @@ bool DistributedReplica::is_behind() const {
 
 namespace {
 
+// Rank 0's environment decides. Collective. None where this thread records one already, as that of
+// another model's replica.
+std::shared_ptr<RecordedTimeline> timeline_of(const Job& job, Communicator& control) {
+  const char* const here = std::getenv("ASUP_TIMELINE");
+  const std::string file = broadcast_text(control, here ? here : "");
+  if (file.empty() || current_timeline()) return nullptr;
+  auto timeline =
+      std::make_shared<RecordedTimeline>(RecordedTimeline::Options{.file = file}, job.rank());
+  timeline->begin(control, job.rank());
+  return timeline;
+}
+
 std::unique_ptr<DistributedReplica> make_distributed(Job& job, torch::nn::Module& model,
                                                      torch::optim::Optimizer& optimizer,
                                                      const Strategy& strategy) {
   DistributedReplica::Parts parts{.strategy = strategy,
                                   .control = make_communicator(job, strategy)};
+  parts.timeline = timeline_of(job, *parts.control);
   const bool needs_rates = !strategy.capabilities().needs_servers;
   parts.communicator = make_communicator(
       job, strategy, needs_rates ? find_rates(job, *parts.control, strategy) : std::nullopt);

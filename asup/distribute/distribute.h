@@ -21,6 +21,8 @@
 
 namespace asup {
 
+class RecordedTimeline;
+
 // A replica with a communicator of its own, for a program that may go wrong: it notices where
 // optimizer.step() is called in its place, and says at the end where models were not made one.
 // Where the way of training can do without a worker and the launcher lets the job go on
@@ -33,6 +35,7 @@ class DistributedReplica final : public Replica {
     std::unique_ptr<Communicator> communicator{}, control{};
     std::unique_ptr<StepWatch> watch{};
     MadeReplica made{};
+    std::shared_ptr<RecordedTimeline> timeline{};  // null: none is recorded by this replica
   };
   DistributedReplica(Job& job, Parts parts);
   ~DistributedReplica() override;
@@ -55,6 +58,9 @@ class DistributedReplica final : public Replica {
   bool models_differ() override { return made_.replica->models_differ(); }
   void average_buffers() override { made_.replica->average_buffers(); }
   void with_mean_model(const std::function<void()>& use) override;
+  void with_whole_model(const std::function<void()>& use) override {
+    made_.replica->with_whole_model(use);
+  }
   void check_equal() override;
   std::string observed() const override { return made_.replica->observed(); }
   ReplicaState state() override;
@@ -64,6 +70,7 @@ class DistributedReplica final : public Replica {
     return made_.replica->fetch_optimizer_state();
   }
   void gather_optimizer_state() override { made_.replica->gather_optimizer_state(); }
+  void apply_kept() override { made_.replica->apply_kept(); }
   ReplicaStats stats() const override { return made_.replica->stats(); }
 
   // Where servers keep the parameters, what more there is to do with them; else null.
@@ -86,7 +93,10 @@ class DistributedReplica final : public Replica {
   void find_furthest();
   bool is_behind() const;
 
+  void tell_timeline();
+
   const Strategy strategy_;
+  const std::shared_ptr<RecordedTimeline> timeline_;
   const std::unique_ptr<Communicator> communicator_, control_;
   const std::unique_ptr<StepWatch> watch_;
   const MadeReplica made_;

@@ -41,7 +41,7 @@ constexpr std::string_view kOthers[] = {"ASUP_LOG_LEVEL",
                                         "ASUP_TEST_COPIES"};
 
 std::vector<std::string> known_variables() {
-  std::vector<std::string> names = strategy_variables();
+  std::vector<std::string> names = program_variables();
   for (const auto name : net::member_variables()) names.emplace_back(name);
   names.insert(names.end(), std::begin(kOthers), std::end(kOthers));
   return names;
@@ -53,6 +53,12 @@ std::vector<std::string> strategy_variables() {
   std::vector<std::string> names{"ASUP_STRATEGY"};
   for (const auto& setting : names_of_strategy_settings())
     names.push_back(config::variable_of(setting));
+  return names;
+}
+
+std::vector<std::string> program_variables() {
+  std::vector<std::string> names = strategy_variables();
+  names.emplace_back("ASUP_TIMELINE");
   return names;
 }
 

@@ -10,6 +10,9 @@ namespace asup {
 // ASUP_STRATEGY, and one for each setting of a strategy: ASUP_SYNC, ASUP_PACE, …
 std::vector<std::string> strategy_variables();
 
+// Those that are for programs of one's own: these, and ASUP_TIMELINE.
+std::vector<std::string> program_variables();
+
 // The names of this process's variables that begin with ASUP_, without those that are empty.
 std::vector<std::string> own_variables();
 

@@ -10,6 +10,10 @@
 // what one worker adds the other takes away, so the sum of the models is kept but for rounding, and
 // no gradient is lost. Since own holds all earlier averages, they never add up beyond the partner.
 //
+// Where models travel in bf16, d is half of the difference of the two as they travel, so that what
+// one adds the other takes away here too. The two differ by what rounding has lost of them then,
+// 2^-9 of a number at most.
+//
 // Values only: whoever uses it keeps its threads apart.
 #pragma once
 
@@ -21,8 +25,8 @@ namespace asup::gossip {
 
 class Averaging {
  public:
-  explicit Averaging(std::size_t elements)
-      : own_(elements), theirs_(elements), difference_(elements) {}
+  explicit Averaging(std::size_t elements, bool in_bf16 = false)
+      : in_bf16_(in_bf16), own_(elements), theirs_(elements), difference_(elements) {}
 
   std::size_t elements() const { return own_.size(); }
 
@@ -42,6 +46,7 @@ class Averaging {
   void drop() { under_way_ = false; }
 
  private:
+  const bool in_bf16_;
   std::vector<float> own_, theirs_, difference_;
   bool under_way_ = false;
   bool has_difference_ = false;

@@ -6,15 +6,23 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/gossip/brief_lock.h"
+#include "asup/kernels/code.h"
 
 namespace asup::gossip {
 namespace {
 
 // Chunks of ours that wait in the links at once: one leaves while the next is there.
-constexpr int kMostLeaving = 2;
+constexpr int kMostLeaving = 2;  // as many as leaving_ has room for
+
+constexpr std::size_t kNarrow = 2;  // bytes of a number in bf16
 
 // Elements that are averaged before whoever wants the lock may have it.
 constexpr std::size_t kAtOnce = std::size_t{1} << 19;
+
+std::shared_ptr<TimelineTrack> track_of_exchanges() {
+  Timeline* const timeline = current_timeline();
+  return timeline ? timeline->track("exchange") : nullptr;
+}
 
 }  // namespace
 
@@ -22,7 +30,8 @@ Exchanger::Exchanger(net::MemberGroup group, std::size_t elements, const Exchang
     : group_(group),
       rank_(group.mesh.rank()),
       options_(options),
-      averaging_(elements),
+      track_(track_of_exchanges()),
+      averaging_(elements, options.in_bf16),
       partners_(options.graph, rank_, options.seed),
       silent_(static_cast<std::size_t>(group.workers)),
       gone_(static_cast<std::size_t>(group.workers)) {
@@ -30,6 +39,8 @@ Exchanger::Exchanger(net::MemberGroup group, std::size_t elements, const Exchang
         options.graph.ranks(), group.workers);
   check(options.chunk > 0 && options.chunk * sizeof(float) <= net::Messenger::kMostCollected,
         "chunks of {} elements", options.chunk);
+  if (options.in_bf16)
+    for (auto& bytes : leaving_) bytes.resize(options.chunk * kNarrow);
   const net::MeshLock lock(group_.mesh.loop());
   messenger_.emplace(group_.mesh, group_.id, group_.members(),
                      static_cast<net::Messenger::Handler&>(*this));
@@ -72,6 +83,7 @@ void Exchanger::synchronize(std::span<float> model) {
     messenger_->send(underway_->partner, head_of(Cancel{underway_->exchange}));
     underway_.reset();
   }
+  const TimelineScope scope(Activity::wait, {.detail = "exchange under way"});
   // Silence ends it too (progress()).
   group_.mesh.loop().drive([&] { return !underway_; }, Deadline::max());
   averaging_.visit(model);
@@ -157,7 +169,7 @@ void Exchanger::begin() {
 void Exchanger::send_chunks() {
   while (underway_->leaving < kMostLeaving && underway_->sent < averaging_.elements()) {
     const std::size_t count = std::min(options_.chunk, averaging_.elements() - underway_->sent);
-    const auto chunk = std::as_bytes(averaging_.own().subspan(underway_->sent, count));
+    const net::ConstBytes chunk = chunk_to_send(count);
     const Exchange exchange = underway_->exchange;
     const Chunk head{exchange, underway_->sent};
     underway_->sent += count;
@@ -166,6 +178,14 @@ void Exchanger::send_chunks() {
     messenger_->send(underway_->partner, head_of(head), chunk,
                      [this, exchange] { on_chunk_left(exchange); });
   }
+}
+
+net::ConstBytes Exchanger::chunk_to_send(std::size_t count) {
+  const auto own = averaging_.own().subspan(underway_->sent, count);
+  if (!options_.in_bf16) return std::as_bytes(own);
+  std::vector<std::byte>& bytes = leaving_[next_leaving_++ % leaving_.size()];
+  kernels::encode(kernels::Code::bf16, bytes.data(), own.data(), count);
+  return std::span(bytes).first(count * kNarrow);
 }
 
 void Exchanger::on_chunk_left(const Exchange& exchange) {
@@ -179,16 +199,21 @@ void Exchanger::on_chunk_left(const Exchange& exchange) {
 void Exchanger::on_chunk(int member, const Chunk& chunk, net::ConstBytes payload) {
   if (!is(member, chunk.exchange) || underway_->stage != Underway::Stage::streaming) return;
   const std::size_t room = averaging_.elements() - underway_->received;
-  const std::size_t count = payload.size() / sizeof(float);
+  const std::size_t size = options_.in_bf16 ? kNarrow : sizeof(float);
+  const std::size_t count = payload.size() / size;
   if (chunk.begin != underway_->received || count == 0 || count > room ||
-      payload.size() % sizeof(float) != 0) {
+      payload.size() % size != 0) {
     log().warn(
         "rank {} sent elements {} to {} of its model, and {} should have come; the exchange "
         "is dropped",
         member, chunk.begin, chunk.begin + count, underway_->received);
     return give_up();
   }
-  std::memcpy(averaging_.theirs().data() + underway_->received, payload.data(), payload.size());
+  float* theirs = averaging_.theirs().data() + underway_->received;
+  if (options_.in_bf16)
+    kernels::decode(kernels::Code::bf16, theirs, payload.data(), count);
+  else
+    std::memcpy(theirs, payload.data(), payload.size());
   underway_->received += count;
   heard();
   say_got_if_complete();
@@ -230,8 +255,15 @@ void Exchanger::give_up() {
 
 void Exchanger::drop() {
   ++stats_.dropped;
-  stats_.seconds += seconds_since(underway_->began);
   averaging_.drop();
+  end();
+}
+
+void Exchanger::end() {
+  stats_.seconds += seconds_since(underway_->began);
+  const auto bytes = static_cast<std::int64_t>(underway_->received * sizeof(float));
+  if (track_)
+    record_span(*track_, Activity::exchange, underway_->began, {.bytes = bytes}, "pair average");
   underway_.reset();
 }
 
@@ -244,8 +276,7 @@ bool Exchanger::progress() {
   }
   if (!averaging_.complete(kAtOnce)) return true;
   ++stats_.exchanges;
-  stats_.seconds += seconds_since(underway_->began);
-  underway_.reset();
+  end();
   return true;
 }
 

@@ -17,12 +17,15 @@
 // has the lock. Memory: three models (averaging.h) and some chunks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "asup/base/clock.h"
+#include "asup/base/timeline.h"
 #include "asup/gossip/averaging.h"
 #include "asup/gossip/message.h"
 #include "asup/gossip/partners.h"
@@ -34,6 +37,7 @@ namespace asup::gossip {
 struct ExchangerOptions {
   Graph graph;
   std::uint64_t seed = 0;  // of the choice of partners
+  bool in_bf16 = false;    // what travels (averaging.h); the same on all
   // A partner from which nothing comes for so long is given up, and passed over until it is heard
   // from again.
   Seconds patience{10};
@@ -105,16 +109,19 @@ class Exchanger : private net::Messenger::Handler {
   void ask_next();
   void begin();
   void send_chunks();
+  net::ConstBytes chunk_to_send(std::size_t count);
   void on_chunk_left(const Exchange& exchange);
   void say_got_if_complete();
   void give_up();
   void drop();
+  void end();
   void heard();
 
   // Constant after construction.
   const net::MemberGroup group_;
   const int rank_;
   const ExchangerOptions options_;
+  const std::shared_ptr<TimelineTrack> track_;  // null: there is no timeline
 
   // Under the lock.
   Averaging averaging_;
@@ -127,6 +134,9 @@ class Exchanger : private net::Messenger::Handler {
   bool closed_ = true;       // nobody may have the model
   bool stale_ = false;       // own missed a visit: it is renewed before the next exchange
   ExchangerStats stats_;
+  // In bf16, of the chunks on their way out, by turns.
+  std::array<std::vector<std::byte>, 2> leaving_;
+  std::size_t next_leaving_ = 0;
   std::optional<net::Messenger> messenger_;  // goes first: it sends from what is above
 };
 

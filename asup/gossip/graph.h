@@ -46,6 +46,8 @@ class Graph {
   // model and those it hears, the mean over all ranks stays what it was. needs: remove() was not
   // called
   Round round(int rank, std::uint64_t number) const;
+  // Rounds after which a rank has the same ones again.
+  std::uint64_t turns() const { return turns_.empty() ? 1 : turns_.size(); }
 
  private:
   std::vector<std::vector<bool>> edges_;

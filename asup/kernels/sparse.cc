@@ -9,4 +9,8 @@ std::size_t accumulate(const Accumulation& how, float* gradient, Kept momentum, 
   return best_table().accumulate(how, gradient, momentum, sum, count, least, found, room);
 }
 
+void add_where_not_zero(float* numbers, const float* few, float factor, std::size_t count) {
+  best_table().add_where_not_zero(numbers, few, factor, count);
+}
+
 }  // namespace asup::kernels

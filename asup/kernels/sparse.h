@@ -26,4 +26,7 @@ struct Kept {
 std::size_t accumulate(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                        std::size_t count, float least, std::uint32_t* found, std::size_t room);
 
+// Adds `factor` times each of `few`, most of which are zeros: memory beside zeros is not touched.
+void add_where_not_zero(float* numbers, const float* few, float factor, std::size_t count);
+
 }  // namespace asup::kernels

@@ -1,18 +1,17 @@
 #include "asup/launch/launch.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <set>
 
 #include "asup/base/error.h"
+#include "asup/base/task_queue.h"
 #include "asup/base/thread.h"
 #include "asup/launch/coordinator_place.h"
 #include "asup/launch/job_place.h"
@@ -23,38 +22,10 @@
 #include "asup/launch/supervisor.h"
 #include "asup/net/membership/coordinator.h"
 #include "asup/net/membership/key_exchange.h"
+#include "asup/net/membership/variables.h"
 
 namespace asup::launch {
 namespace {
-
-// Work that the coordinator's thread hands to the launcher's.
-class TaskQueue {
- public:
-  TaskQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    check(static_cast<bool>(fd_), "eventfd: {}", std::strerror(errno));
-  }
-  int fd() const { return fd_.get(); }
-  void post(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-    eventfd_write(fd_.get(), 1);
-  }
-  void run_all() {
-    eventfd_t count;
-    eventfd_read(fd_.get(), &count);
-    std::vector<std::function<void()>> work;
-    {
-      const std::lock_guard lock(mutex_);
-      work.swap(work_);
-    }
-    for (const auto& item : work) item();
-  }
-
- private:
-  const Fd fd_;
-  std::mutex mutex_;
-  std::vector<std::function<void()>> work_;  // protected by mutex_
-};
 
 std::vector<Placement> placements_of(const LaunchOptions& options) {
   if (!options.hosts.empty()) return place(options.ranks, options.hosts, options.servers);
@@ -87,6 +58,12 @@ std::vector<std::string> own_settings() {
   return settings;
 }
 
+net::TlsMode tls_of(const LaunchOptions& options) {
+  if (!options.tls.empty()) return net::tls_mode_of(options.tls, "--tls");
+  const net::Environment environment = net::process_environment();
+  return net::tls_mode_of(net::Variables(environment).text_or("ASUP_TLS", "auto"), "ASUP_TLS");
+}
+
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 std::string own_name(const LaunchOptions& options) {
@@ -99,6 +76,7 @@ class Launcher {
       : options_(options),
         placements_(placements_of(options)),
         roles_(roles_of(placements_, options)),
+        tls_(tls_of(options)),
         output_(loop_, {options.prefix, options.output_dir, roles_}),
         supervisor_(options, roles_, output_) {
     if (!options.join.empty()) {
@@ -136,6 +114,7 @@ class Launcher {
     net::CoordinatorOptions options{.listen = coordinator_place(options_, placements_)};
     options.remedy = "choose another with --port, or none and any free one is taken";
     options.key = place_.key;
+    options.tls = tls_;
     options.key_socket = key_socket_of(own_name(options_));
     require(!net::try_key_socket(options.key_socket),
             "a job of yours called '{}' runs on this host already: join it by asup run --join {}, "
@@ -216,6 +195,7 @@ class Launcher {
     };
     set("ASUP_INTERFACE", interface_for(placement.host, options_));
     set("ASUP_LINKS", options_.links);
+    set("ASUP_TLS", std::string(net::to_text(tls_)));
     set("ASUP_JOIN_TIMEOUT", fmt::format("{}", options_.join_timeout.count()));
     set("ASUP_CALL_TIMEOUT", fmt::format("{}", options_.call_timeout.count()));
     for (const std::string& variable : with_values(options_.environment))
@@ -268,10 +248,11 @@ class Launcher {
   const LaunchOptions& options_;
   const std::vector<Placement> placements_;
   const net::Roles roles_;
+  const net::TlsMode tls_;
   JobPlace place_;
   Signals signals_;
   PollLoop loop_;
-  TaskQueue tasks_;
+  TaskQueue tasks_;  // what the coordinator's thread hands to this one
   Output output_;
   Supervisor supervisor_;
   std::set<std::uint64_t> guests_;               // ids of those who joined

@@ -43,6 +43,7 @@ struct LaunchOptions {
   std::string interface;   // for the coordinator and the links; see net::interface_address
   std::uint16_t port = 0;  // of the coordinator; 0: any that is free
   std::string links;       // auto, shm or tcp; empty: the ranks' own default
+  std::string tls;         // auto, on or off; empty: as ASUP_TLS says, or auto
   Seconds join_timeout{60};
   Seconds call_timeout{300};
   Seconds start_news{10};  // between two lines about a start that takes long

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 namespace asup::layout {
 namespace {
@@ -19,8 +20,8 @@ struct Filling {
   }
 };
 
-// Gradients that may share a bucket: their type, and whether they travel in a code.
-using Kind = std::pair<Dtype, bool>;
+// Gradients that may share a bucket: their type, whether they travel in a code, their group.
+using Kind = std::tuple<Dtype, bool, std::size_t>;
 
 Filling empty(Dtype dtype, bool alone, bool coded) {
   return {{.layout = {.dtype = dtype}, .alone = alone, .coded = coded}, 0};
@@ -34,7 +35,8 @@ std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
   std::map<Kind, Filling> open;
   const auto is_alone = [&](std::size_t i) { return gradients[i].bytes() >= rules.alone_bytes; };
   const auto kind_of = [&](std::size_t i) {
-    return Kind(gradients[i].dtype, !rules.coded.empty() && rules.coded[i]);
+    return Kind(gradients[i].dtype, !rules.coded.empty() && rules.coded[i],
+                rules.groups.empty() ? 0 : rules.groups[i]);
   };
   std::map<Kind, std::size_t> to_come;  // bytes that will share buckets
   for (const std::size_t i : order)
@@ -51,7 +53,7 @@ std::vector<Bucket> lay_out(std::span<const TensorShape> gradients,
     const std::size_t i = order[place];
     const TensorShape& shape = gradients[i];
     const Kind kind = kind_of(i);
-    const auto& [dtype, coded] = kind;
+    const auto& [dtype, coded, group] = kind;
     if (is_alone(i)) {
       closed.push_back(empty(dtype, true, coded));
       closed.back().add(i, shape, place);
@@ -94,7 +96,7 @@ FlatSpace flat_space(std::span<const Bucket> buckets) {
     pad_to_line(space.layout);
     const std::uint64_t begin = space.layout.elements;
     append(space.layout, bucket.layout);
-    if (!bucket.alone) pad_to_line(space.layout);
+    if (!bucket.alone && !bucket.coded) pad_to_line(space.layout);
     space.buckets.push_back({begin, space.layout.elements});
   }
   space.layout = without_empty(std::move(space.layout));

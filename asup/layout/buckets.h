@@ -24,6 +24,8 @@ struct BucketRules {
   std::size_t alone_bytes = 1u << 20;  // a gradient of this size has a bucket to itself
   // By gradient: those that travel in a code, in buckets of their own. Empty: none.
   std::vector<bool> coded{};
+  // By gradient: those of different groups share no bucket (layout/groups.h). Empty: one group.
+  std::vector<std::size_t> groups{};
 };
 
 // Buckets in the order in which their last gradients arrive when gradients arrive in `order` (a
@@ -48,7 +50,8 @@ struct FlatSpace {
 };
 
 // needs: buckets of f32. A gradient that is alone may leave from memory of its own, which ends with
-// it; the memory of other buckets goes on, with zeros, to the end of a page.
+// it, and what is in a code ends with the last gradient; the memory of other buckets goes on, with
+// zeros, to the end of a page.
 FlatSpace flat_space(std::span<const Bucket> buckets);
 
 }  // namespace asup::layout

@@ -2,15 +2,13 @@
 
 #include "asup/base/error.h"
 #include "asup/models/initialise.h"
+#include "asup/parallel/pipeline/layers.h"
 
 namespace asup::models {
 namespace {
 
-using torch::nn::Conv2d;
-using torch::nn::Linear;
-
-Conv2d convolution(std::int64_t in, std::int64_t out) {
-  return Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1));
+parallel::Conv2d convolution(std::int64_t in, std::int64_t out) {
+  return parallel::Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1));
 }
 
 class Cnn : public Model {
@@ -22,23 +20,36 @@ class Cnn : public Model {
     conv2_ = register_module("conv2", convolution(width, 2 * width));
     conv3_ = register_module("conv3", convolution(2 * width, 4 * width));
     const std::int64_t features = 4 * width * (shape[1] / 4) * (shape[2] / 4);
-    hidden_ = register_module("hidden", Linear(features, 128));
-    output_ = register_module("output", Linear(128, options.classes));
+    hidden_ = register_module("hidden", parallel::Linear(features, 128));
+    output_ = register_module("output", parallel::Linear(128, options.classes));
     initialise_plain(*this);
   }
 
-  // Pooling before ReLU gives the same as after it, on a quarter of the values.
   torch::Tensor forward(torch::Tensor x) override {
-    x = torch::max_pool2d(conv1_->forward(x), 2).relu_();
-    x = torch::max_pool2d(conv2_->forward(x), 2).relu_();
-    x = conv3_->forward(x).relu_();
+    x = conv3_->forward(pooled(conv2_, pooled(conv1_, x))).relu_();
     x = hidden_->forward(x.flatten(1)).relu_();
     return output_->forward(x);
   }
 
+  std::vector<parallel::Layer> layers() override {
+    using torch::Tensor;
+    return {{"conv1", [this](const Tensor& x) { return pooled(conv1_, x); }, {"conv1"}},
+            {"conv2", [this](const Tensor& x) { return pooled(conv2_, x); }, {"conv2"}},
+            {"conv3", [this](const Tensor& x) { return conv3_->forward(x).relu_(); }, {"conv3"}},
+            {"hidden",
+             [this](const Tensor& x) { return hidden_->forward(x.flatten(1)).relu_(); },
+             {"hidden"}},
+            {"output", [this](const Tensor& x) { return output_->forward(x); }, {"output"}}};
+  }
+
  private:
-  Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
-  Linear hidden_{nullptr}, output_{nullptr};
+  // Pooling before ReLU gives the same as after it, on a quarter of the values.
+  static torch::Tensor pooled(parallel::Conv2d& convolution, const torch::Tensor& x) {
+    return torch::max_pool2d(convolution->forward(x), 2).relu_();
+  }
+
+  parallel::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  parallel::Linear hidden_{nullptr}, output_{nullptr};
 };
 
 }  // namespace

@@ -17,4 +17,7 @@ std::shared_ptr<Model> make_gpt(const ModelOptions& options);
 // Heads of attention that it would have. Throws as make_gpt() does.
 std::int64_t heads_of_gpt(const ModelOptions& options);
 
+// Throws BadInput where its heads and its vocabulary cannot be cut over so many ranks.
+void require_parts_of_gpt(const ModelOptions& options, int ranks);
+
 }  // namespace asup::models

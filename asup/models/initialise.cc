@@ -1,5 +1,7 @@
 #include "asup/models/initialise.h"
 
+#include "asup/parallel/tensor/linear.h"
+
 namespace asup::models {
 namespace {
 
@@ -12,12 +14,20 @@ void rectified(Layer& layer, FanMode mode) {
   if (layer.bias.defined()) torch::nn::init::zeros_(layer.bias);
 }
 
+void rectified_parts(parallel::ParallelLinear& layer) {
+  layer.initialise([](torch::Tensor weight, torch::Tensor bias) {
+    torch::nn::init::kaiming_normal_(weight, 0, torch::kFanIn, torch::kReLU);
+    torch::nn::init::zeros_(bias);
+  });
+}
+
 }  // namespace
 
 void initialise_plain(torch::nn::Module& module) {
   for (const auto& layer : module.modules(/*include_self=*/false)) {
     if (auto* conv = layer->as<Conv2d>()) rectified(*conv, torch::kFanIn);
     if (auto* linear = layer->as<Linear>()) rectified(*linear, torch::kFanIn);
+    if (auto* parts = dynamic_cast<parallel::ParallelLinear*>(layer.get())) rectified_parts(*parts);
   }
 }
 

@@ -7,7 +7,7 @@
 namespace asup::models {
 
 // Normal weights and no bias for convolutions and linear layers, so that the signal keeps its size
-// on the way forward through ReLU.
+// on the way forward through ReLU. The same numbers where layers are cut over a tensor group.
 void initialise_plain(torch::nn::Module& module);
 
 // As torchvision begins its ResNets: convolutions so that the gradient keeps its size on the way

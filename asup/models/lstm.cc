@@ -1,9 +1,23 @@
 #include "asup/models/lstm.h"
 
+#include <ATen/autocast_mode.h>
+
+#include <optional>
+
+#include "asup/kernels/instruction_set.h"
+#include "asup/models/compute_path.h"
+
 namespace asup::models {
 namespace {
 
 constexpr double kLargest = 0.1;  // of first weights of the embedding
+
+// oneDNN's LSTM, unlike its other operations, wants a processor that has the arithmetic; which of
+// them have that of f16 nobody says.
+bool takes_onednn() {
+  if (!at::autocast::is_autocast_enabled(at::kCPU)) return true;
+  return at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16 && kernels::multiplies_bf16();
+}
 
 class Lstm : public Model {
  public:
@@ -23,6 +37,8 @@ class Lstm : public Model {
     const auto drop = [this](const torch::Tensor& x) {
       return torch::dropout(x, dropout_, is_training());
     };
+    std::optional<ConvolutionScope> native;
+    if (!takes_onednn()) native.emplace(ConvolutionPath::native, Pass::forward);
     const auto [x, state] = lstm_->forward(drop(embedding_->forward(tokens)));
     return torch::linear(drop(x), embedding_->weight, bias_);
   }

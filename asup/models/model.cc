@@ -13,6 +13,7 @@
 #include "asup/models/mlp.h"
 #include "asup/models/plugin_model.h"
 #include "asup/models/resnet.h"
+#include "asup/parallel/tensor/tensor_group.h"
 
 namespace asup::models {
 namespace {
@@ -90,14 +91,25 @@ void require_sense(const ModelOptions& options) {
 
 std::span<const ModelInfo> models() { return kModels; }
 
+void require_parts(const std::string& name, const ModelOptions& options, int ranks) {
+  if (name == "mlp") return require_parts_of_mlp(options, ranks);
+  if (name == "gpt") return require_parts_of_gpt(options, ranks);
+  throw BadInput(
+      fmt::format("{} has no layers that could be cut over tensor = {} ranks: only mlp and gpt "
+                  "have. Leave tensor out, or train one of these.",
+                  name, ranks));
+}
+
 std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options,
                                   const MakeNorm& make_norm) {
   if (data::is_plugin(name)) {
     require_sense(options);
+    if (options.tensor) require_parts(name, options, options.tensor->size());
     return make_plugin_model(name, options);
   }
   const std::size_t index = find(name);
   require_sense(options);
+  if (options.tensor) require_parts(name, options, options.tensor->size());
   require(kModels[index].text == options.text, "{} is a model of {}, and the data is {}", name,
           kModels[index].text ? "text" : "images", options.text ? "text" : "images");
   require(name == "mlp" || options.text || options.input_shape.size() == 3,

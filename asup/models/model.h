@@ -9,11 +9,23 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "asup/parallel/pipeline/layer.h"
+namespace asup::parallel {
+class TensorGroup;
+}
+
 namespace asup::models {
+
+// Scores of which each rank of a tensor group has those of its part of the classes.
+struct CutScores {
+  const parallel::TensorGroup* group;
+  std::int64_t classes;  // on all ranks together
+};
 
 class Model : public torch::nn::Module {
  public:
@@ -21,8 +33,17 @@ class Model : public torch::nn::Module {
   // the context, and N x T x classes out: scores of the token that follows each of them.
   virtual torch::Tensor forward(torch::Tensor input) = 0;
 
+  // Where the last layer is cut over a tensor group: how, and then forward_part() gives this rank's
+  // part of the scores, which forward() gathers.
+  virtual std::optional<CutScores> cut_scores() const { return std::nullopt; }
+  virtual torch::Tensor forward_part(torch::Tensor input) { return forward(std::move(input)); }
+
   // Whether weight decay is for matrices, and not for biases and norms, which have one dimension.
   virtual bool decays_matrices_alone() const { return false; }
+
+  // The model as layers that follow each other, of which the stages of a pipeline are cut; none
+  // where it is not such a sequence. They refer to the model, which must outlive them.
+  virtual std::vector<parallel::Layer> layers() { return {}; }
 };
 
 // How a ResNet begins.
@@ -43,6 +64,8 @@ struct ModelOptions {
   bool text = false;                // inputs are tokens
   std::int64_t heads = 0;           // gpt: of attention; 0: usual
   double dropout = 0;               // gpt, lstm: share of activations that training leaves out
+  // Ranks that compute the model together, each with a part of its layers; null: this one alone.
+  const parallel::TensorGroup* tensor = nullptr;
 };
 
 struct ModelInfo {
@@ -58,6 +81,9 @@ struct ModelInfo {
 using MakeNorm = std::function<torch::nn::AnyModule(std::int64_t channels)>;
 
 std::span<const ModelInfo> models();
+
+// Throws BadInput where the model cannot be cut over a tensor group of so many ranks.
+void require_parts(const std::string& name, const ModelOptions& options, int ranks);
 
 // A name of models(), or a library of the user's own (plugin.h). Throws BadInput for another name
 // (and suggests the nearest), or options that the model cannot be built with. `make_norm` is for

@@ -5,18 +5,19 @@
 
 #include "asup/base/error.h"
 #include "asup/models/initialise.h"
+#include "asup/parallel/pipeline/layers.h"
 
 namespace asup::models {
 namespace {
 
 using torch::nn::AnyModule;
-using torch::nn::Conv2d;
 using torch::nn::Sequential;
 
 // Every convolution here is followed by BatchNorm, which has a bias of its own, and keeps the size
 // but for its stride.
-Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
-  return Conv2d(
+parallel::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
+                             std::int64_t stride) {
+  return parallel::Conv2d(
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
@@ -73,9 +74,9 @@ class BasicBlock : public Block {
     return bn2_.forward(conv2_->forward(x));
   }
 
-  Conv2d conv1_;
+  parallel::Conv2d conv1_;
   AnyModule bn1_;
-  Conv2d conv2_;
+  parallel::Conv2d conv2_;
   AnyModule bn2_;
 };
 
@@ -102,11 +103,11 @@ class Bottleneck : public Block {
     return bn3_.forward(conv3_->forward(x));
   }
 
-  Conv2d conv1_;
+  parallel::Conv2d conv1_;
   AnyModule bn1_;
-  Conv2d conv2_;
+  parallel::Conv2d conv2_;
   AnyModule bn2_;
-  Conv2d conv3_;
+  parallel::Conv2d conv3_;
   AnyModule bn3_;
 };
 
@@ -133,7 +134,7 @@ class ResNet : public Model {
         in = width * BlockType::kExpansion;
       }
     }
-    fc_ = register_module("fc", torch::nn::Linear(in, options.classes));
+    fc_ = register_module("fc", parallel::Linear(in, options.classes));
     initialise_residual(*this);
     if (options.zero_init_residual)
       for (const auto& layer : layers_)
@@ -141,18 +142,39 @@ class ResNet : public Model {
   }
 
   torch::Tensor forward(torch::Tensor input) override {
-    torch::Tensor x = bn1_.forward(conv1_->forward(input)).relu_();
-    if (!small_) x = torch::max_pool2d(x, 3, 2, 1);
+    torch::Tensor x = stem(input);
     for (auto& layer : layers_) x = layer->forward(x);
-    return fc_->forward(x.mean({2, 3}));
+    return head(x);
+  }
+
+  // The stem, each block, and the head.
+  std::vector<parallel::Layer> layers() override {
+    using torch::Tensor;
+    std::vector<parallel::Layer> layers{
+        {"stem", [this](const Tensor& x) { return stem(x); }, {"conv1", "bn1"}}};
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      for (std::size_t j = 0; j < layers_[i]->size(); ++j) {
+        const auto block = std::dynamic_pointer_cast<Block>(layers_[i]->ptr(j));
+        const std::string name = fmt::format("layer{}.{}", i + 1, j);
+        layers.push_back({name, [block](const Tensor& x) { return block->forward(x); }, {name}});
+      }
+    layers.push_back({"fc", [this](const Tensor& x) { return head(x); }, {"fc"}});
+    return layers;
   }
 
  private:
+  torch::Tensor stem(const torch::Tensor& input) {
+    const torch::Tensor x = bn1_.forward(conv1_->forward(input)).relu_();
+    return small_ ? x : torch::max_pool2d(x, 3, 2, 1);
+  }
+
+  torch::Tensor head(const torch::Tensor& x) { return fc_->forward(x.mean({2, 3})); }
+
   const bool small_;
-  Conv2d conv1_;
+  parallel::Conv2d conv1_;
   AnyModule bn1_;
   std::array<Sequential, 4> layers_{nullptr, nullptr, nullptr, nullptr};
-  torch::nn::Linear fc_{nullptr};
+  parallel::Linear fc_{nullptr};
 };
 
 }  // namespace

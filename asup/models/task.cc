@@ -1,5 +1,7 @@
 #include "asup/models/task.h"
 
+#include "asup/parallel/tensor/cross_entropy.h"
+
 namespace asup::models {
 
 namespace F = torch::nn::functional;
@@ -14,9 +16,13 @@ std::int64_t predictions_of_a_sample(const torch::Tensor& target) {
 }  // namespace
 
 torch::Tensor sum_of_losses(const torch::Tensor& computed, const torch::Tensor& target,
-                            double smoothing) {
+                            double smoothing, const std::optional<CutScores>& cut) {
   const bool is_short = torch::elementSize(computed.scalar_type()) < sizeof(float);
   const torch::Tensor scores = is_short ? computed.to(torch::kFloat) : computed;
+  if (cut)
+    return parallel::parallel_cross_entropy(scores, target, cut->classes, *cut->group, smoothing)
+               .sum() /
+           static_cast<double>(predictions_of_a_sample(target));
   const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum).label_smoothing(smoothing);
   if (target.is_floating_point()) return F::cross_entropy(scores, target, sum);
   const torch::Tensor loss = F::cross_entropy(scores.flatten(0, -2), target.flatten(), sum);

@@ -5,6 +5,10 @@
 
 #include <torch/torch.h>
 
+#include <optional>
+
+#include "asup/models/model.h"
+
 namespace asup::models {
 
 // Scores are N x classes or N x T x classes, targets N or N x T; of mixed samples, targets are
@@ -12,9 +16,10 @@ namespace asup::models {
 
 // The sum over samples, in f32 at least. `smoothing`: the share of each target that is spread
 // evenly over all classes (Szegedy et al., "Rethinking the Inception architecture", CVPR 2016),
-// below 1. needs: a sample
+// below 1. `cut`: scores are this rank's part of them (Model::forward_part()); then targets are no
+// shares. needs: a sample
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
-                            double smoothing = 0);
+                            double smoothing = 0, const std::optional<CutScores>& cut = {});
 
 // The sum over samples of the share of predictions that are right; `predicted` is the argmax of
 // scores. needs: a sample; targets that are no shares

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <thread>
 
 #include "asup/base/error.h"
 #include "asup/net/membership/address.h"
 #include "asup/net/membership/failure_note.h"
 #include "asup/net/membership/membership.h"
+#include "asup/net/membership/parting.h"
 #include "asup/net/transport/inproc/wire.h"
 #include "asup/net/transport/link_setup.h"
 #include "asup/net/transport/mesh.h"
@@ -16,13 +19,22 @@
 
 namespace asup {
 
+using net::Gone;
 using net::JoinOptions;
 using net::LinkKind;
 using net::Roster;
 
+namespace {
+
+// The coordinator rules on a link that is cut within some 15 s, and on whoever ended at once.
+constexpr Seconds kTimeForWords{20};
+
+}  // namespace
+
 struct Job::State {
   JoinOptions options;
   std::unique_ptr<net::Membership> membership;  // null in a job of one
+  std::mutex mesh_mutex;  // makes and ends it: the membership's thread looks, too
   std::unique_ptr<net::Mesh> mesh;
   std::uint64_t communicators = 0;
   std::uint64_t services = 0;
@@ -32,22 +44,83 @@ struct Job::State {
     options.rank = membership->self().rank;
     options.size = roster.size();
     options.servers = roster.roles().servers;
-    mesh = std::make_unique<net::Mesh>(
+    auto made = std::make_unique<net::Mesh>(
         roster, options.rank,
-        net::connect_all(roster, options.rank, membership->key(), options.links, listeners,
-                         deadline, [&](const auto& missing) { return is_gone(missing); }));
+        net::connect_all(roster, options.rank, membership->key(), options.links, membership->tls(),
+                         listeners, deadline, [&](const auto& missing, bool refused) {
+                           return is_vain(missing, refused);
+                         }));
     communicators = services = 0;
+    watch(std::move(made));
   }
 
-  // Others may have ended in good order, and were linked before.
-  bool is_gone(const std::vector<int>& ranks) const {
-    return std::ranges::any_of(membership->gone_workers(), [&](const net::Member& worker) {
-      return std::ranges::find(ranks, worker.rank) != ranks.end();
+  // A worker that left in good order was linked before; others may miss one that was lost, and
+  // listen no more since they are on their way to the next generation.
+  bool is_vain(const std::vector<int>& missing, bool refused) const {
+    return std::ranges::any_of(membership->gone(), [&](const Gone& gone) {
+      return std::ranges::find(missing, gone.member.rank) != missing.end() ||
+             (refused && gone.how != Gone::How::left);
     });
   }
 
+  // The mesh tells the membership of its links, and that one says whose end is certain.
+  void watch(std::unique_ptr<net::Mesh> made) {
+    {
+      const net::MeshLock lock(made->loop());
+      made->watch(
+          [&all = *membership](int rank, net::LinkNews news) { all.tell_of_link(rank, news); });
+    }
+    const std::lock_guard lock(mesh_mutex);
+    mesh = std::move(made);
+    for (const Gone& gone : membership->gone())
+      if (gone.how != Gone::How::left) lose(gone.member, gone.why);
+    if (const std::string why = membership->why_out(); !why.empty()) lose_all(why);
+    membership->watch(
+        {.on_lost = [this](const net::Member& member,
+                           const std::string& why) { with_mesh([&] { lose(member, why); }); },
+         .on_left = {},
+         .on_left_out = [this](const std::string& why) { with_mesh([&] { lose_all(why); }); }});
+  }
+
+  void with_mesh(const std::function<void()>& action) {
+    const std::lock_guard lock(mesh_mutex);
+    if (mesh) action();
+  }
+  void lose(const net::Member& member, const std::string& why) {
+    if (const net::Member* place = mesh->roster().find(member.id)) lose(place->rank, why);
+  }
+  void lose_all(const std::string& why) {
+    for (int rank = 0; rank < mesh->size(); ++rank) lose(rank, why);
+  }
+  void lose(int rank, const std::string& why) {
+    mesh->loop().post([&all = *mesh, rank, why] { all.lose(rank, why); });
+  }
+
+  // Whoever tells of a loss meanwhile waits, and then finds none.
+  void close_mesh() {
+    std::unique_ptr<net::Mesh> old;
+    {
+      const std::lock_guard lock(mesh_mutex);
+      old = std::move(mesh);
+    }
+  }
+
+  // What the coordinator says of all these, or that it says nothing any more.
+  std::vector<Gone> words_about(const std::vector<int>& ranks) const {
+    const Deadline deadline = after(kTimeForWords);
+    for (;;) {
+      const auto gone = membership->gone();
+      const auto is_known = [&](int rank) {
+        return std::ranges::any_of(gone, [&](const Gone& g) { return g.member.rank == rank; });
+      };
+      const bool told = std::ranges::all_of(ranks, is_known) || !membership->why_out().empty();
+      if (told || Clock::now() >= deadline) return gone;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
   ~State() {
-    mesh.reset();
+    close_mesh();
     if (membership) membership->leave();
   }
 };
@@ -59,7 +132,6 @@ using Wires = std::vector<std::unique_ptr<net::Wire>>;
 // A member waits this much longer for the others than the coordinator, which knows whose fault it
 // is.
 constexpr Seconds kGrace{5};
-constexpr Seconds kTimeForWords{2};
 
 net::Member self_of(const JoinOptions& options) {
   net::Member self;
@@ -153,30 +225,43 @@ void Job::refuse_newcomers(const std::string& why) {
 
 bool Job::can_go_on_without_the_lost() const {
   if (!state_->membership) return false;
-  std::vector<net::Member> gone;
-  // Links may have ended before the coordinator's words come.
+  std::vector<int> lost;
+  if (state_->mesh) {
+    const net::MeshLock lock(state_->mesh->loop());
+    lost = state_->mesh->lost();
+  }
+  auto gone = state_->words_about(lost);
+  // Another may have told of a loss that the coordinator has yet to find out.
   for (const Deadline deadline = after(kTimeForWords); gone.empty() && Clock::now() < deadline;
        std::this_thread::sleep_for(std::chrono::milliseconds(10)))
-    gone = state_->membership->gone_workers();
+    gone = state_->membership->gone();
+  std::erase_if(gone, [](const Gone& each) { return each.member.server.has_value(); });
   const bool any = state_->options.goes_on_after_loss;
-  return !gone.empty() && std::none_of(gone.begin(), gone.end(), [&](const net::Member& member) {
-    return !any && state_->membership->is_founder(member);
-  });
+  return state_->membership->why_out().empty() && !gone.empty() &&
+         std::ranges::none_of(gone, [&](const Gone& each) {
+           return !any && state_->membership->is_founder(each.member);
+         });
 }
 
-bool Job::are_gone(const std::vector<int>& ranks) const {
-  if (!state_->membership) return false;
-  const auto is_gone = [this](int rank) {
-    const auto gone = state_->membership->gone_workers();
-    return std::any_of(gone.begin(), gone.end(),
-                       [&](const net::Member& member) { return member.rank == rank; });
-  };
-  const Deadline deadline = after(kTimeForWords);
-  while (!std::all_of(ranks.begin(), ranks.end(), is_gone)) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+void Job::go_on_with(const std::vector<int>& left, const std::vector<int>& before) {
+  net::Parting parting{.before = static_cast<int>(before.size()),
+                       .left = static_cast<int>(left.size())};
+  if (state_->membership) {
+    std::vector<int> lost;
+    std::ranges::set_difference(before, left, std::back_inserter(lost));
+    for (const Gone& gone : state_->words_about(lost))
+      if (std::ranges::binary_search(lost, gone.member.rank) && gone.how != Gone::How::unknown)
+        ++parting.ended;
+    require_place();
+    parting.with_coordinator = !state_->membership->lost_coordinator();
   }
-  return true;
+  if (const std::string why = parting.why_not_go_on(); !why.empty()) throw JobFailed(why);
+  if (state_->membership) state_->membership->agree(left);
+}
+
+void Job::require_place() const {
+  const std::string why = state_->membership ? state_->membership->why_out() : "";
+  if (!why.empty()) throw JobFailed(why);
 }
 
 // A newcomer may be lost while all link up: then the others begin another generation at once. Who
@@ -185,7 +270,7 @@ bool Job::renew() {
   if (!state_->membership) return false;
   const JoinOptions& options = state_->options;
   for (;;) {
-    state_->mesh.reset();
+    state_->close_mesh();
     const net::Listeners listeners(options);
     const Deadline deadline = after(options.join_timeout + kGrace);
     const auto roster = state_->membership->renew(self_at(listeners, options), deadline);

@@ -49,10 +49,15 @@ class Job {
   void refuse_newcomers(const std::string& why);
   // After a PeerLost: those who are gone are workers that the job can do without, since its
   // launcher said so, or since they had joined later. When all that are left call renew(), it goes
-  // on. Waits a moment for what the coordinator may have to say.
+  // on. Waits for what the coordinator has to say.
   bool can_go_on_without_the_lost() const;
-  // The coordinator says that these workers have ended. Waits a moment for its word.
-  bool are_gone(const std::vector<int>& ranks) const;
+  // Of the workers `before`, those in `left` have agreed to go on. Throws JobFailed where they may
+  // not, since others may do so too (net/membership/parting.h). Waits for what the coordinator has
+  // to say.
+  void go_on_with(const std::vector<int>& left, const std::vector<int>& before);
+  // Throws JobFailed where the others go on without this member, or it is known that those who are
+  // left may not go on. Quick.
+  void require_place() const;
   // Collective. Begins the next generation: rank and size change, and links are new, so that all
   // communicators and whatever else was made from this job must be gone. False where the job has
   // come to its end instead, which servers learn here. Throws JobFailed.

@@ -4,6 +4,9 @@
 #include <map>
 #include <typeinfo>
 
+#include "asup/base/timeline.h"
+#include "asup/kernels/sparse.h"
+
 namespace asup::optim {
 namespace {
 
@@ -148,7 +151,31 @@ bool step_of(Optimizer& optimizer) {
   return true;
 }
 
+// Without a step that moves all of them.
+bool can_move_few(const OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+  if (options.momentum() != 0 || options.weight_decay() != 0) return false;
+  const Tensors moved = moved_by(group);
+  return std::all_of(moved.begin(), moved.end(), [](const Tensor& parameter) {
+    return parameter.is_cpu() && parameter.scalar_type() == torch::kFloat32 &&
+           parameter.is_non_overlapping_and_dense() && lies_as(parameter.grad(), parameter);
+  });
+}
+
 }  // namespace
+
+bool step_where_not_zero(Optimizer& optimizer) {
+  const auto& groups = optimizer.param_groups();
+  if (typeid(optimizer) != typeid(torch::optim::SGD) ||
+      !std::all_of(groups.begin(), groups.end(), can_move_few))
+    return false;
+  for (const OptimizerParamGroup& group : groups)
+    for (const Tensor& parameter : moved_by(group))
+      kernels::add_where_not_zero(parameter.data_ptr<float>(), parameter.grad().data_ptr<float>(),
+                                  static_cast<float>(-group.options().get_lr()),
+                                  static_cast<std::size_t>(parameter.numel()));
+  return true;
+}
 
 bool step_at_once(Optimizer& optimizer) {
   using namespace torch::optim;
@@ -159,6 +186,7 @@ bool step_at_once(Optimizer& optimizer) {
 }
 
 void step(Optimizer& optimizer) {
+  const TimelineScope scope(Activity::optimizer);
   if (!step_at_once(optimizer)) optimizer.step();
 }
 

@@ -15,4 +15,9 @@ bool step_at_once(torch::optim::Optimizer& optimizer);
 // At once, or as the optimizer does it.
 void step(torch::optim::Optimizer& optimizer);
 
+// The same of an SGD whose gradients are zeros but for a few: they are read, and parameters are
+// touched where they are not zero. False, and nothing has changed, where all parameters move: with
+// momentum, or weight decay, which a caller that has it leaves to step(); or on a GPU.
+bool step_where_not_zero(torch::optim::Optimizer& optimizer);
+
 }  // namespace asup::optim

@@ -59,6 +59,14 @@ GradScaler::~GradScaler() {
   for (std::size_t i = 0; i < hooks_.size(); ++i) parameters_[i].remove_hook(hooks_[i]);
 }
 
+torch::Tensor GradScaler::unscaled(const torch::Tensor& through) const {
+  if (through.requires_grad())
+    through.register_hook([this](const torch::Tensor& gradient) {
+      return gradient.defined() ? gradient * (1 / state_.scale) : gradient;
+    });
+  return through;
+}
+
 StepResult GradScaler::step(Replica& replica) {
   // Through servers, a step is applied where others' gradients were, though this worker's are left
   // out: its own count tells.

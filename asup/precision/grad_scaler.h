@@ -54,6 +54,10 @@ class GradScaler {
   // To call backward() of.
   torch::Tensor scale(const torch::Tensor& loss) const { return loss * state_.scale; }
   double scale() const { return state_.scale; }
+  // `through` itself, whose gradient goes on to something else than these parameters, as rows of an
+  // EmbeddingTable do: there too it comes as if the loss had not been scaled. The scaler must live
+  // until backward.
+  torch::Tensor unscaled(const torch::Tensor& through) const;
 
   // The replica's step, and update() by what became of this worker's gradients.
   StepResult step(Replica& replica);

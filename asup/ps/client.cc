@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "asup/base/error.h"
+#include "asup/base/seed.h"
+#include "asup/base/timeline.h"
 
 namespace asup::ps {
 
@@ -13,6 +15,13 @@ std::vector<Range> cut(const std::vector<Range>& ranges, Range shard) {
   for (const Range& range : ranges)
     if (const Range part = intersection(range, shard); !part.empty()) inside.push_back(part);
   return inside;
+}
+
+kernels::Encoding from_element(const kernels::Encoding& how, std::uint64_t offset) {
+  kernels::Encoding from = how;
+  if (how.carried) from.carried += offset;
+  if (how.lost) from.lost += offset;
+  return from;
 }
 
 net::ConstBytes bytes_of(const float* data, std::uint64_t elements) {
@@ -27,6 +36,7 @@ Client::Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Ran
       setup_(setup),
       timeout_(timeout),
       shards_(shards_of(setup, group.servers)),
+      coded_(coded_parts(setup)),
       memory_(group.mesh.allocate(setup.layout.elements * sizeof(float))) {
   if (ranges.empty()) ranges.push_back({0, setup.layout.elements});
   for (const Range& shard : shards_) {
@@ -122,13 +132,39 @@ void Client::arrive(const std::vector<int>& met) {
   messenger_->send_kept(group_.head(), head_of(Arrive{}), {bytes.begin(), bytes.end()});
 }
 
-void Client::push(Range range, const float* gradient) {
-  const net::MeshLock lock(group_.mesh.loop());
+void Client::push(Range range, const float* gradient, const kernels::Encoding& how) {
+  const TimelineScope scope(Activity::push,
+                            {.bytes = static_cast<std::int64_t>(range.size() * sizeof(float))});
   for (int server = 0; server < group_.servers; ++server)
     for (const Range& own : ranges_[static_cast<std::size_t>(server)])
-      if (const Range part = intersection(range, own); !part.empty())
-        send_elements(group_.member_of_server(server), Piece{push_ + 1, part, {}},
-                      gradient + (part.begin - range.begin));
+      for (const auto& [piece, is_coded] : coded_.cut(intersection(range, own))) {
+        const std::uint64_t offset = piece.begin - range.begin;
+        if (is_coded) {
+          push_coded(server, piece, gradient + offset, from_element(how, offset));
+          continue;
+        }
+        const net::MeshLock lock(group_.mesh.loop());
+        send_elements(group_.member_of_server(server), Piece{push_ + 1, piece, {}},
+                      gradient + offset);
+      }
+}
+
+// Other pieces leave meanwhile.
+void Client::push_coded(int server, Range piece, const float* gradient,
+                        const kernels::Encoding& how) {
+  kernels::Encoding own = how;
+  if (how.noise)
+    own.noise =
+        seed_of(seed_of(*how.noise + static_cast<std::uint64_t>(group_.mesh.rank())) + piece.begin);
+  std::vector<std::byte> code(coded_.bytes_of(piece));
+  {
+    const TimelineScope scope(Activity::encode);
+    kernels::encode(coded_.code, code.data(), gradient, piece.size(), own);
+  }
+  const net::MeshLock lock(group_.mesh.loop());
+  bytes_moved_ += code.size();
+  messenger_->send_kept(group_.member_of_server(server), head_of(Piece{push_ + 1, piece, {}}),
+                        std::move(code));
 }
 
 void Client::commit(const Figures& figures, std::span<const double> lr) {
@@ -145,6 +181,7 @@ void Client::commit(const Figures& figures, std::span<const double> lr) {
 }
 
 Release Client::wait_for_release() {
+  const TimelineScope scope(Activity::lease);
   const auto start = Clock::now();
   const net::MeshLock lock(group_.mesh.loop());
   drive([&] { return release_.has_value(); }, "release from the servers");
@@ -153,11 +190,13 @@ Release Client::wait_for_release() {
 }
 
 Release Client::wait() {
+  const TimelineScope scope(Activity::pull);
   const auto start = Clock::now();
   const net::MeshLock lock(group_.mesh.loop());
   drive([&] { return release_ && awaited_ == 0; }, "parameters from the servers");
   wait_seconds_ += seconds_since(start);
-  bytes_moved_ += elements_ * sizeof(float);
+  version_ = release_->version;
+  known_.reset();
   return *release_;
 }
 
@@ -191,13 +230,21 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
   switch (kind_of(head).value_or(Kind{})) {
     case Kind::welcome:
       ++welcomes_;
+      if (const auto message = read<Welcome>(head)) version_ = message->version;
       break;
     case Kind::refused:
       failure_ = fmt::format("{}: {}", name_of_server(group_.server_of(member)), text());
       break;
     case Kind::parameters:
-      if (const auto message = read<Parameters>(head))
+      if (const auto message = read<Parameters>(head)) {
         awaited_ -= std::min(awaited_, message->range.size());
+        bytes_moved_ += message->range.size() * sizeof(float);
+      }
+      break;
+    case Kind::difference:
+      if (const auto message = read<Difference>(head))
+        if (const auto complaint = take_difference(*message, payload); !complaint.empty())
+          failure_ = fmt::format("{} {}", name_of_server(group_.server_of(member)), complaint);
       break;
     case Kind::release:
       release_ = read<Release>(head);
@@ -212,6 +259,27 @@ void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     default:
       break;  // from a program of another version; the handshake keeps those out
   }
+}
+
+// A complaint where it cannot be.
+std::string Client::take_difference(const Difference& difference, net::ConstBytes code) {
+  const Range range = difference.range;
+  if (!coded_.hold(range) || range.size() > kMostCoded || awaited_ < range.size() ||
+      (!code.empty() && code.size() != coded_.bytes_of(range)))
+    return fmt::format("sent what elements {} to {} have changed by in {} bytes, which cannot be",
+                       range.begin, range.end, code.size());
+  float* to = parameters().data() + range.begin;
+  const float* before = known_ ? known_->data() + range.begin : to;
+  if (code.empty()) {
+    if (known_) std::copy_n(before, range.size(), to);
+  } else {
+    decoded_.resize(range.size());
+    kernels::decode(coded_.code, decoded_.data(), code.data(), range.size());
+    for (std::size_t i = 0; i < range.size(); ++i) to[i] = before[i] + decoded_[i];
+  }
+  awaited_ -= range.size();
+  bytes_moved_ += code.size();
+  return {};
 }
 
 void Client::gone(int member, net::LinkEnd end) {

@@ -21,6 +21,7 @@
 
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
+#include "asup/ps/coded_parts.h"
 #include "asup/ps/message.h"
 #include "asup/ps/server_setup.h"
 
@@ -59,11 +60,13 @@ class Client : private net::Messenger::Handler {
   // point again.
   void arrive(const std::vector<int>& met = {});
   // A part of the gradient, whose memory stays as it is until wait() returns. Together the parts
-  // are this worker's ranges, each element once.
-  void push(Range range, const float* gradient);
+  // are this worker's ranges, each element once. `how`: what goes with elements that travel in a
+  // code, by elements of the range, with a seed for all of them.
+  void push(Range range, const float* gradient, const kernels::Encoding& how = {});
   // The gradient is complete; asks for parameters and work. `lr`: of each group of the setup.
   void commit(const Figures& figures, std::span<const double> lr);
-  // The answer to arrive() or commit(): what to do next, with these parameters.
+  // The answer to arrive() or commit(): what to do next, with these parameters. Of those that
+  // travel in a code it is what came of differences, which servers know to the bit.
   Release wait();
   // The same, as soon as it is known, while the parameters may be on their way: to prepare for it.
   Release wait_for_release();
@@ -76,10 +79,18 @@ class Client : private net::Messenger::Handler {
   // at a time. The slot of gathered gradients comes only where some step is under way.
   using BeginWrite = std::function<void(std::span<const double> updates)>;
   void fetch_state(Range range, const BeginWrite& begin, const WriteState& write);
-  // The same for the parameters: the whole flat space into parameters().
+  // The same for the parameters: the whole flat space, as servers have it, into parameters().
   void fetch_parameters();
   // The same while others push, between wait() and push(): each server's as they are just now.
   void fetch_parameters_now();
+  // What servers know this worker to have, where parameters travel in a code: parameters() as
+  // wait() left them. From this call to the next wait(), which goes on from here, it is kept apart
+  // from them, so that they may be overwritten; fetch_parameters() does that.
+  std::shared_ptr<std::vector<float>> known();
+  // It was changed, to what a worker had that trained before: servers are told. After begin(),
+  // between two steps.
+  void tell_known();
+
   // What the head can tell of the pace, as JSON. One worker, at a sync point or after the end.
   std::string report();
 
@@ -95,6 +106,8 @@ class Client : private net::Messenger::Handler {
   bool reaches_us(int member);
   template <typename Body>
   void send_elements(int member, Body body, const float* data);
+  void push_coded(int server, Range piece, const float* gradient, const kernels::Encoding& how);
+  std::string take_difference(const Difference& difference, net::ConstBytes code);
   void drive(const std::function<bool()>& done, const char* what);
   void send_state(const RuleState& state);
   std::vector<double> fetch_updates();
@@ -113,6 +126,7 @@ class Client : private net::Messenger::Handler {
   const ServerSetup setup_;
   const Seconds timeout_;
   const std::vector<Range> shards_;
+  const CodedParts coded_;
   std::vector<std::vector<Range>> ranges_;  // this worker's, of each shard
   std::uint64_t elements_ = 0;              // in them
   std::shared_ptr<net::ReachableMemory> memory_;
@@ -123,7 +137,9 @@ class Client : private net::Messenger::Handler {
   std::uint64_t push_ = 0;     // the number of the last one
   std::uint64_t awaited_ = 0;  // elements of parameters that are still to come
   std::optional<Release> release_;
-  std::vector<bool> answered_;         // servers that sent all parameters
+  std::uint64_t version_ = 0;                  // of the parameters that came last
+  std::shared_ptr<std::vector<float>> known_;  // kept apart; none: it is parameters()
+  std::vector<float> decoded_;
   std::optional<std::string> answer_;  // to report()
   // What a server was asked of its state, until it answers.
   struct Question {

@@ -59,6 +59,33 @@ void Client::send_state(const RuleState& state) {
       });
 }
 
+std::shared_ptr<std::vector<float>> Client::known() {
+  const net::MeshLock lock(group_.mesh.loop());
+  if (!known_)
+    known_ = std::make_shared<std::vector<float>>(parameters().begin(), parameters().end());
+  return known_;
+}
+
+void Client::tell_known() {
+  const auto known = this->known();
+  const net::MeshLock lock(group_.mesh.loop());
+  for_all_pieces(1, shards_, [&](std::size_t, const std::vector<Range>& pieces) {
+    for (int server = 0; server < group_.servers; ++server) {
+      const Range piece = pieces[static_cast<std::size_t>(server)];
+      if (piece.empty()) continue;
+      const auto bytes = std::as_bytes(std::span(known->data() + piece.begin, piece.size()));
+      bytes_moved_ += bytes.size();
+      messenger_->send_kept(group_.member_of_server(server), head_of(Known{version_, piece}),
+                            {bytes.begin(), bytes.end()});
+    }
+    drive([&] { return !messenger_->has_unsent(); },
+          "room at the servers for what this worker has");
+  });
+  // Whoever answers has it: commands to hand out parameters come another way.
+  fetch_once([&] { (void)fetch_updates(); });
+  questions_.clear();
+}
+
 void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState& write) {
   std::vector<Range> wanted;  // of each shard
   for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
@@ -76,6 +103,7 @@ void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState&
 }
 
 void Client::fetch_parameters() {
+  if (coded_.any()) known();
   until_one_version([&] { fetch_parameter_pieces(); });
 }
 

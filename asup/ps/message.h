@@ -3,8 +3,9 @@
 //
 //   worker -> servers  hello, initial, piece, commit, leave,  server -> worker  welcome, refused,
 //                      state_updates, state, ask_state_updates,                 parameters,
-//                      ask_state                                                state_updates,
-//                      state
+//                      ask_state, known                                         difference,
+//                                                                               state_updates,
+//                                                                               state
 //   worker -> head     arrive, ask_sync_point, report         head -> worker    release, report
 //   server -> head     staged, squares
 //   head -> servers    command
@@ -44,7 +45,9 @@ enum class Kind : std::uint32_t {
   ask_state_updates,
   ask_state,
   squares,
-  norm
+  norm,
+  difference,
+  known
 };
 
 // Where memory lies that the receiver may reach; region 0: it may not, the payload brings the
@@ -80,7 +83,8 @@ struct Initial {
   RemoteAddress address;
 };
 
-// A part of the gradient of a push.
+// A part of the gradient of a push. Of elements that travel in a code (coded_parts.h) the payload
+// brings the code.
 struct Piece {
   static constexpr Kind kKind = Kind::piece;
   std::uint64_t push = 0;
@@ -158,6 +162,23 @@ struct Norm {
 struct Parameters {
   static constexpr Kind kKind = Kind::parameters;
   std::uint64_t version = 0;
+  Range range;
+};
+
+// Of a range that travels in a code: what the parameters are more than those that the worker has.
+// Payload: the code; none where it has this version already.
+struct Difference {
+  static constexpr Kind kKind = Kind::difference;
+  std::uint64_t version = 0;
+  Range range;
+};
+
+// What a worker has where parameters travel in a code, from a checkpoint: the next difference is
+// from it. All of the shard, in order and without a gap, between two pushes. Payload: f32, at most
+// kMostStateElements.
+struct Known {
+  static constexpr Kind kKind = Kind::known;
+  std::uint64_t version = 0;  // that it stands for
   Range range;
 };
 

@@ -97,6 +97,7 @@ void Server::refuse(int worker, const std::string& why) {
 net::Bytes Server::room_for(int member, net::ConstBytes head, std::uint64_t bytes) {
   if (!group_.is_worker(member) || bytes == 0) return {};
   if (const auto piece = read<Piece>(head)) return session(member).room_for(*piece, bytes);
+  if (const auto known = read<Known>(head)) return session(member).room_for(*known, bytes);
   if (!initial_ || !session(member).is_open()) return {};
   if (const auto initial = read<Initial>(head)) return initial_->room_for(member, *initial, bytes);
   if (const auto updates = read<StateUpdates>(head))
@@ -112,6 +113,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     if (const auto initial = read<Initial>(head)) return on_initial(member, *initial, payload);
     if (const auto piece = read<Piece>(head)) return on_piece(member, *piece, payload);
     if (const auto commit = read<Commit>(head)) return on_commit(member, *commit, payload);
+    if (const auto known = read<Known>(head)) return on_known(member, *known, payload);
     if (const auto updates = read<StateUpdates>(head))
       return add_to_initial(member, *updates, payload);
     if (const auto state = read<State>(head)) return add_to_initial(member, *state, payload);
@@ -151,6 +153,7 @@ void Server::gone(int member, net::LinkEnd end) {
 
 // A worker says what it trains.
 void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
+  if (shard_ || session(worker).is_open()) return refuse(worker, "it greets a second time");
   if (hello.setup_bytes > payload.size() ||
       (payload.size() - hello.setup_bytes) % sizeof(Range) != 0)
     return refuse(worker, "its greeting makes no sense");
@@ -163,6 +166,7 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
     require_sense(setup, group_.workers, group_.servers);
     if (!setup_) {
       setup_ = setup;
+      coded_ = coded_parts(setup);
       initial_.emplace(shard_range(), *setup_);
       give_up_ = after(options_.patience);
     }
@@ -170,7 +174,7 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
     if (const auto complaint =
-            session(worker).open(shard_range(), std::move(ranges), hello.parameters);
+            session(worker).open(shard_range(), std::move(ranges), hello.parameters, coded_);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {

@@ -52,6 +52,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void add_to_initial(int worker, const Part& part, net::ConstBytes payload);
   void on_piece(int worker, const Piece& piece, net::ConstBytes payload);
   void on_commit(int worker, const Commit& commit, net::ConstBytes payload);
+  void on_known(int worker, const Known& known, net::ConstBytes payload);
   void on_command(const Command& command);
   void on_norm(int server, const Norm& norm);
   Range shard_range() const;
@@ -75,9 +76,18 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void go_on_when_norm_is_known();
   void start_measures();
   void start_update();
+  void start_coding();
   void finish_command();
   void tell_squares();
   void hand_out(int worker);
+  void send_as_they_are(int worker, Range range);
+
+  // Where parameters travel in a code: what each worker of a command gets.
+  void plan_differences(const Command& command);
+  void plan_whole(int worker, std::uint64_t version);
+  void plan_difference(const std::vector<int>& workers, std::uint64_t version);
+  void send_difference(int worker, const std::shared_ptr<CodedDifference>& difference);
+  void share_shadow(int worker);
 
   // A worker asks for the state of the rule, with AskState or AskStateUpdates.
   void on_question(int worker, net::ConstBytes head);
@@ -100,6 +110,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   std::optional<net::Messenger> messenger_;
   std::vector<std::unique_ptr<WorkerSession>> sessions_;  // by worker
   std::optional<ServerSetup> setup_;
+  CodedParts coded_;  // of the setup
   std::unique_ptr<Shard> shard_;
   std::optional<InitialShard> initial_;  // while it comes
   bool welcomed_ = false;                // all workers are
@@ -111,6 +122,16 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   bool working_ = false;
   Clock::time_point began_;  // the command that it works at
   Shard::Job job_;
+  // Of the command under way, where parameters travel in a code: by worker what it gets, null where
+  // it has that already; workers that are not here get all as it is. Then each of them, a piece at
+  // a time.
+  std::map<int, std::shared_ptr<CodedDifference>> differences_;
+  struct Coding {
+    CodedDifference* difference = nullptr;
+    std::size_t piece = 0;
+    void run(const Shard& shard) const { difference->encode(piece, shard.parameters()); }
+  };
+  std::vector<Coding> codings_;
   bool awaits_norm_ = false;  // of other servers, for the command under way
   std::map<std::uint64_t, std::map<int, double>> norms_;  // by version and server
   std::uint64_t version_ = 0;

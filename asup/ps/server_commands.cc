@@ -51,16 +51,20 @@ void Server::do_small_command() {
   for (std::size_t part = 0; part < job_.compared.size(); ++part) shard_->compare(job_, part);
   for (std::size_t part = 0; part < shard_->measures(job_); ++part) shard_->measure(job_, part);
   for (std::size_t part = 0; part < shard_->parts(); ++part) shard_->run(job_, part);
+  for (const Coding& coding : codings_) coding.run(*shard_);
   finish_command();
 }
 
-// Of an update that averages several gradients. One alone has a norm that its worker knows.
+// Of an update that averages several gradients. One alone has a norm that its worker knows, unless
+// a code has changed it.
 double Server::clip_of(const Command& command) {
   double least = 0;
-  if (job_.sources.size() < 2) return least;
-  for (const Command::PushRef& part : command.parts)
-    if (const double clip = session(part.worker).figures(part.number).clip; clip > 0)
-      least = least > 0 ? std::min(least, clip) : clip;
+  if (job_.sources.size() < 2 && !coded_.any()) return least;
+  for (const Command::PushRef& part : command.parts) {
+    if (!session(part.worker).has_push(part.number)) continue;
+    const double clip = session(part.worker).figures(part.number).clip;
+    if (clip > 0) least = least > 0 ? std::min(least, clip) : clip;
+  }
   return least;
 }
 
@@ -133,7 +137,7 @@ void Server::make_job(const Command& command) {
                             compensates ? from.seen(part.number) : nullptr});
   }
   job_.clip = clip_of(command);
-  if (job_.sources.size() == 1) {
+  if (job_.sources.size() == 1 && !coded_.any()) {
     const Figures& figures = session(command.parts[0].worker).figures(command.parts[0].number);
     job_.sources[0].scale = clip_factor(figures.norm, figures.clip);
   }
@@ -143,11 +147,12 @@ void Server::make_job(const Command& command) {
       if (part.worker == worker) parts.push_back(part.number);
     WorkerSession& to = session(worker);
     to.set_pushes_aside(parts, setup_->compensation > 0);
-    if (!to.is_open()) continue;
+    if (!to.is_open() || coded_.any()) continue;
     job_.targets.push_back({to.ranges(), to.target()});
     if (setup_->compensation > 0 && !to.writes_in_place())
       job_.targets.push_back({to.ranges(), to.backup()});
   }
+  if (coded_.any()) plan_differences(command);
   if (!job_.sources.empty()) shard_->begin(job_);
 }
 
@@ -159,18 +164,25 @@ void Server::start_measures() {
 }
 
 void Server::start_update() {
-  if (job_.sources.empty() && job_.targets.empty()) {
+  if (job_.sources.empty() && job_.targets.empty() && codings_.empty()) {
     finish_command();
     return;
   }
   pool_.start(
       shard_->parts(), [this](std::size_t part) { shard_->run(job_, part); },
-      [this] {
-        group_.mesh.loop().post([this] {
-          finish_command();
-          start_next_command();
-        });
-      });
+      [this] { group_.mesh.loop().post([this] { start_coding(); }); });
+}
+
+// The update is done.
+void Server::start_coding() {
+  const auto finish = [this] {
+    finish_command();
+    start_next_command();
+  };
+  if (codings_.empty()) return finish();
+  pool_.start(
+      codings_.size(), [this](std::size_t part) { codings_[part].run(*shard_); },
+      [this, finish] { group_.mesh.loop().post(finish); });
 }
 
 void Server::finish_command() {
@@ -198,19 +210,23 @@ void Server::tell_squares() {
 // Lets the worker have what was written for it. Backward makes the last layers' gradients first
 // and the flat space has them first; the next forward needs the first layers: the end goes first.
 void Server::hand_out(int worker) {
+  const auto found = differences_.find(worker);
+  const bool is_whole = found == differences_.end();
+  const auto& ranges = is_whole ? session(worker).ranges() : session(worker).plain_ranges();
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
+    send_as_they_are(worker, *range);
+  if (!is_whole) send_difference(worker, found->second);
+}
+
+void Server::send_as_they_are(int worker, Range range) {
   WorkerSession& to = session(worker);
-  for (auto range = to.ranges().rbegin(); range != to.ranges().rend(); ++range) {
-    if (to.writes_in_place()) {
-      send(worker, head_of(Parameters{version_, *range}));
-      continue;
-    }
-    for (std::uint64_t end = range->end; end > range->begin;) {
-      const std::uint64_t begin = end - std::min(kLetter, end - range->begin);
-      const float* data = to.target() + (begin - shard_->range().begin);
-      send(worker, head_of(Parameters{version_, {begin, end}}),
-           std::as_bytes(std::span(data, end - begin)));
-      end = begin;
-    }
+  if (to.writes_in_place()) return send(worker, head_of(Parameters{version_, range}));
+  for (std::uint64_t end = range.end; end > range.begin;) {
+    const std::uint64_t begin = end - std::min(kLetter, end - range.begin);
+    const float* data = to.target() + (begin - shard_->range().begin);
+    send(worker, head_of(Parameters{version_, {begin, end}}),
+         std::as_bytes(std::span(data, end - begin)));
+    end = begin;
   }
 }
 

@@ -87,6 +87,14 @@ double momentum_of(const std::vector<kernels::Rule>& rules) {
 
 bool is_merge(const kernels::Rule& rule) { return rule.kind == kernels::Rule::Kind::merge; }
 
+// Whether pushes are gradients as they were computed, or nearly: the noise of a coarse code would
+// count as theirs.
+bool pushes_tell_noise(const ServerSetup& setup) {
+  using enum kernels::Code;
+  return std::ranges::none_of(setup.rules, is_merge) &&
+         (setup.code == none || setup.code == bf16 || setup.code == f16);
+}
+
 }  // namespace
 
 ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup& setup,
@@ -99,7 +107,7 @@ ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup
              .version = version,
              .momentum = momentum_of(setup.rules)}),
       leases_samples_(setup.work.has_value()),
-      pushes_gradients_(std::ranges::none_of(setup.rules, is_merge)),
+      pushes_tell_noise_(pushes_tell_noise(setup)),
       noise_(setup.layout.elements * sizeof(float), servers) {}
 
 void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
@@ -141,7 +149,7 @@ void ServerCoordinator::staged(int worker, std::uint64_t push) {
   const pace::Push complete = arriving.push;
   arriving_.erase(worker);
   const std::uint64_t samples = leases_samples_ ? complete.samples : complete.described.value_or(0);
-  if (pushes_gradients_ && complete.non_finite == 0) noise_.pushed(complete, samples);
+  if (pushes_tell_noise_ && complete.non_finite == 0) noise_.pushed(complete, samples);
   carry_out(head_.pushed(complete, now()));
 }
 

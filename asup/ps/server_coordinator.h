@@ -63,7 +63,7 @@ class ServerCoordinator {
   Delegate& delegate_;
   const Clock::time_point began_ = Clock::now();
   pace::Scheduler head_;
-  const bool leases_samples_, pushes_gradients_;
+  const bool leases_samples_, pushes_tell_noise_;
   NoiseWatch noise_;
   std::optional<bool> describes_;     // whether workers say how many samples a push is of
   std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have

@@ -100,6 +100,29 @@ void require_sense_of_groups(const ServerSetup& setup) {
             setup.rules.size());
 }
 
+void require_sense_of_code(const ServerSetup& setup) {
+  const bool has_code = setup.code != kernels::Code::none;
+  require(has_code != setup.coded.empty(), "{} tensors travel in the code {}", setup.coded.size(),
+          kernels::name_of(setup.code));
+  for (std::size_t i = 0; i < setup.coded.size(); ++i)
+    require(setup.coded[i] < setup.layout.tensors.size() &&
+                (i == 0 || setup.coded[i - 1] < setup.coded[i]),
+            "the tensors that travel in a code are not in order, or not of the {} that there are",
+            setup.layout.tensors.size());
+  require(!has_code || std::ranges::none_of(setup.rules,
+                                            [](const kernels::Rule& rule) {
+                                              return rule.kind == kernels::Rule::Kind::merge;
+                                            }),
+          "models that are merged do not travel in a code");
+}
+
+kernels::Code code_of(const std::string& name) {
+  using enum kernels::Code;
+  for (const kernels::Code code : {none, bf16, f16, int8, int4, onebit})
+    if (kernels::name_of(code) == name) return code;
+  throw BadInput(fmt::format("'{}' is no code that gradients travel in", name));
+}
+
 std::vector<std::string> texts_of(const std::vector<kernels::Rule>& rules) {
   std::vector<std::string> texts;
   for (const kernels::Rule& rule : rules) texts.push_back(kernels::describe(rule));
@@ -149,6 +172,7 @@ void require_sense(const ServerSetup& setup, int workers, int servers) {
   require(!setup.layout.tensors.empty(), "there is no parameter to share");
   require_sound(setup.layout);
   require_sense_of_groups(setup);
+  require_sense_of_code(setup);
   pace::require_sense(setup.pace, workers);
   if (setup.work) pace::require_sense(*setup.work);
   require(setup.compensation >= 0, "delay compensation of {:g}: lambda cannot be negative",
@@ -175,7 +199,9 @@ std::string to_text(const ServerSetup& setup) {
                {"groups", setup.groups},
                {"pace", to_json(setup.pace)},
                {"compensation", setup.compensation},
-               {"with_state", setup.with_state}};
+               {"with_state", setup.with_state},
+               {"code", kernels::name_of(setup.code)},
+               {"coded", setup.coded}};
   if (setup.work) text["work"] = to_json(*setup.work);
   return text.dump();
 }
@@ -189,6 +215,8 @@ ServerSetup parse_setup(std::string_view text) try {
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
   setup.with_state = from.at("with_state");
+  setup.code = code_of(from.at("code").get<std::string>());
+  setup.coded = from.at("coded").get<std::vector<std::uint32_t>>();
   if (from.contains("work")) setup.work = work_of(from.at("work"));
   return setup;
 } catch (const json::exception& error) {

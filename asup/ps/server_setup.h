@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "asup/kernels/code.h"
 #include "asup/kernels/rule.h"
 #include "asup/layout/layout.h"
 #include "asup/ps/pace/options.h"
@@ -26,6 +27,10 @@ struct ServerSetup {
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
   bool with_state = false;  // the worker that provides the parameters provides the rules' state too
+  // What gradients and parameters of some tensors travel in (coded_parts.h), by their places in the
+  // layout, which ascend. needs: none with the rule `merge`
+  kernels::Code code = kernels::Code::none;
+  std::vector<std::uint32_t> coded{};
 };
 
 // Throws BadInput for what cannot work, whatever the members.

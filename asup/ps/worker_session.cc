@@ -9,7 +9,7 @@
 namespace asup::ps {
 
 std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
-                                const RemoteAddress& parameters) {
+                                const RemoteAddress& parameters, const CodedParts& coded) {
   std::uint64_t at = shard.begin;
   for (const Range& range : ranges) {
     if (range.empty() || range.begin < at || range.end > shard.end)
@@ -20,6 +20,10 @@ std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
   }
   shard_ = shard;
   ranges_ = std::move(ranges);
+  coded_ = coded;
+  for (const Range& range : ranges_)
+    for (const CodedParts::Piece& piece : coded_.cut(range))
+      if (!piece.coded) plain_.push_back(piece.range);
   if (parameters.region != 0) {
     const auto region = mesh_.hold(worker_, parameters.region);
     if (!region || parameters.offset > region->bytes().size() ||
@@ -34,7 +38,7 @@ std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
 }
 
 void WorkerSession::close() {
-  open_ = false;
+  open_ = false;  // what the servers' threads may be reading stays
   if (under_way()) pushes_.pop_back();
 }
 
@@ -46,12 +50,15 @@ Floats& WorkerSession::stage() {
 float* WorkerSession::target() { return window_ ? window_ : stage().data(); }
 
 float* WorkerSession::backup() {
-  if (window_) return nullptr;
+  if (window_ || coded_.any()) return nullptr;
   if (backup_.size() == 0) backup_ = Floats(shard_.size());
   return backup_.data();
 }
 
-const float* WorkerSession::sees() { return window_ ? window_ : backup(); }
+const float* WorkerSession::sees() {
+  if (shadow_) return shadow_->values.data();
+  return window_ ? window_ : backup();
+}
 
 const float* WorkerSession::seen(std::uint64_t number) {
   const ReceivedPush* push = find(number);
@@ -76,6 +83,15 @@ std::string WorkerSession::complaint_about(const Piece& piece) const {
     return fmt::format(
         "it pushes elements {} to {}, which it does not train here (the shard is {} to {})",
         piece.range.begin, piece.range.end, shard_.begin, shard_.end);
+  if (coded_.touch(piece.range)) {
+    if (!coded_.hold(piece.range) || piece.range.size() > kMostCoded)
+      return fmt::format(
+          "it pushes elements {} to {}, of which not all travel in {}, or more than {} at a time",
+          piece.range.begin, piece.range.end, kernels::name_of(coded_.code), kMostCoded);
+    if (piece.address.region != 0)
+      return fmt::format("it pushes elements {} to {} as they are, which travel in {}",
+                         piece.range.begin, piece.range.end, kernels::name_of(coded_.code));
+  }
   if (!goes_on) return {};
   for (const Stretch& stretch : pushes_.back().gradient)
     if (!intersection(stretch.range, piece.range).empty())
@@ -84,19 +100,28 @@ std::string WorkerSession::complaint_about(const Piece& piece) const {
 }
 
 net::Bytes WorkerSession::room_for(const Piece& piece, std::uint64_t bytes) {
-  if (!complaint_about(piece).empty() || bytes != piece.range.size() * sizeof(float)) return {};
+  if (!complaint_about(piece).empty() || coded_.hold(piece.range) ||
+      bytes != piece.range.size() * sizeof(float))
+    return {};
   return std::as_writable_bytes(
       std::span(stage().data() + (piece.range.begin - shard_.begin), piece.range.size()));
 }
 
 std::string WorkerSession::add(const Piece& piece, net::ConstBytes payload) {
   if (auto complaint = complaint_about(piece); !complaint.empty()) return complaint;
-  const std::uint64_t bytes = piece.range.size() * sizeof(float);
+  const bool is_coded = coded_.hold(piece.range);
+  const std::uint64_t bytes =
+      is_coded ? coded_.bytes_of(piece.range) : piece.range.size() * sizeof(float);
   const float* data = reinterpret_cast<const float*>(payload.data());
   std::shared_ptr<const net::Region> region;
   if (piece.address.region == 0) {
     if (payload.size() != bytes)
       return fmt::format("it pushes {} elements in {} bytes", piece.range.size(), payload.size());
+    if (is_coded) {
+      float* to = stage().data() + (piece.range.begin - shard_.begin);
+      kernels::decode(coded_.code, to, payload.data(), piece.range.size());
+      data = to;
+    }
   } else {
     region = mesh_.hold(worker_, piece.address.region);
     if (!region || piece.address.offset > region->bytes().size() ||
@@ -136,6 +161,41 @@ std::string WorkerSession::commit(const Commit& commit, std::vector<double> lr) 
   pushes_.back().lr = std::move(lr);
   pushes_.back().complete = true;
   pushes_.back().figures = commit.figures;
+  return {};
+}
+
+std::string WorkerSession::complaint_about(const Known& known, std::uint64_t bytes) const {
+  if (!open_ || !coded_.any()) return "it tells what it has, where nothing travels in a code";
+  if (!pushes_.empty()) return "it tells what it has while its push is under way";
+  const std::uint64_t at = told_ ? told_end_ : shard_.begin;
+  const Range range = known.range;
+  if (range.empty() || range.begin != at || range.end > shard_.end ||
+      range.size() > kMostStateElements || range.size() * sizeof(float) != bytes)
+    return fmt::format(
+        "it tells what it has of elements {} to {} in {} bytes, where those from {} on are to come "
+        "(the shard is {} to {})",
+        range.begin, range.end, bytes, at, shard_.begin, shard_.end);
+  return {};
+}
+
+net::Bytes WorkerSession::room_for(const Known& known, std::uint64_t bytes) {
+  if (!complaint_about(known, bytes).empty()) return {};
+  if (!told_) {
+    told_ = std::make_shared<Shadow>();
+    told_->values = Floats(shard_.size());
+    told_end_ = shard_.begin;
+  }
+  return std::as_writable_bytes(
+      std::span(told_->values.data() + (known.range.begin - shard_.begin), known.range.size()));
+}
+
+std::string WorkerSession::add(const Known& known, net::ConstBytes payload) {
+  if (auto complaint = complaint_about(known, payload.size()); !complaint.empty()) return complaint;
+  if (payload.data() != room_for(known, payload.size()).data())
+    return "what it has began to come while its push was under way";
+  told_->version = known.version;
+  told_end_ = known.range.end;
+  if (told_end_ == shard_.end) shadow_ = std::move(told_);
   return {};
 }
 

@@ -2,9 +2,10 @@
 //
 // In shared memory the gradient stays where the worker has it and the parameters are written where
 // the worker uses them. Over other links the gradient is staged here; when the push has been
-// applied, the same memory holds the parameters that leave for the worker. Now and then a worker
-// goes on before its push is applied, to do the work of one that was lost: then the push moves to
-// memory of its own. Runs under the mesh's lock.
+// applied, the same memory holds the parameters that leave for the worker. What travels in a code
+// (coded_parts.h) is staged over all links, and there is a shadow of what the worker has
+// (coded_difference.h). Now and then a worker goes on before its push is applied, to do the work of
+// one that was lost: then the push moves to memory of its own. Runs under the mesh's lock.
 #pragma once
 
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "asup/net/transport/mesh.h"
+#include "asup/ps/coded_difference.h"
 #include "asup/ps/message.h"
 #include "asup/ps/shard.h"
 
@@ -24,15 +26,18 @@ class WorkerSession {
   WorkerSession(net::Mesh& mesh, int worker) : mesh_(mesh), worker_(worker) {}
 
   // The worker has come. A complaint where what it says cannot be: then it has not.
-  std::string open(Range shard, std::vector<Range> ranges, const RemoteAddress& parameters);
+  std::string open(Range shard, std::vector<Range> ranges, const RemoteAddress& parameters,
+                   const CodedParts& coded = {});
   bool is_open() const { return open_; }
   // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
   // or dropped.
   void close();
 
   const std::vector<Range>& ranges() const { return ranges_; }
+  const std::vector<Range>& plain_ranges() const { return plain_; }  // not in a code
 
-  // Where a piece belongs that comes as payload; none where it is not wanted: then add() says why.
+  // Where a piece belongs that comes as payload; none where it is not wanted, and then add() says
+  // why, or where it is in a code.
   net::Bytes room_for(const Piece& piece, std::uint64_t bytes);
   // A piece has come. A complaint where it is not one of this worker's push.
   std::string add(const Piece& piece, net::ConstBytes payload);
@@ -57,8 +62,12 @@ class WorkerSession {
   // With delay compensation, over links: the stage holds the gradient, so these are kept too.
   float* backup();
 
-  // Memory it holds for the worker, in bytes.
-  std::uint64_t bytes() const { return (stage_.size() + backup_.size()) * sizeof(float); }
+  // What the worker has, or will have when it has what is on its way; null before it has anything.
+  const std::shared_ptr<Shadow>& shadow() const { return shadow_; }
+  void set_shadow(std::shared_ptr<Shadow> shadow) { shadow_ = std::move(shadow); }
+  // The worker tells it; as room_for() and add() above. It is the shadow when all of it has come.
+  net::Bytes room_for(const Known& known, std::uint64_t bytes);
+  std::string add(const Known& known, net::ConstBytes payload);
 
  private:
   struct ReceivedPush {
@@ -73,6 +82,7 @@ class WorkerSession {
   };
 
   std::string complaint_about(const Piece& piece) const;
+  std::string complaint_about(const Known& known, std::uint64_t bytes) const;
   bool under_way() const { return !pushes_.empty() && !pushes_.back().complete; }
   const ReceivedPush* find(std::uint64_t number) const;
   const float* sees();  // since it was released last
@@ -82,11 +92,14 @@ class WorkerSession {
   const int worker_;
   bool open_ = false;
   Range shard_;
-  std::vector<Range> ranges_;
+  std::vector<Range> ranges_, plain_;
+  CodedParts coded_;
   std::uint64_t elements_ = 0;
   float* window_ = nullptr;
   std::shared_ptr<const net::Region> held_;  // the window's memory
   Floats stage_, backup_;
+  std::shared_ptr<Shadow> shadow_, told_;  // told_: is coming, up to told_end_
+  std::uint64_t told_end_ = 0;
   std::uint64_t last_push_ = 0;       // begun
   std::vector<ReceivedPush> pushes_;  // the last may be under way
 };

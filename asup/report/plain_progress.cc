@@ -20,6 +20,7 @@ class PlainProgress : public Observer {
     if (!facts.compute_note.empty()) line("{}", facts.compute_note);
     if (const std::string move = describe_move(facts); !move.empty()) line("{}", move);
     if (!facts.data_note.empty()) line("{}", facts.data_note);
+    if (!facts.stages.empty()) line("{}", facts.stages);
     if (!facts.sync_note.empty()) line("{}", facts.sync_note);
     if (!facts.init_note.empty()) line("{}", facts.init_note);
     if (facts.first_step > 0) line("resumed after step {}", facts.first_step);

@@ -46,7 +46,10 @@ std::string describe_work(const RunFacts& facts) {
                         facts.pace, facts.links);
   else if (facts.workers > 1)
     text += fmt::format(" · {} over {}", sync, facts.links);
-  text += fmt::format(" · batch {} · {}", grouped(facts.batch), facts.optimizer);
+  text += fmt::format(" · batch {}", grouped(facts.batch));
+  if (!facts.batch_schedule.empty())
+    text += fmt::format(", {}, {} updates", facts.batch_schedule, grouped(facts.updates));
+  text += " · " + facts.optimizer;
   return facts.learning_rate.empty() ? text : text + ", " + facts.learning_rate;
 }
 
@@ -121,6 +124,7 @@ std::string result_block(const Summary& summary, const Terminal& terminal) {
         summary.bytes_sent > 0 ? fmt::format(", {} sent", byte_size(summary.bytes_sent)) : "";
     line("communication", fmt::format("{} of the time{}", percent(summary.comm_share(), 1), sent));
   }
+  if (summary.bubble) line("bubble", fmt::format("{} of a step", percent(*summary.bubble, 1)));
   if (!summary.facts.then.empty())
     line("way", summary.switched_after ? fmt::format("{}, {} after step {}", summary.facts.sync,
                                                      summary.facts.then, *summary.switched_after)

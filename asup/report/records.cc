@@ -111,6 +111,16 @@ json to_json(const RunFacts& facts) {
               {"hosts", facts.hosts},
               {"versions", facts.versions}};
   if (!facts.then.empty()) out["then"] = facts.then;
+  if (facts.pipeline > 1) {
+    out["pipeline"] = facts.pipeline;
+    out["pipeline_schedule"] = facts.pipeline_schedule;
+    out["microbatches"] = facts.micro_batches;
+    out["stages"] = facts.stages;
+  }
+  if (!facts.batch_schedule.empty()) {
+    out["batch_schedule"] = facts.batch_schedule;
+    out["updates"] = facts.updates;
+  }
   if (facts.validation_samples > 0) out["validation_samples"] = facts.validation_samples;
   if (facts.tokens_per_sample > 0) out["tokens_per_sample"] = facts.tokens_per_sample;
   return out;
@@ -146,6 +156,7 @@ json to_json(const Summary& summary) {
   if (summary.ended_early) out["ended_early"] = true;
   if (summary.consensus_distance) out["consensus_distance"] = *summary.consensus_distance;
   if (summary.noise_scale) out["noise_scale"] = *summary.noise_scale;
+  if (summary.bubble) out["bubble"] = *summary.bubble;
   if (summary.switched_after) out["switched_after"] = *summary.switched_after;
   if (!summary.parts.empty()) out["parts"] = summary.parts;
   if (!summary.lost.empty()) out["lost"] = summary.lost;
@@ -208,6 +219,12 @@ RunFacts facts_from(const json& in) {
   in.at("threads").get_to(facts.threads);
   facts.device = in.value("device", "cpu");
   in.at("batch").get_to(facts.batch);
+  facts.pipeline = in.value("pipeline", facts.pipeline);
+  facts.pipeline_schedule = in.value("pipeline_schedule", "");
+  facts.micro_batches = in.value("microbatches", std::int64_t{0});
+  facts.stages = in.value("stages", "");
+  facts.batch_schedule = in.value("batch_schedule", "");
+  facts.updates = in.value("updates", std::int64_t{0});
   in.at("parameters").get_to(facts.parameters);
   in.at("train_samples").get_to(facts.train_samples);
   in.at("test_samples").get_to(facts.test_samples);
@@ -247,6 +264,7 @@ Summary summary_from(const json& in) {
   if (in.contains("consensus_distance"))
     summary.consensus_distance = number_in(in.at("consensus_distance"));
   if (in.contains("noise_scale")) summary.noise_scale = number_in(in.at("noise_scale"));
+  if (in.contains("bubble")) summary.bubble = number_in(in.at("bubble"));
   if (in.contains("switched_after"))
     summary.switched_after = in.at("switched_after").get<std::int64_t>();
   if (in.contains("parts")) in.at("parts").get_to(summary.parts);

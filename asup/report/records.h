@@ -33,7 +33,13 @@ struct RunFacts {
   std::int64_t servers = 0;
   std::int64_t threads = 1;    // of a worker
   std::string device = "cpu";  // where workers compute: "cuda:0", "cpu, cuda:0"
+  std::int64_t pipeline = 1;   // workers that a model's layers are spread over
+  std::string pipeline_schedule;
+  std::int64_t micro_batches = 0;
+  std::string stages;  // of a pipeline, in words: which layers are where
   std::int64_t batch = 0;
+  std::string batch_schedule;   // where batches grow: 4@50%,
+  std::int64_t updates = 0;     // and updates in all
   std::int64_t parameters = 0;  // numbers that are trained
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
@@ -119,6 +125,7 @@ struct Summary {
   std::optional<std::int64_t> switched_after{};  // the step after which it did
   std::vector<std::int64_t> parts{};             // as at the end, where batches are balanced
   std::vector<std::int64_t> lost{};              // workers that the others went on without
+  std::optional<double> bubble{};                // share of a step that a pipeline's workers wait
   std::int64_t broken_samples = 0;               // that could not be read in this call
   std::int64_t skipped_steps = 0;                // since their gradients were no numbers
   std::uint64_t bytes_sent = 0;                  // by all ranks

@@ -11,6 +11,7 @@
 #include "asup/report/metrics_file.h"
 #include "asup/report/read_run.h"
 #include "asup/report/run_folder.h"
+#include "asup/report/timeline/trace_file.h"
 
 namespace asup::report {
 namespace {
@@ -107,6 +108,8 @@ Json collect(const RunFolder& folder) {
   if (std::filesystem::exists(folder.evaluation_file())) {
     run["evaluation"] = read_json(folder.evaluation_file());
   }
+  if (auto timeline = read_timeline_view(folder.timeline_file()))
+    run["timeline"] = std::move(*timeline);
   if (std::filesystem::exists(folder.generated_file()))
     run["generated"] = read_json(folder.generated_file());
   return run;

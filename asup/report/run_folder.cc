@@ -15,13 +15,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Whoever wrote it may just have been killed, or be cut off and about to find that out.
+constexpr Seconds kUntilFree{20};
+
 bool is_run(const std::string& path) { return fs::is_regular_file(path + "/config.toml"); }
 
-// Nothing but folders: a run that could not even write its settings leaves checkpoints/ behind.
+// Nothing but folders, and the lock: a run that could not even write its settings leaves them
+// behind.
 bool is_unused(const std::string& path) {
   const fs::recursive_directory_iterator entries(path);
-  return std::all_of(begin(entries), end(entries),
-                     [](const fs::directory_entry& entry) { return entry.is_directory(); });
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.is_directory() || entry.path().filename() == ".lock";
+  });
 }
 
 // The nearest folder above (or at) `path` that exists.
@@ -53,6 +58,20 @@ void RunFolder::check_is_run() const {
   require(is_run(path_), "{}: is not a run folder (it has no config.toml)", path_);
 }
 
+void RunFolder::check_free() const { RunLock::check_free(path_, kUntilFree); }
+
+RunLock RunFolder::lock(const std::string& who) const {
+  return RunLock::take(path_, who, kUntilFree);
+}
+
+void RunFolder::remove_leftovers() const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".") && name.ends_with(".tmp")) fs::remove_all(entry.path(), ignored);
+  }
+}
+
 void RunFolder::check_can_create() const try {
   const fs::path part = existing_part(path_);
   require(fs::is_directory(part), "out: {} is a file, so {} cannot be a folder", part.string(),
@@ -70,6 +89,7 @@ std::optional<std::string> RunFolder::create() const try {
   check_can_create();
   std::optional<std::string> moved_to;
   if (is_run(path_)) {
+    check_free();
     moved_to = first_free_path(without_slash(path_) + ".previous");
     fs::rename(without_slash(path_), *moved_to);
   }

@@ -9,12 +9,15 @@
 //   generated.json  what a language model writes  tokenizer.model  its tokens, where not bytes
 //   job.txt         the job that has written it, where that may be started again
 //   server.json     what the servers tell of the pace, as of the last sync point
+//   timeline.json.gz  what all workers did and when, where it is recorded
+//   .lock           who writes all this, as long as somebody does (run_lock.h)
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "asup/report/checkpoint_series.h"
+#include "asup/report/run_lock.h"
 
 namespace asup::report {
 
@@ -35,6 +38,7 @@ class RunFolder {
   std::string generated_file() const { return path_ + "/generated.json"; }
   std::string tokenizer_file() const { return path_ + "/tokenizer.model"; }
   std::string server_file() const { return path_ + "/server.json"; }
+  std::string timeline_file() const { return path_ + "/timeline.json.gz"; }
   std::string job_file() const { return path_ + "/job.txt"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   CheckpointSeries series() const { return CheckpointSeries(checkpoints()); }
@@ -42,12 +46,21 @@ class RunFolder {
   // Throws BadInput unless a run has been here.
   void check_is_run() const;
 
-  // Throws BadInput where create() would, and changes nothing.
+  // Throws BadInput, which names it, where another process writes the run and does not end soon.
+  void check_free() const;
+
+  // Throws BadInput where create() would, but for a run that is being written, and changes nothing.
   void check_can_create() const;
 
+  // This process writes it from now on, as long as the lock is there. Throws BadInput as
+  // check_free() does.
+  RunLock lock(const std::string& who) const;
+  // What writers that were killed have left. needs: the lock
+  void remove_leftovers() const;
+
   // Makes the folder. A run that is there already moves to PATH.previous-N, the first number that
-  // is free: returns where it is now. Throws BadInput for a folder that holds something else, or
-  // cannot be made.
+  // is free: returns where it is now. Throws BadInput for a folder that holds something else, is
+  // being written, or cannot be made.
   std::optional<std::string> create() const;
 
  private:

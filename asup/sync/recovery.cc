@@ -45,18 +45,9 @@ std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
   }
   std::set_difference(left_.begin(), left_.end(), left.begin(), left.end(),
                       std::back_inserter(change.lost));
-  require_right_to_go_on(left, change.lost);
+  job_.go_on_with(left, left_);
   left_ = left;
   return change;
-}
-
-void Recovery::require_right_to_go_on(const std::vector<int>& left,
-                                      const std::vector<int>& lost) const {
-  if (2 * left.size() > left_.size() || job_.are_gone(lost)) return;
-  throw JobFailed(fmt::format(
-      "{} of {} workers are left, which is no majority, and the launcher does not say that {} "
-      "ended: the others may go on by themselves. Resume from the last checkpoint",
-      left.size(), left_.size(), net::name_ranks(lost)));
 }
 
 }  // namespace asup::sync

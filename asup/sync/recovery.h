@@ -1,8 +1,7 @@
 // Recovery from the loss of workers: those who are left rebuild their communicators, agree on who
 // they are, and go on. Used from the thread that trains.
 //
-// Two groups never both go on: a group must be a majority of the workers that were there before, or
-// the coordinator must say that all others are gone.
+// Two groups never both go on (net/membership/parting.h).
 #pragma once
 
 #include <cstdint>
@@ -32,12 +31,14 @@ class Recovery {
   // Throws JobFailed where those who are left may not go on. Collective.
   std::optional<Change> regroup(std::int64_t note = 0);
 
+  // Throws JobFailed where this worker may not go on (Job::require_place). Quick.
+  void require_place() const { job_.require_place(); }
+
   const std::vector<int>& left() const { return left_; }  // by their ranks in the job
 
  private:
   bool rebuild();
   std::vector<std::int64_t> gather(std::int64_t own);
-  void require_right_to_go_on(const std::vector<int>& left, const std::vector<int>& lost) const;
 
   Job& job_;
   const std::vector<Communicator*> communicators_;

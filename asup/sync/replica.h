@@ -47,8 +47,8 @@ struct ReplicaStats {
 struct ReplicaState {
   std::vector<sync::NamedTensor> common;  // the same on all ranks
   std::vector<sync::NamedTensor> own;     // this rank's
-  // This rank's, of which the mean over ranks counts: as many ranks get theirs back, others each
-  // the mean.
+  // This rank's, of which the mean over ranks counts: as many ranks get theirs back; of more, those
+  // that were there get more of theirs, the others zeros; of fewer, each gets the mean.
   std::vector<sync::NamedTensor> parts{};
 };
 
@@ -91,10 +91,12 @@ class Replica {
   // are averaged as they are; the samples are what the noise scale is told in.
   virtual void describe_weighed_batch(std::uint64_t samples) { (void)samples; }
 
-  // Makes the parameters equal on all ranks, where they differ between steps, for the end of
-  // training or another strategy. Training may go on from there. Collective.
+  // Makes the parameters equal on all ranks, where they differ between steps, and whole where each
+  // rank keeps a part, for the end of training or another strategy. Training may go on from there.
+  // Collective.
   virtual void synchronize() = 0;
-  // Whether this rank has stepped since all had one model, so that its parameters may be its own.
+  // Whether this rank has stepped since all had one model, so that its parameters may be its own,
+  // or its part alone.
   virtual bool has_moved() const = 0;
   // Whether parameters may differ between ranks now. Collective, and the same on all.
   virtual bool models_differ() = 0;
@@ -106,6 +108,9 @@ class Replica {
   // For a test: while `use` runs, parameters and buffers are the mean over ranks; then each rank
   // has its own again, bit for bit, also when it throws. Collective.
   virtual void with_mean_model(const std::function<void()>& use) = 0;
+  // For a checkpoint: while `use` runs, the parameters are whole where each rank keeps a part of
+  // them. Collective.
+  virtual void with_whole_model(const std::function<void()>& use) { use(); }
 
   // Throws JobFailed naming the first parameter that is not bitwise equal on all ranks. needs: not
   // models_differ(). Collective.
@@ -135,6 +140,9 @@ class Replica {
   // begins with the state that it finds in the optimizer. After synchronize(); collective. Throws
   // BadInput for an optimizer whose state is not known, JobFailed.
   virtual void gather_optimizer_state() {}
+  // Applies what it has kept back of earlier steps, before another way of staying in step goes on,
+  // which would not know of it. Collective.
+  virtual void apply_kept() {}
 
   virtual ReplicaStats stats() const = 0;
 };

@@ -17,6 +17,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/config/setting.h"
+#include "asup/sync/model/model_parts.h"
 
 namespace torch {
 namespace nn {
@@ -56,7 +57,9 @@ struct Capabilities {
   bool survives_loss = false;         // the others go on when a worker is lost, from memory
   bool keeps_own_parameters = false;  // workers' models differ even where all meet
   bool names_workers = false;         // the options speak of each worker by its number
+  bool computes_together = false;     // each layer: no worker computes with what it has alone
   bool skips_non_finite = false;      // gradients with infinities or NaN are left out and counted
+  bool takes_parts = false;           // the model may be a part of one (ReplicaContext::parts)
   int least_workers = 1;
   std::string_view pace{};       // its name, where there are servers
   std::int64_t lease_steps = 1;  // steps between two exchanges through servers
@@ -84,6 +87,7 @@ struct ReplicaContext {
   const ps::pace::Workload* work = nullptr;
   std::uint64_t seed = 0;             // of what a way draws at random; each worker draws its own
   std::optional<double> clip_norm{};  // where the replica clips gradients before the exchange
+  sync::ModelParts parts{};           // what the model is a part of
 };
 
 // A replica, and what more its way lets one do with it; null where it does not.

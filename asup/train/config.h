@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "asup/base/timeline.h"
 #include "asup/distribute/strategy.h"
 #include "asup/train/image_settings.h"
 
@@ -40,6 +41,30 @@ struct LivePage {
   static std::optional<LivePage> from_text(std::string_view text);
   std::string to_text() const;
   bool operator==(const LivePage&) const = default;
+};
+
+// What a run's timeline records.
+struct TimelineSetting {
+  bool on = false;
+  bool operators = false;  // torch's too
+
+  static constexpr std::string_view kForm = "[torch]";
+  static constexpr std::string_view kWanted = "'on', 'off', or 'torch' for torch's operators too";
+  static std::optional<TimelineSetting> from_text(std::string_view text);
+  std::string to_text() const;
+  bool operator==(const TimelineSetting&) const = default;
+};
+
+// Which steps it records.
+struct TimelineSteps {
+  StepRange range{};
+
+  static constexpr std::string_view kForm = "A-B|all";
+  static constexpr std::string_view kWanted =
+      "'all', or the first step and the last, like 100-120 (counted from 1)";
+  static std::optional<TimelineSteps> from_text(std::string_view text);
+  std::string to_text() const;
+  bool operator==(const TimelineSteps&) const = default;
 };
 
 struct TrainConfig {
@@ -85,6 +110,7 @@ struct TrainConfig {
   std::optional<std::int64_t> stop_at{};   // no value: at the end
   std::optional<std::int64_t> patience{};  // no value: none
   std::int64_t accumulate = 1;
+  std::string batch_schedule = "none";
   std::string remainder = "keep";
 
   // How weights change.
@@ -122,8 +148,16 @@ struct TrainConfig {
   std::int64_t restarts = 0;
   bool balance = false;
   bool sync_bn = false;
+  // Of a model whose layers are spread over workers.
+  std::int64_t pipeline = 1;  // workers that one is spread over
+  std::string pipeline_schedule = "1f1b";
+  std::optional<std::int64_t> pipeline_chunks{};
+  std::optional<std::int64_t> microbatches{};
+  std::string pipeline_cut = "auto";
+  bool recompute = false;
   std::string algorithm = "auto";
   std::string links = "auto";
+  std::string tls = "auto";
   std::string interface;
   double timeout = 300;
   std::string conv_path = "auto";
@@ -140,6 +174,8 @@ struct TrainConfig {
   std::string progress = "auto";
   bool tensorboard = true;
   LivePage live{};
+  TimelineSetting timeline{};
+  TimelineSteps timeline_steps{};
 };
 
 }  // namespace asup::train

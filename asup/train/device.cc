@@ -96,6 +96,13 @@ std::uint64_t peak_device_memory(const torch::Device& device) {
   return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);  // 0: of all kinds
 }
 
+void forget_peak_device_memory(const torch::Device& device) {
+  if (device.is_cpu()) return;
+  auto* allocator = at::getDeviceAllocator(device.type());
+  allocator->emptyCache();
+  allocator->resetPeakStats(device.index());
+}
+
 std::string lack_of_memory(const c10::OutOfMemoryError& error) {
   const std::string what = error.what_without_backtrace();
   return fmt::format(

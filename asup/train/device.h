@@ -37,6 +37,9 @@ std::string devices_in_words(Communicator& workers, const torch::Device& own);
 // The most that tensors have taken there at once, in this process; 0 on the CPU.
 std::uint64_t peak_device_memory(const torch::Device& device);
 
+// From now on.
+void forget_peak_device_memory(const torch::Device& device);
+
 // What to do where a GPU has not enough memory.
 std::string lack_of_memory(const c10::OutOfMemoryError& error);
 

@@ -10,7 +10,9 @@
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
 #include "asup/models/model.h"
+#include "asup/train/batch_schedule.h"
 #include "asup/train/phases.h"
+#include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
 #include "asup/train/worker_changes.h"
 
@@ -61,10 +63,45 @@ void check_sync_bn(const TrainConfig& config, std::span<const Strategy> strategi
           config.accumulate);
 }
 
+// Elsewhere each worker steps by itself, or servers do whenever gradients come.
+void check_batch_schedule(const TrainConfig& config, std::span<const Strategy> strategies) {
+  if (parse_batch_schedule(config.batch_schedule).empty()) return;
+  for (const Strategy& strategy : strategies)
+    require(can_balance(strategy),
+            "batch-schedule has all workers put several batches into one update, which sync = {} "
+            "does not have. Leave it out, or train by sync = allreduce.",
+            strategy.name());
+  require(strategies.size() == 1,
+          "batch-schedule is for runs by one way, and this one has then = {}. Leave one of them "
+          "out.",
+          strategies.back().name());
+  require(!config.balance,
+          "balance measures workers by batches of one size, and batch-schedule has them grow. "
+          "Leave one of them out.");
+  require(!config.sync_bn,
+          "sync-bn takes statistics from a whole batch, and those that have grown are worked on in "
+          "portions. Leave batch-schedule or sync-bn out.");
+}
+
+// Each worker goes through the layers as often as the others, and keeps nothing whole.
+void check_computing_together(const TrainConfig& config, const Strategy& strategy) {
+  require(
+      config.ema == 0,
+      "with sync = {} as it is set, a worker keeps a part of the parameters only, and ema would "
+      "keep an average of all of them on each. Leave ema out, or use shard = gradients.",
+      strategy.name());
+  require(
+      !config.balance && parse_batch_schedule(config.batch_schedule).empty(),
+      "with sync = {} as it is set, workers gather each layer together, as often as they have "
+      "portions of a batch, and balance and batch-schedule deal out different numbers of these. "
+      "Leave them out, or use shard = gradients.",
+      strategy.name());
+}
+
 // One of the run's strategies, as if it were the only one.
 void check_strategy(const TrainConfig& config, const Strategy& strategy) {
   strategy.check();
-  strategy.check_workers(static_cast<int>(config.workers));
+  strategy.check_workers(static_cast<int>(groups_of(config)));
   require(
       !strategy.capabilities().needs_servers || config.servers.value_or(1) > 0,
       "sync = {} keeps the parameters on servers, and there are none: leave servers out for one, "
@@ -76,6 +113,7 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "set, each goes at its own pace. Leave ema out, or train in lockstep, as sync = allreduce "
       "and local do.",
       strategy.name());
+  if (strategy.capabilities().computes_together) check_computing_together(config, strategy);
   require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
               config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
@@ -94,9 +132,11 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
       config.strategy.name());
   if (!any([](const Capabilities& c) { return !c.needs_servers; }))
     unused(config, "algorithm", "with servers there are no collectives to choose for");
+  if (has_pipeline(config)) check_pipeline(config, strategies);
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
   if (config.balance) check_balance(config, strategies);
   if (config.sync_bn) check_sync_bn(config, strategies);
+  check_batch_schedule(config, strategies);
 }
 
 void settle_strategies(TrainConfig& config) {
@@ -117,6 +157,9 @@ void settle_strategies(TrainConfig& config) {
 }
 
 void check_portions(const TrainConfig& config) {
+  if (has_pipeline(config)) return;  // check_pipeline() has done it
+  for (const std::string& name : pipeline_details())
+    unused(config, name, "pipeline is 1, and each worker has the whole model");
   require(config.batch >= config.workers,
           "batch {} is smaller than workers {}: each worker needs a sample of every batch. Raise "
           "batch, or lower workers.",
@@ -245,6 +288,7 @@ double usual_learning_rate(const std::string& optimizer) {
 void fill_in(TrainConfig& config) {
   if (!config.lr) config.lr = usual_learning_rate(config.optimizer);
   if (!config.epochs && !config.steps) config.epochs = 5;
+  if (has_pipeline(config)) config.device = "cpu";
 }
 
 }  // namespace

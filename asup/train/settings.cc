@@ -10,6 +10,7 @@
 #include "asup/base/suggest.h"
 #include "asup/config/field_or.h"
 #include "asup/distribute/ways.h"
+#include "asup/train/pipeline_settings.h"
 
 namespace asup::train {
 namespace {
@@ -46,6 +47,18 @@ void forget_servers(Given& given, std::string_view choice, const std::string& us
   const std::string now = config::text_of(given.find(choice)->value);
   if (has_servers(now) != has_servers(given.text_before(choice, source, usual)))
     given.forget(std::vector<std::string>{"servers"}, source);
+}
+
+// A run without a pipeline has no use for what was said of one, nor another pipeline for where the
+// one before was cut.
+void forget_pipeline(Given& given) {
+  const auto* pipeline = given.find("pipeline");
+  if (pipeline && config::text_of(pipeline->value) == "1")
+    given.forget(pipeline_details(), pipeline->source);
+  const int source =
+      std::max(given.changed_by("pipeline", "1"),
+               given.changed_by("pipeline-schedule", TrainConfig().pipeline_schedule));
+  given.forget(std::vector<std::string>{"pipeline-chunks", "pipeline-cut"}, source);
 }
 
 // Steps and epochs are two ways to say one thing: a later source's way replaces an earlier one's.
@@ -136,6 +149,27 @@ std::string LivePage::to_text() const {
   return ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+std::optional<TimelineSetting> TimelineSetting::from_text(std::string_view text) {
+  if (text != "on" && text != "off" && text != "torch") return std::nullopt;
+  return TimelineSetting{text != "off", text == "torch"};
+}
+
+std::string TimelineSetting::to_text() const { return operators ? "torch" : on ? "on" : "off"; }
+
+std::optional<TimelineSteps> TimelineSteps::from_text(std::string_view text) {
+  if (text == "all") return TimelineSteps{};
+  const std::size_t dash = text.find('-');
+  if (dash == text.npos) return std::nullopt;
+  const auto first = number_in<std::int64_t>(text.substr(0, dash));
+  const auto last = number_in<std::int64_t>(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return TimelineSteps{{*first, *last}};
+}
+
+std::string TimelineSteps::to_text() const {
+  return *this == TimelineSteps{} ? "all" : fmt::format("{}-{}", range.first, range.last);
+}
+
 const Setting* find_setting(std::string_view name) {
   if (const Setting* own = config::find(settings(), name)) return own;
   for (const WaySetting& each : settings_of_ways())
@@ -161,6 +195,7 @@ void forget_changed_choices(Given& given) {
   }
   if (const auto* then = given.find("then"); then && config::text_of(then->value) == "none")
     given.forget(std::vector<std::string>{"at"}, then->source);
+  forget_pipeline(given);
   for (const WaySetting& each : settings_of_ways()) {
     const int source = each.choice.empty() ? 0 : given.changed_by(each.choice, "");
     if (source > 0) given.forget(std::vector{std::string(each.setting->name)}, source);

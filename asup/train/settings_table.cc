@@ -1,6 +1,7 @@
 // The rows behind settings.h.
 #include "asup/config/field_or.h"
 #include "asup/distribute/ways.h"
+#include "asup/parallel/schedule/schedule.h"
 #include "asup/train/settings.h"
 
 namespace asup::train {
@@ -20,12 +21,18 @@ using config::Value;
 
 constexpr std::string_view kModel = "Model", kData = "Data", kImages = "Images", kLength = "Length",
                            kOptimizer = "Optimizer", kWorkers = "Workers", kServers = "Servers",
-                           kLinks = "Links", kFolder = "Run folder";
+                           kLinks = "Links", kFolder = "Run folder", kPipeline = "Pipeline";
 constexpr bool kCommon = true;  // in the short help
 
 std::string text_of_then(const void* config) {
   const auto& then = static_cast<const C*>(config)->then;
   return then ? then->name() : kNone;
+}
+
+std::vector<std::string_view> names_of_schedules() {
+  std::vector<std::string_view> names;
+  for (const auto& schedule : parallel::pipeline_schedules()) names.push_back(schedule.name);
+  return names;
 }
 
 const Way& way_from(const Value& value, const std::vector<std::string>& names,
@@ -99,6 +106,7 @@ const std::vector<Setting>& table() {
       {"stop-at", field_or<&C::stop_at, config::kEnd>(), "stop after this step, with a checkpoint to resume from; end: of the run", kCount, {}, Scope::call, kLength},
       {"patience", field_or<&C::patience, kNone>(), "the run ends when so many tests between have not been better than the best one: of images by the accuracy, of text by the loss; none: never", kCount, {}, Scope::run, kLength},
       {"accumulate", field<&C::accumulate>(), "a worker's part of a batch is worked on in so many portions, to save memory", {1, 65536}, {}, Scope::fixed, kLength},
+      {"batch-schedule", field<&C::batch_schedule>(), "batches that grow: 4@50%,4@75% has updates of four batches, as one, from half of the run on, and of sixteen from three quarters on, where a schedule would have the rate fall; for sync allreduce", {}, {}, Scope::run, kLength},
       {"remainder", field<&C::remainder>(), "samples at an epoch's end that fill no batch: a shorter last batch, leave them out, or fill it up", {}, {"keep", "drop", "pad"}, Scope::fixed, kLength},
 
       {"optimizer", field<&C::optimizer>(), "how gradients change weights", {}, {"sgd", "adam", "adamw", "rmsprop", "lars", "lamb", "asup"}, Scope::fixed, kOptimizer, kCommon},
@@ -136,10 +144,18 @@ const std::vector<Setting>& table() {
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
       {"sync-bn", field<&C::sync_bn>(), "BatchNorm takes its statistics from the samples of all workers together; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
 
+      {"pipeline", field<&C::pipeline>(), "workers that one model's layers are spread over: batches go through them in micro-batches; workers / pipeline such groups share batches; docs/model_parallel.md", {1, 4096}, {}, Scope::run, kPipeline},
+      {"pipeline-schedule", field<&C::pipeline_schedule>(), "which micro-batch a worker computes when: `asup plan pipeline` draws it", {}, names_of_schedules(), Scope::run, kPipeline},
+      {"pipeline-chunks", field_or<&C::pipeline_chunks, kAuto>(), "pipeline-schedule interleaved: stages of each worker; auto: two", {1, 64}, {}, Scope::run, kPipeline},
+      {"pipeline-cut", field<&C::pipeline_cut>(), "layers of each stage, like 4,5,3; even: as many for each; auto: so that stages take as long as each other, measured at the start", {}, {}, Scope::run, kPipeline},
+      {"microbatches", field_or<&C::microbatches, kAuto>(), "that a group's part of a batch is cut into; auto: as many as divide it, up to four for each worker of the group", {1, 65536}, {}, Scope::run, kPipeline},
+      {"recompute", field<&C::recompute>(), "activations are computed again before backward instead of kept: less memory, about a third more computation", {}, {}, Scope::run, kPipeline},
+
       {"servers", field_or<&C::servers, kAuto>(), "processes beside the workers that keep the parameters; auto: one for ways with servers", {0, 4096}, {}, Scope::run, kServers, kCommon},
 
       {"algorithm", field<&C::algorithm>(), "of collectives; auto: the best for the links", {}, {}, Scope::run, kLinks},
       {"links", field<&C::links>(), "auto: shared memory between workers of one host, TCP between hosts; mpi: under mpirun", {}, {"auto", "shm", "tcp", "mpi"}, Scope::run, kLinks},
+      {"tls", field<&C::tls>(), "encrypt what workers and servers send each other: auto: what leaves a host; links over MPI cannot be", {}, {"auto", "on", "off"}, Scope::run, kLinks},
       {"interface", field<&C::interface>(), "network interface or address that workers listen on; empty: the route to the coordinator", {}, {}, Scope::run, kLinks},
       {"timeout", field<&C::timeout>(), "seconds after which a worker that does not answer ends the job", {0, 1e6, true, false}, {}, Scope::run, kLinks},
 
@@ -153,6 +169,8 @@ const std::vector<Setting>& table() {
       {"progress", field<&C::progress>(), "auto: a live display on a terminal, lines elsewhere", {}, {"auto", "plain", "none"}, Scope::run, kFolder},
       {"tensorboard", field<&C::tensorboard>(), "curves and pictures of the run for TensorBoard, in the run folder", {}, {}, Scope::run, kFolder},
       {"live", field<&C::live>(), "serve a page to watch the run in a browser, on this host alone; or at ADDRESS:PORT", {}, {}, Scope::call, kFolder, kCommon},
+      {"timeline", field<&C::timeline>(), "record what each worker does and when: timeline.json.gz, and a picture of a step in the report; torch: with torch's operators", {}, {}, Scope::call, kFolder},
+      {"timeline-steps", field<&C::timeline_steps>(), "the steps that it records", {}, {}, Scope::call, kFolder},
       // clang-format on
   };
   return rows;

@@ -7,6 +7,7 @@
 
 #include "asup/base/files.h"
 #include "asup/base/log.h"
+#include "asup/train/pipeline_settings.h"
 
 namespace asup::train {
 namespace {
@@ -34,6 +35,7 @@ Json to_json(const TunedChoices& choices) {
             {"observed", choices.observed},
             {"rates", choices.rates}};
   if (!choices.parts.empty()) json["parts"] = choices.parts;
+  if (!choices.stages.empty()) json["stages"] = choices.stages;
   return json;
 }
 
@@ -46,6 +48,7 @@ TunedChoices choices_from(const Json& json) {
   json.at("observed").get_to(choices.observed);
   choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
   if (json.contains("parts")) json.at("parts").get_to(choices.parts);
+  if (json.contains("stages")) json.at("stages").get_to(choices.stages);
   return choices;
 }
 
@@ -84,9 +87,8 @@ std::string compute_path_key(const TrainConfig& config, const std::string& hosts
       "{} on{} ({}, {}), torch {}: width {}, depth {}, stem {}, images {}, {} samples, "
       "{} threads, {} workers, convolutions {}, {} in memory, precision {}, tf32 {}",
       config.model, processor(), hosts, device, torch_version, config.width.value_or(0),
-      config.depth.value_or(0), config.stem, input_shape,
-      config.batch / config.workers / config.accumulate, threads, config.workers, config.conv_path,
-      config.memory_format, config.precision, config.tf32);
+      config.depth.value_or(0), config.stem, input_shape, samples_at_a_time(config), threads,
+      config.workers, config.conv_path, config.memory_format, config.precision, config.tf32);
 }
 
 }  // namespace asup::train

@@ -20,6 +20,7 @@ struct TunedChoices {
   std::string observed;               // Replica::observed()
   std::vector<std::int64_t> parts{};  // of a batch, by worker, where it is balanced; empty: even
   std::string rates;                  // that algorithms are chosen by, as text; empty: by rule
+  std::vector<int> stages{};          // layers of each, where they were measured; else empty
 };
 
 nlohmann::ordered_json to_json(const TunedChoices& choices);

@@ -14,26 +14,33 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/api.md"
 
-# What the headers of asup.h build on, and programs need with them: whole headers, or these names of them.
+# Headers of which programs need these names alone: asup.h includes them, or its headers build on them.
 ALSO = {
     "asup/base/buffer.h": {"Buffer", "DeviceKind", "buffer_of"},
     "asup/base/clock.h": {"Seconds"},
     "asup/base/dtype.h": {"Dtype", "ReduceOp", "size_of", "name_of", "is_floating"},
     "asup/base/non_finite.h": {"NonFinite"},
+    "asup/base/timeline.h": {"TimelineScope", "TimelineThread", "timeline_counter", "current_timeline"},
+    "asup/base/timeline_event.h": {"Activity", "TimelineLabels"},
     "asup/collective/coding.h": {"Coding"},
     "asup/config/step_or_share.h": {"StepOrShare"},
+    "asup/parallel/pipeline/executor.h": {"PipelineStats"},
+    "asup/parallel/pipeline/layer.h": {"Layer", "layers_of"},
+    "asup/parallel/pipeline/stage.h": {"LossOfMicroBatch"},
+    "asup/parallel/schedule/cost.h": {"StageTimes"},
     "asup/precision/precision.h": {"Precision"},
     "asup/sync/averaging/local_replica.h": {"MergeState"},
     "asup/sync/averaging/timed_rounds.h": {"TimedRounds", "MergeDeadline"},
     "asup/sync/compressors/compressor.h": {"Compressor", "CompressorContext", "CompressorFactory"},
     "asup/sync/gradients/all_reduce_replica.h": {"BufferSync"},
-    "asup/sync/gradients/compress.h": {"Compress", "CompressSetting"},
+    "asup/sync/averaging/exchange_dtype.h": {"ExchangeDtype"},
+    "asup/sync/gradients/compress.h": {"Compress", "CompressSetting", "Feedback"},
     "asup/sync/model/unshared.h": {"Unshared"},
     "asup/sync/server/paces.h": {"Bsp", "Ssp", "Asp", "KAsync", "Adaptive", "Pace"},
     "asup/sync/server/server_replica.h": {"Merge", "ServerReplica"},
     "asup/sync/way.h": {"Capabilities", "Exchange"},
 }
-NAMESPACES = {"asup", "asup::optim"}
+NAMESPACES = {"asup", "asup::optim", "asup::parallel"}
 
 # How settings and the table of ways are made (docs/adding_a_setting.md, docs/adding_a_strategy.md).
 NOT_FOR_PROGRAMS = {"kForm", "kWanted", "from_text", "to_text", "names_of", "way_of"}
@@ -154,7 +161,7 @@ def offered():
     for header in dict.fromkeys([*headers, *ALSO]):
         text = without_comments((ROOT / header).read_text())
         texts.append(text)
-        wanted = None if header in headers else ALSO[header]
+        wanted = ALSO.get(header)
         for name, members in declared(without_texts(text)).items():
             if not name:
                 members = {each: True for each in members if wanted is None or each in wanted}

@@ -44,6 +44,32 @@ TEST(AsupBench, RefusesBadInput) {
   EXPECT_THAT(scene.last_error, HasSubstr("--scenes nowhere: there is equal, slow, "));
 }
 
+TEST(AsupBench, RefusesBatchesThatCannotBe) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--batches", "128,x"}, "--batches"},
+      {{"--batches", "1"}, "--batches 1: a batch has a sample for each of the 2 workers"},
+      {{"--batches", "64,100"}, "--batches 100: a batch that grows becomes a whole multiple"},
+      {{"--ways", "lras"}, "--ways lras: there is sgd, nesterov, lars, lamb, growing"},
+      {{"--seeds", "0"}, "--seeds 0: between 1 and 1000"},
+      {{"--jobs", "0"}, "--jobs 0: between 1 and 256"},
+      {{"--epochs", "0"}, "--epochs 0: one is the least"},
+      {{"--train", "--lr 1"}, "--train '--lr 1': --lr is for the benchmark to say"},
+      {{"--ways", "lars", "--train", "--stems small"}, "asup train has no flag --stems"},
+      {{"--ways", "lamb", "--batches", "64", "--train", "--momentum 0.5"},
+       "lamb has a momentum of its own"},
+      {{"--ways", "lars", "--batches", "9000"}, "--batches 9000: synthetic has 8192 training"},
+      {{"--html", "/no/such/folder/x.html"}, "--html /no/such/folder/x.html: no file can be"},
+      {{"--ways", "lars", "--batches", "64", "--model", "foo"}, "there is no model 'foo'"},
+  };
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> words{"bench", "large-batch", "--data", "synthetic"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << message;
+    EXPECT_THAT(ended.last_error, HasSubstr(message));
+  }
+}
+
 TEST(AsupBench, TakesSizesInBytes) {
   const Ended ended =
       run({"bench", "collective", "--sizes", "6291456,1025", "--link", "inproc", "--quick"});

@@ -27,9 +27,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bench/README.md",
 # Flags of other programs that the text names by themselves.
 FOREIGN = {"--mpi"}  # srun's
 
-BENCHES = ["collective", "server", "memory", "images", "stragglers", "time-to-accuracy"]
+BENCHES = ["collective", "server", "memory", "images", "stragglers", "time-to-accuracy",
+           "large-batch"]
 OTHER_COMMANDS = [[], ["run"], ["report", "DIR"], ["eval", "DIR"],
-                  ["export", "DIR"], ["plan"], ["tune"], *(["bench", name] for name in BENCHES)]
+                  ["export", "DIR"], ["plan"], ["plan", "pipeline"], ["tune"], *(["bench", name] for name in BENCHES)]
 
 ENDS_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "2>", "2>&1", "<"}
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9]")

@@ -88,8 +88,9 @@ std::vector<Words> all_commands() {
   std::vector<Words> all{{}};
   for (const std::string& name : names_under("Commands:", help_of({}))) {
     all.push_back({name});
-    for (const std::string& inner : names_under("Benchmarks:", help_of({name})))
-      all.push_back({name, inner});
+    for (const char* heading : {"Benchmarks:", "Commands:"})
+      for (const std::string& inner : names_under(heading, help_of({name})))
+        all.push_back({name, inner});
   }
   return all;
 }

@@ -110,7 +110,8 @@ TEST_P(Coded, FewerBytesAreSent) {
     auto data = numbers<float>(*communicator, kCount);
     const auto bytes_of = [&](Coding coding, const std::string& algorithm) {
       const auto before = communicator->bytes_moved();
-      Call call{.input = data.buffer(), .output = data.buffer()};
+      Call call;
+      call.input = call.output = data.buffer();
       call.algorithm = algorithm;
       call.coding = coding;
       communicator->run(call).or_throw();
@@ -167,7 +168,8 @@ TEST_P(Coded, WhatHasNoCodeIsRefused) {
       }
       return std::string("none");
     };
-    Call call{.input = data.buffer(), .output = data.buffer()};
+    Call call;
+    call.input = call.output = data.buffer();
     call.coding.code = Code::int8;
     EXPECT_THAT(refusal(call), ::testing::HasSubstr("f32"));
     auto floats = numbers<float>(*communicator, 10);

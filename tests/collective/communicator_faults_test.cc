@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstring>
+#include <latch>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -18,6 +20,27 @@ namespace {
 using ::testing::HasSubstr;
 
 class CommunicationFaults : public testing::CommunicationTest {};
+
+// Its memory is let go of where it ends, by whoever moves the mesh then.
+TEST_P(CommunicationFaults, AWorkMayBeDroppedWhileItsCallRuns) {
+  std::latch one_has_started(1);
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    std::vector<float> small(20'000, 1.0F), large(200'000, 1.0F);
+    const auto call_of = [](std::vector<float>& numbers) {
+      Call call;
+      call.input = call.output = buffer_of(std::span(numbers));
+      return call;
+    };
+    if (job.rank() != 0) one_has_started.wait();
+    (void)communicator->start(call_of(small));
+    Work work = communicator->start(call_of(large));
+    if (job.rank() == 0) one_has_started.count_down();
+    work.wait().or_throw();
+    EXPECT_EQ(large.back(), static_cast<float>(job.size()));
+    communicator->barrier().or_throw();
+  });
+}
 
 TEST_P(CommunicationFaults, RefusesNonsense) {
   run_ranks([&](Job& job) {
@@ -76,6 +99,35 @@ TEST_P(CommunicationFaults, RefusesNonsense) {
   });
 }
 
+// The last rank goes on, to rank 0, with a message that it did not begin.
+TEST_P(CommunicationFaults, NamesWhoBreaksTheProtocol) {
+  if (ranks() < 3) return;
+  std::barrier<> all(ranks());
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    float value = 1;
+    communicator->all_reduce({&value, 1, Dtype::f32}).or_throw();
+    const int last = ranks() - 1;
+    all.arrive_and_wait();
+    if (job.rank() == last) {
+      const net::FrameHeader frame{net::FrameHeader::Kind::more, net::kFrameVersion, 0, 32, 99, 32};
+      std::vector<std::byte> bytes(2 * net::kUnit);
+      std::memcpy(bytes.data(), &frame, sizeof frame);
+      const net::MeshLock lock(job.mesh().loop());
+      const net::ConstBytes piece(bytes);
+      ASSERT_EQ(job.mesh().link(0).wire().write({&piece, 1}), bytes.size());
+      job.mesh().wake_sleepers();
+    } else {
+      const Outcome outcome = communicator->all_reduce({&value, 1, Dtype::f32});
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::lost) << outcome.message();
+      EXPECT_EQ(outcome.ranks(), std::vector{last}) << outcome.message();
+      EXPECT_THAT(outcome.message(), HasSubstr(fmt::format("rank {} (", last)));
+      EXPECT_THAT(outcome.message(), HasSubstr("goes on with a message that it did not begin"));
+    }
+    all.arrive_and_wait();
+  });
+}
+
 TEST_P(CommunicationFaults, RefusesBlocksThatDoNotMatchOnAllRanks) {
   if (ranks() < 2) return;
   run_ranks([&](Job& job) {
@@ -122,8 +174,30 @@ TEST_P(CommunicationFaults, FindsOutThatRanksBundleOtherSizes) {
     const std::size_t first = job.rank() == 1 ? 4 : 5;
     const Outcome outcome = communicator->all_reduce_together(
         {buffer_of(std::span(values).first(first)), buffer_of(std::span(values).subspan(first))});
-    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch);
+    EXPECT_EQ(outcome.kind(), Outcome::Kind::mismatch) << outcome.message();
     EXPECT_THAT(outcome.message(), HasSubstr("2 buffers"));
+  });
+}
+
+// Each waits for the message of the one before.
+TEST_P(CommunicationFaults, NamesTheRankThatAChainWaitsFor) {
+  if (ranks() < 3) return;
+  std::barrier it_was_missed(ranks());
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    auto data = numbers<float>(*communicator, 10);
+    communicator->barrier().or_throw();
+    if (job.rank() > 0) {
+      Call call;
+      call.collective = Collective::recv;
+      call.input = call.output = data.buffer();
+      call.root = job.rank() - 1;
+      call.timeout = Seconds(0.3);
+      const Outcome outcome = communicator->run(call);
+      EXPECT_EQ(outcome.kind(), Outcome::Kind::late) << outcome.message();
+      EXPECT_THAT(outcome.ranks(), ::testing::ElementsAre(0)) << outcome.message();
+    }
+    it_was_missed.arrive_and_wait();
   });
 }
 

@@ -57,6 +57,37 @@ TEST_P(Communication, AllRanksEndWithTheSameBits) {
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
+// The input is this rank's block of the output, by every algorithm.
+TEST_P(Communication, GathersInPlace) {
+  run_ranks([&](Job& job) {
+    auto communicator = make_communicator(job);
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.collective != Collective::all_gather) continue;
+      if (algorithm.needs_shared && (!GetParam().shared || job.size() == 1)) continue;
+      Call call;
+      call.collective = Collective::all_gather;
+      call.algorithm = algorithm.name;
+      std::size_t total = 0, before = 0;
+      for (int r = 0; r < job.size(); ++r) {
+        call.counts.push_back(r == 1 ? 0 : 40'000 + 17 * static_cast<std::size_t>(r));
+        if (r < job.rank()) before += call.counts.back();
+        total += call.counts.back();
+      }
+      auto whole = numbers<float>(*communicator, total);
+      const std::size_t mine = call.counts[static_cast<std::size_t>(job.rank())];
+      std::fill(whole.values.begin(), whole.values.end(), -1.0f);
+      for (std::size_t i = before; i < before + mine; ++i) whole.values[i] = static_cast<float>(i);
+      call.output = whole.buffer();
+      call.input = call.output;
+      call.input.data = whole.values.data() + before;
+      call.input.count = mine;
+      communicator->run(call).or_throw();
+      for (std::size_t i = 0; i < total; ++i)
+        ASSERT_EQ(whole.values[i], static_cast<float>(i)) << algorithm.name << " at " << i;
+    }
+  });
+}
+
 TEST_P(Communication, GathersAndScattersUnevenBlocks) {
   run_ranks([&](Job& job) {
     auto communicator = make_communicator(job);

@@ -7,7 +7,9 @@
 
 #include "asup/base/error.h"
 #include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/net/membership/address.h"
 #include "asup/net/transport/mesh.h"
+#include "asup/net/transport/mpi/join.h"
 #include "tests/collective/sample.h"
 #include "tests/support/thrown.h"
 
@@ -109,6 +111,24 @@ TEST(OverMpi, AnotherWorldThanTheLaunchersIsRefused) {
   options.size = 5;
   EXPECT_THAT(message_of<BadInput>([&] { Job::join(options); }),
               AllOf(HasSubstr("of 5, and MPI that it is rank"), HasSubstr("of 4")));
+}
+
+// Every rank says that it is on a host of its own.
+TEST(OverMpi, WhatShouldBeEncryptedIsRefused) {
+  const auto refusal = [](net::TlsMode tls, bool one_host) {
+    net::JoinOptions options = identity();
+    options.tls = tls;
+    net::Member self;
+    self.rank = options.rank;
+    self.host = net::this_host();
+    if (!one_host) self.host.namespace_ = fmt::format("of rank {}", options.rank);
+    return message_of<BadInput>([&] { net::join_by_mpi(options, self); });
+  };
+  const auto why = AllOf(HasSubstr("links over MPI cannot be encrypted"), HasSubstr("--tls off"));
+  EXPECT_THAT(refusal(net::TlsMode::automatic, false), AllOf(why, HasSubstr("between hosts")));
+  EXPECT_THAT(refusal(net::TlsMode::on, true), AllOf(why, HasSubstr("with --tls on")));
+  EXPECT_EQ(refusal(net::TlsMode::off, false), "");
+  EXPECT_EQ(refusal(net::TlsMode::automatic, true), "");
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST_F(CheckpointFiles, StepsDoNotWaitForTheDisk) {
   const std::string disk = folder_.file("disk");
   fs::create_directories(unfinished);
   ASSERT_EQ(mkfifo(disk.c_str(), 0600), 0);
-  fs::create_symlink(disk, unfinished + "/.shard-1-of-1.safetensors.tmp");
+  fs::create_symlink(disk, unfinished + "/shard-1-of-1.safetensors");
   alone([&](Job& job, Small& net, torch::optim::SGD& optimizer) {
     Checkpoint checkpoint(job, path_);
     const auto replica = checkpoint.distribute(net, optimizer, AllReduce{});
@@ -253,7 +253,7 @@ TEST_F(CheckpointFiles, AWriteThatFailsIsToldAtTheNextCall) {
     checkpoint.wait();
     const std::string unfinished = path_ + "/.step-00000002.tmp";
     fs::create_directories(unfinished);
-    fs::create_symlink("/dev/full", unfinished + "/.shard-1-of-1.safetensors.tmp");
+    fs::create_symlink("/dev/full", unfinished + "/shard-1-of-1.safetensors");
     checkpoint.save({.step = 2});
     EXPECT_THAT(message_of<JobFailed>([&] { checkpoint.save({.step = 3}); }),
                 HasSubstr("cannot be written (No space left on device)"));

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "asup/base/error.h"
+#include "asup/kernels/code.h"
 
 namespace asup::gossip {
 namespace {
@@ -34,6 +37,40 @@ TEST(Averaging, ModelsBecomeTheirAverage) {
   b.visit(y);
   EXPECT_THAT(x, Each(2.5f));
   EXPECT_THAT(y, Each(2.5f));
+}
+
+// Each has the other as bf16 says it; the sum stays, and they differ by rounding.
+TEST(Averaging, InBf16TheSumIsKept) {
+  Averaging a(3000, true), b(3000, true);
+  Model x(3000), y(3000);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = 1.0f + static_cast<float>(i) / 3000;
+    y[i] = 2.0f - static_cast<float>(i) / 7000;
+  }
+  const Model before_x = x, before_y = y;
+  a.visit(x);
+  b.visit(y);
+  const auto in_bf16 = [](const Averaging& from) {
+    Model said(from.own().begin(), from.own().end());
+    std::vector<std::byte> code(2 * said.size());
+    kernels::encode(kernels::Code::bf16, code.data(), said.data(), said.size(),
+                    {.decoded = said.data()});
+    return said;
+  };
+  a.begin();
+  b.begin();
+  std::ranges::copy(in_bf16(a), b.theirs().begin());
+  std::ranges::copy(in_bf16(b), a.theirs().begin());
+  while (!a.complete(700)) {
+  }
+  while (!b.complete(1100)) {
+  }
+  a.visit(x);
+  b.visit(y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(x[i] + y[i], before_x[i] + before_y[i], 1e-6);
+    ASSERT_NEAR(x[i], y[i], 4.0f / 256);
+  }
 }
 
 // Training moves both models between the exchange and the visit.

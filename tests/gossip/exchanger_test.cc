@@ -40,6 +40,28 @@ TEST_P(OnEveryLink, TwoBecomeTheirAverage) {
   });
 }
 
+// Numbers that bf16 has, and no others: exact, for half of the bytes.
+TEST_P(OnEveryLink, InBf16HalfOfTheBytesTravel) {
+  std::barrier all(2);
+  run(2, [&](Job& job) {
+    ExchangerOptions options = options_of(Graph::ring(2));
+    options.in_bf16 = true;
+    Exchanger exchanger(net::workers_of(job), kElements, options);
+    Model model(kElements);
+    for (std::size_t i = 0; i < kElements; ++i)
+      model[i] = static_cast<float>(i % 200) + (job.rank() == 0 ? 1.0f : 3.0f);
+    exchanger.open(model);
+    all.arrive_and_wait();
+    if (job.rank() == 0) exchanger.visit(model, true);
+    wait_until([&] { return exchanger.stats().exchanges == 1; }, "the exchange");
+    exchanger.visit(model, false);
+    for (std::size_t i = 0; i < kElements; ++i)
+      ASSERT_EQ(model[i], static_cast<float>(i % 200) + 2.0f);
+    EXPECT_EQ(exchanger.stats().bytes_sent, kElements * 2);
+    all.arrive_and_wait();
+  });
+}
+
 // One exchange after the other, by the partners that the seeds give: what comes out is known, and
 // the distance from consensus falls as the theory of these graphs says. Every element is a worker's
 // value in a run of its own, scaled.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -70,6 +72,50 @@ TEST(Accumulate, FindsWhatIsNoNumberAndKeepsToItsRoom) {
               3u);
     EXPECT_EQ(found, (std::vector<std::uint32_t>{3, 70, 77}));
   }
+}
+
+// What is written past the caches is what would be written into them.
+TEST(Accumulate, OfManyNumbersIsWhatItIsOfFew) {
+  constexpr std::size_t kMany = (1 << 20) + 17, kFew = 1 << 15;
+  for (const Table* table : supported_tables()) {
+    const Floats g = numbers(kMany, 1), u = numbers(kMany, 2), v = numbers(kMany, 3);
+    Floats gradient = g, u_to(kMany + 16), v_to(kMany + 16), u_few(kMany), v_few(kMany);
+    const auto aligned = [](Floats& to) {
+      return to.data() + (-reinterpret_cast<std::uintptr_t>(to.data()) % 64) / sizeof(float);
+    };
+    std::vector<std::uint32_t> found(kMany), found_few(kMany);
+    const Accumulation how{0.9f, 1, 1, 0};
+    found.resize(table->accumulate(how, gradient.data(), {u.data(), aligned(u_to)},
+                                   {v.data(), aligned(v_to)}, kMany, 2, found.data(), kMany));
+    gradient = g;
+    std::size_t total = 0;
+    for (std::size_t at = 0; at < kMany; at += kFew) {
+      const std::size_t part = std::min(kFew, kMany - at);
+      const std::size_t here =
+          table->accumulate(how, &gradient[at], {&u[at], &u_few[at]}, {&v[at], &v_few[at]}, part, 2,
+                            &found_few[total], kMany - total);
+      for (std::size_t i = total; i < total + here; ++i)
+        found_few[i] += static_cast<std::uint32_t>(at);
+      total += here;
+    }
+    found_few.resize(total);
+    EXPECT_EQ(found, found_few);
+    EXPECT_TRUE(std::equal(u_few.begin(), u_few.end(), aligned(u_to)));
+    EXPECT_TRUE(std::equal(v_few.begin(), v_few.end(), aligned(v_to)));
+  }
+}
+
+TEST(AddWhereNotZero, MovesWhatHasADirection) {
+  for (const Table* table : supported_tables())
+    for (const std::size_t count : {0, 1, 64, 130, 1000}) {
+      const Floats before = numbers(count, 1);
+      Floats after = before, few(count, 0);
+      for (std::size_t i = 0; i < count; i += 97) few[i] = static_cast<float>(i) + 1;
+      if (count > 200) few[200] = -0.0f;
+      if (count > 300) few[300] = std::numeric_limits<float>::denorm_min();
+      table->add_where_not_zero(after.data(), few.data(), -0.5f, count);
+      for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(after[i], before[i] - 0.5f * few[i]);
+    }
 }
 
 }  // namespace

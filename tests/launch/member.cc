@@ -64,7 +64,10 @@ int run_die(int victim, const std::string& how) {
     raise(std::stoi(how));
   }
   std::promise<std::string> lost;
-  membership.watch({[&](const net::Member& member) { lost.set_value(member.describe()); }, {}});
+  const auto hear = [&](const net::Member& member, const std::string&) {
+    lost.set_value(member.describe());
+  };
+  membership.watch({.on_lost = hear, .on_left = {}});
   say("lost " + lost.get_future().get());
   membership.leave();
   return 1;

@@ -80,6 +80,14 @@ TEST(Buckets, TypesDoNotMixAndBucketsLeaveByTheirLastGradient) {
   EXPECT_EQ(buckets[1].layout.dtype, Dtype::bf16);
 }
 
+TEST(Buckets, AreOfOneGroupEach) {
+  const std::vector<TensorShape> shapes(6, shape(16));
+  BucketRules rules = kSizes;
+  rules.groups = {0, 0, 1, 1, 1, 2};
+  EXPECT_THAT(gradients_of(lay_out(shapes, backwards(6), rules)),
+              ElementsAre(ElementsAre(5), ElementsAre(4, 3, 2), ElementsAre(1, 0)));
+}
+
 TEST(Buckets, GradientsStartOnCacheLinesAndBucketsOnPages) {
   const std::vector<TensorShape> shapes = {shape(3), shape(7), shape(1, Dtype::f64), shape(0),
                                            shape(2000, Dtype::f64)};
@@ -111,6 +119,14 @@ TEST(Buckets, AsOneSpaceBeginOnCacheLinesAndEndThereUnlessAlone) {
                                                 Layout::Tensor{3, "b", {1008, 1011}},
                                                 Layout::Tensor{0, "a", {1024, 1034}}));
   EXPECT_EQ(space.layout.elements, 1040u);
+}
+
+TEST(Buckets, InACodeEndWithTheirLastGradient) {
+  BucketRules sizes = kSizes;
+  sizes.coded = {true, false, true};
+  const auto buckets =
+      lay_out(std::vector<TensorShape>{{"a", 10}, {"bias", 3}, {"b", 20}}, backwards(3), sizes);
+  EXPECT_THAT(flat_space(buckets).buckets, ElementsAre(Range{0, 30}, Range{32, 48}));
 }
 
 }  // namespace

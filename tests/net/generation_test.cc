@@ -168,8 +168,8 @@ TEST_F(GenerationTest, TheLostAreLeftOutAndTheOthersMoveUp) {
   victim.die();
   std::vector<std::future<std::optional<Roster>>> rosters;
   for (Membership& member : members) {
-    while (member.gone_workers().empty()) std::this_thread::yield();
-    EXPECT_EQ(member.gone_workers()[0].rank, 1);
+    while (member.gone().empty()) std::this_thread::yield();
+    EXPECT_EQ(member.gone()[0].member.rank, 1);
     rosters.push_back(renew(member, 50));
   }
   for (auto& one : rosters) {
@@ -180,7 +180,7 @@ TEST_F(GenerationTest, TheLostAreLeftOutAndTheOthersMoveUp) {
     EXPECT_EQ(roster.members[1].rank, 1);
     EXPECT_EQ(roster.members[2].server, 0);
   }
-  EXPECT_TRUE(members[0].gone_workers().empty()) << "nobody of this generation";
+  EXPECT_TRUE(members[0].gone().empty()) << "nobody of this generation";
   EXPECT_EQ(members[1].self().rank, 1);
 }
 

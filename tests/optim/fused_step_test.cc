@@ -102,6 +102,41 @@ TEST(FusedStep, HasTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
+void keep_few(std::vector<Tensor>& parameters) {
+  torch::NoGradGuard no_grad;
+  for (Tensor& parameter : parameters)
+    if (parameter.grad().defined())
+      parameter.mutable_grad().masked_fill_(parameter.grad().abs() < 2.5, 0);
+}
+
+TEST(StepWhereNotZero, MovesParametersAsTheOptimizerDoes) {
+  auto here = some_parameters(torch::kFloat32), there = some_parameters(torch::kFloat32);
+  const auto few = make<to::SGD>(here, to::SGDOptions(0.1));
+  const auto all = make<to::SGD>(there, to::SGDOptions(0.1));
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    for (auto* parameters : {&here, &there}) {
+      set_gradients(*parameters, step);
+      keep_few(*parameters);
+    }
+    ASSERT_TRUE(step_where_not_zero(*few));
+    all->step();
+    for (std::size_t i = 0; i < here.size(); ++i) ASSERT_LT(farthest(here[i], there[i]), 1e-6);
+  }
+  EXPECT_GT(farthest(here[2], some_parameters(torch::kFloat32)[2]), 0.1);
+}
+
+TEST(StepWhereNotZero, LeavesWhatMovesAllToOthers) {
+  auto parameters = some_parameters(torch::kFloat32);
+  set_gradients(parameters, 5);
+  EXPECT_FALSE(step_where_not_zero(*make<to::SGD>(parameters, to::SGDOptions(0.1).momentum(0.9))));
+  EXPECT_FALSE(
+      step_where_not_zero(*make<to::SGD>(parameters, to::SGDOptions(0.1).weight_decay(0.1))));
+  EXPECT_FALSE(step_where_not_zero(*make<to::Adam>(parameters, to::AdamOptions(0.1))));
+  auto wide = some_parameters(torch::kFloat64);
+  set_gradients(wide, 5);
+  EXPECT_FALSE(step_where_not_zero(*make<to::SGD>(wide, to::SGDOptions(0.1))));
+}
+
 class Halved : public to::SGD {
  public:
   using to::SGD::SGD;

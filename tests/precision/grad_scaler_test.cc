@@ -29,6 +29,18 @@ TEST(GradScaler, GradientsComeAsIfTheLossWereNotScaled) {
   EXPECT_TRUE(weight.grad().equal(torch::tensor({1.0, 2.0, 3.0})));
 }
 
+// Of rows that are no parameters.
+TEST(GradScaler, GradientsThatGoElsewhereComeUnscaledToo) {
+  torch::Tensor weight = torch::ones({3}, torch::requires_grad());
+  torch::Tensor rows = torch::ones({3}, torch::requires_grad());
+  GradScaler scaler({weight}, {.first = 1024});
+  scaler.scale((weight * scaler.unscaled(rows * 2)).sum()).backward();
+  EXPECT_TRUE(weight.grad().equal(torch::full({3}, 2.0)));
+  EXPECT_TRUE(rows.grad().equal(torch::full({3}, 2.0)));
+  const torch::NoGradGuard no_grad;
+  EXPECT_TRUE(scaler.unscaled(rows * 2).equal(torch::full({3}, 2.0)));
+}
+
 // What it is for: a loss whose gradient is too small for fp16.
 TEST(GradScaler, SavesGradientsThatFp16Loses) {
   const torch::Tensor input = torch::ones({1, 4});

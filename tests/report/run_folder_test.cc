@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
 
 #include "asup/base/error.h"
 #include "tests/support/temporary_folder.h"
@@ -54,6 +58,48 @@ TEST(RunFolder, SomethingElseIsLeftAlone) {
   fs::create_directory(place.file("run.previous-1"));
   EXPECT_EQ(folder.create(), place.file("run.previous-2"));
   EXPECT_TRUE(fs::is_empty(place.file("run.previous-1")));
+}
+
+// By another process, which ends when it is told to.
+TEST(RunFolder, HasOneWriter) {
+  const TemporaryFolder place;
+  const RunFolder folder(place.file("run"));
+  folder.create();
+  std::ofstream(folder.config_file()) << "a run";
+  std::array<int, 2> told, waits;
+  ASSERT_EQ(pipe(told.data()), 0);
+  ASSERT_EQ(pipe(waits.data()), 0);
+  const pid_t writer = fork();
+  char byte = 0;
+  if (writer == 0) {
+    close(waits[1]);
+    const RunLock lock = folder.lock("rank 0 (pid 4711 on alpha)");
+    _exit(write(told[1], "x", 1) == 1 && read(waits[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(waits[0]);
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  const auto named =
+      HasSubstr(folder.path() + " is being written by rank 0 (pid 4711 on alpha): wait");
+  const Seconds no_patience(0);
+  EXPECT_THAT(message_of<BadInput>([&] { RunLock::check_free(folder.path(), no_patience); }),
+              named);
+  EXPECT_THAT(message_of<BadInput>([&] { RunLock::take(folder.path(), "me", no_patience); }),
+              named);
+  close(waits[1]);
+  const RunLock lock = folder.lock("rank 1");  // it waits for the other's end
+  int status = -1;
+  waitpid(writer, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {told[0], told[1]}) close(fd);
+}
+
+TEST(RunFolder, WhatKilledWritersLeftIsRemoved) {
+  const TemporaryFolder place;
+  place.write(".summary.json.0815-1.tmp", "half");
+  place.write("summary.json", "whole");
+  RunFolder(place.path()).remove_leftovers();
+  EXPECT_FALSE(fs::exists(place.file(".summary.json.0815-1.tmp")));
+  EXPECT_TRUE(fs::exists(place.file("summary.json")));
 }
 
 TEST(RunFolder, OnlyARunIsARun) {

@@ -20,6 +20,8 @@ collective::TraceSink TraceBook::sink(int rank) {
       case TraceEvent::Kind::step:
         executed.steps.push_back(event);
         break;
+      case TraceEvent::Kind::encode:
+        break;
       case TraceEvent::Kind::end:
         executed.ended = true;
         break;

@@ -22,7 +22,7 @@ class Browser:
                  f"--window-size={width},{height}", "--remote-debugging-pipe", "about:blank"]
         # It reads commands from descriptor 3 and answers on 4.
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{command_in} 4>&{command_out}', PROGRAM, *flags],
+            ["/bin/bash", "-c", f'exec "$0" "$@" 3<&{command_in} 4>&{command_out}', PROGRAM, *flags],
             pass_fds=(command_in, command_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(command_in)
         os.close(command_out)

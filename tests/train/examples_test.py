@@ -10,7 +10,7 @@ import unittest
 
 from harness import PROGRAM, Case
 
-SINGLE, DISTRIBUTED, LOOP = os.environ["ASUP_EXAMPLES"].split(":")
+SINGLE, DISTRIBUTED, LOOP, PIPELINE, STREAM = os.environ["ASUP_EXAMPLES"].split(":")
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
 
 
@@ -46,6 +46,16 @@ class Examples(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [(int(steps), float(accuracy)) for steps, accuracy in
                 re.findall(r"epoch 1: (\d+) steps, loss [\d.]+, test accuracy ([\d.]+)", done.stdout)]
+
+    def test_layers_are_spread_over_ranks(self):
+        folder = self.some_data(128 * 60)
+        # One that streams begins more slowly.
+        for program, least in (([PIPELINE, folder, "1", "1f1b"], 0.6), ([PIPELINE, folder, "1", "zb1p"], 0.6),
+                               ([STREAM, folder], 0.3)):
+            with self.subTest(program):
+                learned = self.last_epochs(PROGRAM, "run", "-n", "2", "--", *program)
+                self.assertEqual([steps for steps, _ in learned], [60])
+                self.assertGreater(learned[0][1], least)
 
     def test_both_learn(self):
         folder = self.some_data(64 * 250)

@@ -80,7 +80,7 @@ class Faults(Case):
         run = self.train("run", *flags, "--stop-at=10")
         unfinished = run.path("checkpoints/.step-00000020.tmp")
         os.mkdir(unfinished)
-        os.symlink("/dev/full", os.path.join(unfinished, ".shard-2-of-2.safetensors.tmp"))
+        os.symlink("/dev/full", os.path.join(unfinished, "shard-2-of-2.safetensors"))
         done = self.call("train", f"--resume={run.folder}", status=1)
         self.assertRegex(done.stderr.strip().splitlines()[-1],
                          r"^asup train: .*/shard-2-of-2.safetensors: cannot be written "

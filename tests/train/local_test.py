@@ -10,11 +10,13 @@ WAYS = {
     "local": ["--sync=local", "--every=4"],
     "local-auto": ["--sync=local", "--every=auto", "--schedule=cosine"],
     "local-keep": ["--sync=local", "--merge-state=keep", "--local-after=30%"],
+    "local-int4": ["--sync=local", "--every=4", "--exchange-dtype=int4"],
     "diloco": ["--sync=diloco", "--every=8", "--lr=0.01"],
+    "diloco-int8": ["--sync=diloco", "--every=8", "--lr=0.01", "--exchange-dtype=int8"],
     "diloco-streaming": ["--sync=diloco", "--every=6", "--fragments=3", "--outer-overlap=2",
                          "--exchange-dtype=bf16"],
     "gossip": ["--sync=gossip"],
-    "gossip-exponential": ["--sync=gossip", "--graph=exponential", "--every=2"],
+    "gossip-exponential": ["--sync=gossip", "--graph=exponential", "--every=2", "--exchange-dtype=int8"],
     "local-reset": ["--sync=local", "--merge-state=reset", "--jitter-ms=1"],
 }
 

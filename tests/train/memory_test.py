@@ -14,9 +14,13 @@ class Memory(Case):
         self.assertEqual({row["role"] for row in rows}, {"alone", "worker", "server"})
         alone = {row["optimizer"]: row["bytes"] for row in rows if row["role"] == "alone"}
         self.assertEqual(sorted(alone), ["adam", "momentum", "sgd"])
+        sharded = {row["shard"]: row["bytes"] for row in rows if row["optimizer"] == "adam" and row["shard"]}
+        self.assertGreater(sharded["none"], sharded["optimizer"])
+        self.assertGreater(sharded["optimizer"], sharded["gradients"])
+        self.assertGreater(sharded["gradients"], sharded["parameters"])
         for row in rows:
             with self.subTest(**row):
-                # A layer is an eighth of the model, and an allocator may keep a few that are free.
+                # An allocator may keep a few layers that are free.
                 self.assertLess(abs(row["bytes"] - row["expected_bytes"]),
                                 0.4 * row["model_bytes"])
                 if row["role"] == "worker":

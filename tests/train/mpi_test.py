@@ -40,6 +40,12 @@ class OverMpi(Case):
         self.assertIn("mpirun -n N", line)
         self.assertIn("mpirun -n N", self.refused("run", "-n2", "--links=mpi", "--", "true"))
 
+    def test_it_cannot_encrypt_and_says_so(self):
+        done = self.mpirun("train", *SMALL, "--steps=3", "--links=mpi", "--tls=on",
+                           f"--out={self.path('encrypted')}")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("links over MPI cannot be encrypted", done.stderr)
+
     def test_the_variable_does_as_well_as_the_flag(self):
         self.environment["ASUP_LINKS"] = "mpi"
         self.assertIn("mpirun -n N", self.refused("run", "-n2", "--", "true"))

@@ -65,14 +65,15 @@ class NonFinite(Case):
     def test_every_way_goes_on(self):
         for way, count in (("local --every=4", 2), ("diloco --every=4", 2), ("slowmo --every=4", 2),
                            ("gossip", 2), ("adpsgd", 2), ("server --pace=bsp", 2),
-                           ("server --pace=asp", 2), ("asup", 2),
+                           ("server --pace=asp", 2),
+                           ("asup", (1, 2)),  # as many batches as the pace gives to rank 1
                            ("server --pace=bsp --merge=mean --every=3", 2)):
             name, *more = way.split()
             with self.subTest(way):
                 run = self.spoiled(way, "--workers=2", "--steps=15", f"--sync={name}", *more,
                                    batches="2,4", rank="1")
                 self.assertTrue(run.summary["finished"])
-                self.assertEqual(run.summary["skipped_steps"], count)
+                self.assertIn(run.summary["skipped_steps"], count if isinstance(count, tuple) else (count,))
                 self.assertLess(run.summary["test_loss"], 3)
 
     def test_a_run_that_does_not_recover_ends(self):

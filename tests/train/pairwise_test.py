@@ -14,7 +14,7 @@ PACES = {
                "--eta-min=0.5"],
     "edges": ["--sync=adpsgd", "--graph=0-1,1-2", "--links=tcp"],
     "exponential": ["--sync=adpsgd", "--graph=exponential", "--optimizer=adam", "--lr=0.01",
-                    "--round-seconds=0.3"],
+                    "--exchange-dtype=bf16", "--round-seconds=0.3"],
     "rounds": ["--sync=local", "--round-seconds=0.2"],
     "rounds-keep": ["--sync=local", "--round-seconds=0.2", "--merge-state=keep"],
 }

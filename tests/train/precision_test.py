@@ -22,7 +22,7 @@ class Precision(Case):
         for name, *flags in (("local", "--sync=local", "--every=4"), ("diloco", "--sync=diloco", "--every=10"),
                              ("gossip", "--sync=gossip"), ("adpsgd", "--sync=adpsgd"),
                              ("server", "--sync=server", "--pace=bsp"), ("asup", "--sync=asup"),
-                             ("dgc", "--compress=dgc", "--compress-density=0.1"),
+                             ("dgc", "--compress=dgc", "--compress-density=0.1", "--compress-per=worker"),
                              ("powersgd", "--compress=powersgd", "--compress-rank=2"),
                              ("all", "--clip-norm=5", "--accumulate=2", "--ema=0.9")):
             for precision in "bf16", "fp16":

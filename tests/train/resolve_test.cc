@@ -126,7 +126,7 @@ TEST(Resolve, RefusesSettingsOfOtherWays) {
                                                {"gossip", "round-seconds", "1"},
                                                {"adpsgd", "jitter-ms", "1"},
                                                {"diloco", "merge-state", "reset"},
-                                               {"gossip", "exchange-dtype", "bf16"},
+                                               {"allreduce", "exchange-dtype", "bf16"},
                                                {"allreduce", "graph", "exponential"},
                                                {"local", "pace", "asp"},
                                                {"allreduce", "local-parameters", "head."}})
@@ -135,6 +135,8 @@ TEST(Resolve, RefusesSettingsOfOtherWays) {
 }
 
 TEST(Resolve, RefusesWhatWouldHaveNoEffect) {
+  EXPECT_THAT(complaint({{"sync", "adpsgd"}, {"exchange-dtype", "int8"}}),
+              HasSubstr("a copy of the model for each of its partners"));
   EXPECT_EQ(complaint({{"momentum", "0.5"}, {"optimizer", "adam"}}),
             "momentum = 0.5 has no effect: adam has a momentum of its own. Leave it out.");
   EXPECT_THAT(complaint({{"decay-every", "3"}}), HasSubstr("not step"));

@@ -33,6 +33,7 @@ std::vector<CurvePoint> curve_in(const std::string& folder, TestedOn on) {
 void take_summary(const Json& summary, Figures& figures) {
   figures.bytes = summary.at("bytes_sent");
   figures.idle = summary.at("comm_share");
+  figures.updates = summary.value("updates", summary.value("step", std::int64_t{0}));
   const Json server = summary.value("server", Json::object());
   figures.samples = server.value("samples", summary.at("samples").get<double>());
   figures.mean_staleness = server.value("mean_staleness_steps", 0.0);

@@ -18,11 +18,12 @@ struct CurvePoint {
 struct Figures {
   std::vector<CurvePoint> curve;
   std::optional<double> seconds_to_target;
-  double seconds = 0;   // of training
-  double accuracy = 0;  // of the last test
-  double samples = 0;   // that were applied; those of late gradients may have been dropped
-  double bytes = 0;     // sent by all workers together
-  double idle = 0;      // share of the time in which a worker stood still for an exchange
+  double seconds = 0;        // of training
+  double accuracy = 0;       // of the last test
+  std::int64_t updates = 0;  // of the weights; fewer than steps where batches grow
+  double samples = 0;        // that were applied; those of late gradients may have been dropped
+  double bytes = 0;          // sent by all workers together
+  double idle = 0;           // share of the time in which a worker stood still for an exchange
   double mean_staleness = 0, worst_staleness = 0;  // in steps
   bool diverged = false;  // a run without an end: stale gradients can do it
 };

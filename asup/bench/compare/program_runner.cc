@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
 #include "asup/base/clock.h"
 #include "asup/launch/process.h"
@@ -17,15 +16,6 @@ namespace {
 
 constexpr Seconds kGrace{10};  // from being asked to end to being killed
 
-// Of the process, where it has ended. Takes away whatever else has: orphans come to us.
-std::optional<int> status_of(pid_t pid) {
-  std::optional<int> found;
-  int status = 0;
-  for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
-    if (ended == pid) found = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return found;
-}
-
 }  // namespace
 
 Interrupted::Interrupted(int signal)
@@ -33,8 +23,10 @@ Interrupted::Interrupted(int signal)
                         signal == SIGINT ? " (Ctrl-C)" : "")),
       signal_(signal) {}
 
-int ProgramRunner::run(const std::vector<std::string>& argv,
-                       const std::vector<std::string>& variables, const std::string& log) {
+ProgramRunner::~ProgramRunner() { end_all(SIGTERM); }
+
+pid_t ProgramRunner::start(const std::vector<std::string>& argv,
+                           const std::vector<std::string>& variables, const std::string& log) {
   const Fd out(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   check(static_cast<bool>(out), "{}: {}", log, std::strerror(errno));
   launch::ProcessOptions options;
@@ -46,28 +38,47 @@ int ProgramRunner::run(const std::vector<std::string>& argv,
                          variable.substr(equals + 1));
   }
   options.out = options.err = out.get();
-  return wait_for(launch::start_process(options));
+  return *running_.insert(launch::start_process(options)).first;
 }
 
-int ProgramRunner::wait_for(pid_t pid) {
+int ProgramRunner::run(const std::vector<std::string>& argv,
+                       const std::vector<std::string>& variables, const std::string& log) {
+  start(argv, variables, log);
+  return wait().status;
+}
+
+ProgramRunner::Ended ProgramRunner::wait() {
   for (;;) {
     for (const int signal : signals_.take()) {
       if (signal == SIGCHLD) continue;
-      end(pid, signal);
+      end_all(signal);
       throw Interrupted(signal);
     }
-    if (const auto status = status_of(pid)) return *status;
+    if (const auto ended = take_ended()) return *ended;
     pollfd waiting{signals_.fd(), POLLIN, 0};
     poll(&waiting, 1, -1);
   }
 }
 
-// The program passes the signal on to what it has started, and is given the time for it.
-void ProgramRunner::end(pid_t pid, int signal) {
-  kill(-pid, signal);
+// Takes away whatever else has ended before it: orphans come to us.
+std::optional<ProgramRunner::Ended> ProgramRunner::take_ended() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    if (running_.erase(pid) > 0)
+      return Ended{pid, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
+  return std::nullopt;
+}
+
+// Programs pass the signal on to what they have started, and are given the time for it.
+void ProgramRunner::end_all(int signal) {
+  for (const pid_t pid : running_) kill(-pid, signal);
   const auto start = Clock::now();
-  while (!status_of(pid)) {
-    if (seconds_since(start) > kGrace.count()) kill(-pid, SIGKILL);
+  for (;;) {
+    while (take_ended()) {
+    }
+    if (running_.empty()) return;
+    if (seconds_since(start) > kGrace.count())
+      for (const pid_t pid : running_) kill(-pid, SIGKILL);
     pollfd waiting{signals_.fd(), POLLIN, 0};
     poll(&waiting, 1, 200);
     signals_.take();

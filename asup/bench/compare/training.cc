@@ -15,6 +15,7 @@
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/check_inputs.h"
+#include "asup/train/state/inputs.h"
 
 namespace asup::bench {
 namespace {
@@ -32,15 +33,17 @@ std::string slowness_of(const Training& training, const TrainingRun& run) {
 
 // What the way says goes over what all have: of a flag that is given twice, the last counts.
 Words train_flags(const Training& training, const TrainingRun& run) {
-  const int every = std::max(1, training.steps / training.tests);
+  const bool by_epochs = training.epochs > 0;
+  const std::string every =
+      by_epochs ? "epoch" : std::to_string(std::max(1, training.steps / training.tests));
   Words flags{"--model",
               training.model,
               "--data",
               training.data,
               "--batch",
               std::to_string(training.batch),
-              "--steps",
-              std::to_string(training.steps),
+              by_epochs ? "--epochs" : "--steps",
+              std::to_string(by_epochs ? training.epochs : training.steps),
               "--optimizer",
               training.optimizer,
               "--lr",
@@ -50,9 +53,9 @@ Words train_flags(const Training& training, const TrainingRun& run) {
               "--seed",
               std::to_string(run.seed),
               "--threads",
-              "1",
+              std::to_string(training.threads),
               "--eval-every",
-              std::to_string(every),
+              every,
               "--checkpoint-every",
               "never",
               "--out",
@@ -63,6 +66,8 @@ Words train_flags(const Training& training, const TrainingRun& run) {
   append(flags, run.flags);
   return flags;
 }
+
+std::string where_in(const TrainingRun& run) { return fmt::format("the way {}", run.way.name); }
 
 constexpr std::array kOwnFlags{"out", "resume", "workers", "servers", "hosts", "stop-at"};
 
@@ -92,6 +97,20 @@ config::Given said_by(const Words& words, const std::string& where) {
   }
   return given;
 }
+
+train::TrainConfig config_of(const Training& training, const TrainingRun& run) {
+  const config::Given all = said_by(train_flags(training, run), where_in(run));
+  try {
+    train::TrainConfig config = train::config_from(all);
+    config.workers = training.workers;
+    config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
+    return train::resolve(config);
+  } catch (const BadInput& error) {
+    throw BadInput(fmt::format("{}: {}", where_in(run), error.what()));
+  }
+}
+
+std::string log_of(const std::string& folder) { return folder + ".log"; }
 
 // The last line, which says who failed, and the one before it, which often says why.
 std::string last_words_of(const std::string& text) {
@@ -141,21 +160,23 @@ void Training::check() const {
 }
 
 void check_run(const Training& training, const TrainingRun& run) {
-  const std::string where = fmt::format("the way {}", run.way.name);
+  const std::string where = where_in(run);
   Words said = words_of(training.flags);
   append(said, run.way.words());
   const config::Given way = said_by(said, where);
   for (const char* name : kOwnFlags)
     require(!way.has(name), "{}: --{} is for the benchmark to say", where, name);
-  const config::Given all = said_by(train_flags(training, run), where);
+  const train::TrainConfig config = config_of(training, run);
   try {
-    train::TrainConfig config = train::config_from(all);
-    config.workers = training.workers;
-    config.servers = run.way.has_servers(training.flags) ? training.workers : 0;
-    train::check_inputs(train::resolve(config));
+    train::check_inputs(config);
   } catch (const BadInput& error) {
     throw BadInput(fmt::format("{}: {}", where, error.what()));
   }
+}
+
+std::int64_t training_samples(const Training& training, const TrainingRun& run) {
+  const auto dataset = train::open_data(config_of(training, run), data::Split::train);
+  return static_cast<std::int64_t>(dataset->size());
 }
 
 std::string TrainingRun::folder(const Training& training) const {
@@ -180,19 +201,28 @@ std::vector<std::string> command_of(const Training& training, const TrainingRun&
   return run.hosts->on_first_host(words);
 }
 
-Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
-  const std::string folder = run.folder(training), log = folder + ".log";
+pid_t start(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
+  const std::string folder = run.folder(training);
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(training.folder);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   Words variables;
   if (run.takes_its_time) variables.push_back(slowness_of(training, run));
-  const int status = runner.run(command_of(training, run, program), variables, log);
+  return runner.start(command_of(training, run, program), variables, log_of(folder));
+}
+
+Figures ended(const Training& training, const TrainingRun& run, int status) {
+  const std::string folder = run.folder(training), log = log_of(folder);
   const std::string said = status == 0 ? "" : read_file(log);
   asup::check(status == 0 || said.find("has diverged") != std::string::npos,
               "the run {} failed: {}. All that it said is in {}", run.name, last_words_of(said),
               log);
   return read_figures(folder, training.target);
+}
+
+Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
+  start(training, run, runner);
+  return ended(training, run, runner.wait().status);
 }
 
 }  // namespace asup::bench

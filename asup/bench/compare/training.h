@@ -2,6 +2,8 @@
 // worker on each of several. Used from the thread that made the runner.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,8 @@
 
 namespace asup::bench {
 
+inline constexpr double kNoTarget = std::numeric_limits<double>::infinity();
+
 // What all runs of a benchmark have in common.
 struct Training {
   std::string model = "cnn";
@@ -20,14 +24,16 @@ struct Training {
   int workers = 4;
   int batch = 128;
   int steps = 400;
-  int tests = 8;  // evenly over the run: at each, all workers meet
+  int tests = 8;   // evenly over the run: at each, all workers meet
+  int epochs = 0;  // above 0: so many instead of steps, with a test after each
   std::string optimizer = "sgd";
   double lr = 0.05;
   bool tunes = false;  // the best learning rate for each way, beginning with this one
   std::string schedule = "constant";  // of the learning rate
   std::string flags{};                // more of `asup train`, with spaces between
   double sample_ms = 1.5;  // what a sample takes on a worker that is not slow, by real sleeps
-  double target = 0.8;     // test accuracy
+  double target = 0.8;     // test accuracy; kNoTarget: only the end counts
+  int threads = 1;         // of a worker
   std::string folder{};    // of the runs
   std::string rates{};     // file of learning rates that were tuned; "": none
 
@@ -59,7 +65,15 @@ struct TrainingRun {
 // benchmark's own.
 void check_run(const Training& training, const TrainingRun& run);
 
+// How many it has to train on. Throws BadInput where `asup train` would refuse such a run.
+std::int64_t training_samples(const Training& training, const TrainingRun& run);
+
+// Starts it. When the runner says that it has ended, ended() tells what came out.
+pid_t start(const Training& training, const TrainingRun& run, ProgramRunner& runner);
 // Throws Error with the last words of a run that failed. One that diverged is a result.
+Figures ended(const Training& training, const TrainingRun& run, int status);
+
+// Both. needs: nothing else that the runner runs
 Figures train(const Training& training, const TrainingRun& run, ProgramRunner& runner);
 
 // The command line of it, for this program at `program`.

@@ -20,18 +20,6 @@ constexpr const char* kSetAside = "0.1";
 
 bool lower(const TriedRate& one, const TriedRate& other) { return one.lr < other.lr; }
 
-TriedRate try_rate(const Training& training, TrainingRun run, double lr, ProgramRunner& runner) {
-  run.name = fmt::format("{}-tuning-{:g}", run.way.name, lr);
-  run.seed = kSeed;
-  run.lr = lr;
-  run.flags.insert(run.flags.end(), {"--validation", kSetAside});
-  const bool diverged = train(training, run, runner).diverged;
-  const Figures figures = read_figures(run.folder(training), training.target, TestedOn::validation);
-  fmt::print(stderr, "{} with a learning rate of {:g}: {:.2f} % of the samples set aside{}\n",
-             run.way.name, lr, figures.accuracy * 100, diverged ? ", diverged" : "");
-  return {lr, figures.accuracy, figures.seconds_to_target, diverged};
-}
-
 Json json_of(const TriedRate& tried) {
   return {{"lr", tried.lr},
           {"validation_accuracy", tried.accuracy},
@@ -57,26 +45,56 @@ bool TriedRate::is_better_than(const TriedRate& other) const {
   return accuracy > other.accuracy;
 }
 
+TunedRate best_of(std::vector<TriedRate> tried) {
+  const auto worse = [](const auto& a, const auto& b) { return b.is_better_than(a); };
+  std::sort(tried.begin(), tried.end(), lower);
+  const double lr = std::max_element(tried.begin(), tried.end(), worse)->lr;
+  return {lr, std::move(tried)};
+}
+
+std::vector<double> next_rates(double first, const std::vector<TriedRate>& tried) {
+  std::vector<double> next;
+  for (const double lr : {first / 2, first, first * 2})
+    if (std::none_of(tried.begin(), tried.end(), [&](const auto& each) { return each.lr == lr; }))
+      next.push_back(lr);
+  if (!next.empty() || tried.size() >= kMostTries) return next;
+  const TunedRate best = best_of(tried);
+  if (best.lr == best.tried.front().lr) return {best.lr / 2};
+  if (best.lr == best.tried.back().lr) return {best.lr * 2};
+  return {};
+}
+
 TunedRate tune_rate(double first, const std::function<TriedRate(double lr)>& attempt) {
-  TunedRate rate;
-  for (const double factor : {0.5, 1.0, 2.0}) rate.tried.push_back(attempt(first * factor));
-  for (;;) {
-    const auto best =
-        std::max_element(rate.tried.begin(), rate.tried.end(),
-                         [](const auto& a, const auto& b) { return b.is_better_than(a); });
-    rate.lr = best->lr;
-    const bool lowest = best == rate.tried.begin(), highest = best + 1 == rate.tried.end();
-    if ((!lowest && !highest) || rate.tried.size() == kMostTries) return rate;
-    rate.tried.push_back(attempt(lowest ? best->lr / 2 : best->lr * 2));
-    std::sort(rate.tried.begin(), rate.tried.end(), lower);
-  }
+  std::vector<TriedRate> tried;
+  for (auto next = next_rates(first, tried); !next.empty(); next = next_rates(first, tried))
+    tried.push_back(attempt(next.front()));
+  return best_of(std::move(tried));
+}
+
+TrainingRun tuning_run(TrainingRun run, double lr) {
+  run.name = fmt::format("{}-tuning-{:g}", run.way.name, lr);
+  run.seed = kSeed;
+  run.lr = lr;
+  run.flags.insert(run.flags.end(), {"--validation", kSetAside});
+  return run;
+}
+
+TriedRate tried_by(const Training& training, const TrainingRun& tuning, int status) {
+  const bool diverged = ended(training, tuning, status).diverged;
+  const Figures figures =
+      read_figures(tuning.folder(training), training.target, TestedOn::validation);
+  fmt::print(stderr, "{} with a learning rate of {:g}: {:.2f} % of the samples set aside{}\n",
+             tuning.way.name, *tuning.lr, figures.accuracy * 100, diverged ? ", diverged" : "");
+  return {*tuning.lr, figures.accuracy, figures.seconds_to_target, diverged};
 }
 
 std::string job_of(const Training& training, const Way& way) {
   return fmt::format(
-      "--model {} --data {} --workers {} --batch {} --steps {} --optimizer {} --schedule {} "
+      "--model {} --data {} --workers {} --batch {} {} --optimizer {} --schedule {} "
       "--target {:g} {} {}",
-      training.model, training.data, training.workers, training.batch, training.steps,
+      training.model, training.data, training.workers, training.batch,
+      training.epochs > 0 ? fmt::format("--epochs {}", training.epochs)
+                          : fmt::format("--steps {}", training.steps),
       training.optimizer, training.schedule, training.target, training.flags, way.flags);
 }
 
@@ -93,17 +111,24 @@ TunedRates::TunedRates(std::string file) : file_(std::move(file)) {
   }
 }
 
-TunedRate TunedRates::of(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
-  const std::string job = job_of(training, run.way);
+std::optional<TunedRate> TunedRates::find(const std::string& job) const {
   for (const Kept& each : kept_)
     if (each.job == job) return each.rate;
-  const TunedRate rate = tune_rate(rate_of(training, run.way),
-                                   [&](double lr) { return try_rate(training, run, lr, runner); });
+  return std::nullopt;
+}
+
+TunedRate TunedRates::of(const Training& training, const TrainingRun& run, ProgramRunner& runner) {
+  const std::string job = job_of(training, run.way);
+  if (const auto known = find(job)) return *known;
+  const TunedRate rate = tune_rate(rate_of(training, run.way), [&](double lr) {
+    const TrainingRun tuning = tuning_run(run, lr);
+    start(training, tuning, runner);
+    return tried_by(training, tuning, runner.wait().status);
+  });
   keep(job, run.way, rate);
   return rate;
 }
 
-// After each way: what was tuned is not lost with a run that is broken off.
 void TunedRates::keep(const std::string& job, const Way& way, const TunedRate& rate) {
   kept_.push_back({job, way.name, rate});
   if (file_.empty()) return;

@@ -224,6 +224,16 @@ void VirtualHosts::set_rate(int host, double bits_per_second) {
   limit(name_of(std::to_string(host)), "eth0", bits_per_second);
 }
 
+// To an Ethernet address that nobody has.
+void VirtualHosts::cut(int from, int to) {
+  must({"ip", "-n", name_of(std::to_string(from)), "neigh", "replace", address(to), "lladdr",
+        "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"});
+}
+
+void VirtualHosts::set_up(int host, bool up) {
+  must({"ip", "-n", name_of("switch"), "link", "set", port_of(host), up ? "up" : "down"});
+}
+
 void VirtualHosts::remove() noexcept {
   try {
     for (const std::string& name : namespaces_) remove_namespace(name);
@@ -244,12 +254,20 @@ std::vector<std::string> VirtualHosts::on_first_host(
   return words;
 }
 
-std::vector<std::string> VirtualHosts::run_flags() const {
+std::uint64_t VirtualHosts::bytes_sent(int host) const {
+  return std::stoull(call({"ip", "netns", "exec", name_of(std::to_string(host)), "cat",
+                           "/sys/class/net/eth0/statistics/tx_bytes"})
+                         .text);
+}
+
+std::vector<std::string> VirtualHosts::run_flags(int ranks_each) const {
   Words addresses;
-  for (int host = 0; host < hosts_; ++host) addresses.push_back(address(host));
-  return {
-      "--ssh", folder_ + "/agent",     "--hosts",     fmt::format("{}", fmt::join(addresses, ",")),
-      "-n",    std::to_string(hosts_), "--interface", fmt::format("{}.0/24", kNetwork)};
+  for (int host = 0; host < hosts_; ++host)
+    addresses.push_back(fmt::format("{}:{}", address(host), ranks_each));
+  return {"--ssh",       folder_ + "/agent",
+          "--hosts",     fmt::format("{}", fmt::join(addresses, ",")),
+          "-n",          std::to_string(hosts_ * ranks_each),
+          "--interface", fmt::format("{}.0/24", kNetwork)};
 }
 
 }  // namespace asup::bench

@@ -7,6 +7,7 @@
 // asup takes them for hosts: memory is shared on one of them only, and between them it is TCP.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,17 @@ class VirtualHosts {
   // Of both directions of a host's link, from now on; 0: as it was.
   void set_rate(int host, double bits_per_second);
 
+  // What one host sends to the other gets lost from now on, without a word.
+  void cut(int from, int to);
+  // A host's link is there, or is not.
+  void set_up(int host, bool up);
+
   // What runs the program on the first host.
   std::vector<std::string> on_first_host(const std::vector<std::string>& program) const;
-  // Flags of `asup run` for one rank on each: they say where, and how to get there.
-  std::vector<std::string> run_flags() const;
+  // Flags of `asup run` for so many ranks on each: they say where, and how to get there.
+  std::vector<std::string> run_flags(int ranks_each = 1) const;
+  // That have gone out over a host's link.
+  std::uint64_t bytes_sent(int host) const;
   // Names of the namespaces, the switch's first.
   const std::vector<std::string>& namespaces() const { return namespaces_; }
 

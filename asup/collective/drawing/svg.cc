@@ -5,42 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "asup/base/svg.h"
+
 namespace asup::collective::drawing {
 namespace {
-
-constexpr const char* kStyle = R"(<style>
-  .paper { fill: #ffffff } .ink { fill: #1f2328 } .faint { fill: #656d76 }
-  .rank { stroke: #d0d7de } .tick { stroke: #eaeef2 } .signal { stroke: #afb8c1 }
-  text { font: 12px system-ui, sans-serif } .label { font-size: 10px } .title { font-size: 14px }
-  .halo { paint-order: stroke; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round }
-  @media (prefers-color-scheme: dark) {
-    .paper { fill: #0d1117 } .ink { fill: #e6edf3 } .faint { fill: #8d96a0 }
-    .rank { stroke: #30363d } .tick { stroke: #1b2129 } .signal { stroke: #484f58 }
-    .halo { stroke: #0d1117 }
-  }
-</style>
-)";
 
 struct Point {
   double x, y;
 };
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  }
-  return result;
-}
 
 class Picture {
  public:
@@ -63,13 +35,7 @@ class Picture {
   std::string draw(const std::string& title) {
     const double width = std::max(kLeft + column_ * spec_.ranks + kRight, 560.0);
     const double height = height_ + kLegend;
-    text_ = fmt::format(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" role="img">
-<title>{2}</title>
-{3}<rect class="paper" width="{0:.0f}" height="{1:.0f}"/>
-<text class="ink title" x="16" y="24">{2}</text>
-)",
-        width, height, escaped(title), kStyle);
+    text_ = svg_head(width, height, title);
     for (int lane = 0; lane < timeline_.lanes; ++lane) draw_lane(lane);
     // Lines first, so that no line crosses a label.
     for (const Event& event : timeline_.events) draw_line(event);

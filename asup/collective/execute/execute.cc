@@ -316,13 +316,27 @@ void Execution::run_step(const Step& step, std::size_t begin, std::size_t count)
 }
 
 void Execution::copy(const Step& step, std::size_t begin, std::size_t count) {
-  if (in_code(step.dst) == in_code(step.src))
+  if (in_code(step.dst) == in_code(step.src)) {
+    if (at(step.dst, begin) == at(step.src, begin)) return;  // a block that lies in its place
     kernels::copy(at(step.dst, begin), at(step.src, begin),
                   bytes({step.src.area, step.src.begin, step.src.begin + count}));
-  else if (in_code(step.dst))
-    encode(step, begin, count);
-  else
+  } else if (in_code(step.dst)) {
+    traced_encode(step, begin, count);
+  } else {
     kernels::decode(operands_.coding.code, floats_at(step.dst, begin), at(step.src, begin), count);
+  }
+}
+
+void Execution::traced_encode(const Step& step, std::size_t begin, std::size_t count) {
+  if (!group_.trace) return encode(step, begin, count);
+  const auto since = Clock::now();
+  encode(step, begin, count);
+  group_.trace({.kind = TraceEvent::Kind::encode,
+                .communicator = group_.id,
+                .sequence = envelope_.sequence,
+                .spec = &spec_,
+                .plan = &plan_,
+                .since = since});
 }
 
 // A part for another's sum takes along what was lost the last time. What is lost of our sum, which
@@ -380,8 +394,14 @@ void Execution::reduce_and_spread(std::span<const Step> steps, std::size_t begin
 void Execution::trace_round(const LaneRun& lane) const {
   if (!group_.trace) return;
   for (std::size_t i = 0; i < lane.current().size(); ++i)
-    group_.trace({TraceEvent::Kind::step, group_.id, envelope_.sequence, &spec_, &plan_,
-                  lane.number, static_cast<int>(lane.round), static_cast<int>(i)});
+    group_.trace({.kind = TraceEvent::Kind::step,
+                  .communicator = group_.id,
+                  .sequence = envelope_.sequence,
+                  .spec = &spec_,
+                  .plan = &plan_,
+                  .lane = lane.number,
+                  .round = static_cast<int>(lane.round),
+                  .step = static_cast<int>(i)});
 }
 
 int Execution::divisor(const Step& step) const {

@@ -90,6 +90,7 @@ class Execution {
   void run_tile(const Round& round, std::size_t begin, std::size_t count);
   void run_step(const Step& step, std::size_t begin, std::size_t count);
   void copy(const Step& step, std::size_t begin, std::size_t count);
+  void traced_encode(const Step& step, std::size_t begin, std::size_t count);
   void encode(const Step& step, std::size_t begin, std::size_t count);
   void sum_codes(const Step& step, std::size_t begin, std::size_t count);
   void reduce_and_spread(std::span<const Step> steps, std::size_t begin, std::size_t count);

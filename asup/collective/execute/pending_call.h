@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "asup/base/timeline.h"
 #include "asup/collective/communicator.h"
 #include "asup/collective/execute/coalesced_buffers.h"
 #include "asup/collective/execute/execute.h"
@@ -21,7 +22,9 @@ struct PendingCall : Work::State {
   // Moves the mesh on the caller's own thread until the call is done; its deadline ends it.
   Outcome wait() override {
     if (!done()) {
+      const TimelineScope scope(Activity::wait, {.detail = name_of(envelope.collective).data()});
       const net::MeshLock lock(loop);
+      is_waited_for = true;
       loop.drive([this] { return done(); }, Deadline::max());
     }
     return outcome;
@@ -41,16 +44,20 @@ struct PendingCall : Work::State {
   std::optional<CoalescedBuffers> coalesced;  // of a call with parts
   int first_lane = 0;
   Deadline deadline;
-  Seconds silence{0};  // as the call has it
+  Seconds silence{0};                    // as the call has it
+  std::optional<TimelineLabels> labels;  // where its caller takes part in a timeline
 
   // Under the lock.
   std::array<std::byte, 2048> room;  // for the small things of small plans
   std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
   std::optional<Execution> execution;
-  Deadline ask_at;     // the others, where they are
-  bool asked = false;  // they were, and have not all answered
+  Clock::time_point began;  // where somebody is told
+  Deadline ask_at;          // the others, where they are
+  bool asked = false;       // they were, and have not all answered
   Deadline answers_due;
   std::vector<std::uint64_t> answers;  // calls started, by rank; kNoAnswer: none yet
+  std::vector<int> waits;              // whose message each rank waits for; -1: nobody's
+  bool is_waited_for = false;          // a caller stands still for it
   std::uint64_t endings_seen = 0;
   static constexpr std::uint64_t kNoAnswer = ~std::uint64_t{0};
 

@@ -15,7 +15,8 @@ namespace asup::collective {
 struct Prepared {
   Spec spec;
   Plan plan;
-  Envelope envelope;  // without number and memory
+  Envelope envelope;           // without number and memory
+  std::string_view algorithm;  // a row's of algorithms()
 };
 
 // What of a call decides it, on one communicator.

@@ -32,8 +32,19 @@ std::optional<Failure> read_failure(std::string_view text) {
   return Failure{generation, {static_cast<Outcome::Kind>(kind), message, ranks}};
 }
 
-std::optional<std::uint64_t> read_number(std::string_view text) {
-  return number_in<std::uint64_t>(text);
+std::string write_whereabouts(const Whereabouts& whereabouts) {
+  std::string text = std::to_string(whereabouts.started);
+  if (whereabouts.waits_for) text += " " + std::to_string(*whereabouts.waits_for);
+  return text;
+}
+
+std::optional<Whereabouts> read_whereabouts(std::string_view text) {
+  const std::size_t space = text.find(' ');
+  const auto started = number_in<std::uint64_t>(text.substr(0, space));
+  if (!started) return std::nullopt;
+  if (space == std::string_view::npos) return Whereabouts{*started, {}};
+  const auto rank = number_in<int>(text.substr(space + 1));
+  return rank && *rank >= 0 ? std::optional(Whereabouts{*started, rank}) : std::nullopt;
 }
 
 }  // namespace asup::collective

@@ -13,7 +13,7 @@ namespace asup::collective {
 enum NoteKind : std::uint32_t {
   kFailed = 1,  // text: as write_failure() puts it
   kWhere = 2,   // how many calls have you started?
-  kHere = 3,    // text: the number
+  kHere = 3,    // text: as write_whereabouts() puts it
   kLeft = 4     // text: who is left, as write_view() puts it (survivors.h)
 };
 
@@ -27,7 +27,14 @@ struct Failure {
 std::string write_failure(const Failure& failure);
 std::optional<Failure> read_failure(std::string_view text);
 
-// Of kHere. Nothing where the text is no number.
-std::optional<std::uint64_t> read_number(std::string_view text);
+// Where a rank is: how many calls it has started, and the rank whose message it waits for now.
+struct Whereabouts {
+  std::uint64_t started = 0;
+  std::optional<int> waits_for{};
+};
+
+// "7", "7 2". Nothing where the text is none.
+std::string write_whereabouts(const Whereabouts& whereabouts);
+std::optional<Whereabouts> read_whereabouts(std::string_view text);
 
 }  // namespace asup::collective

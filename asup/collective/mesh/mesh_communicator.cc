@@ -6,6 +6,7 @@
 
 #include "asup/collective/execute/call.h"
 #include "asup/collective/execute/envelope.h"
+#include "asup/collective/execute/timeline_sink.h"
 #include "asup/collective/mesh/mesh_communicator_impl.h"
 #include "asup/collective/tuning/choose.h"
 #include "asup/collective/tuning/surroundings.h"
@@ -56,13 +57,19 @@ void require_room(const Call& call, const Spec& spec, int rank) {
   }
 }
 
+// Where the caller's thread takes part in a timeline, so do its communicators.
+TraceSink sink_of(const CommunicatorOptions& options) {
+  const Timeline* const timeline = current_timeline();
+  return options.trace || !timeline ? options.trace : timeline_sink(*timeline);
+}
+
 }  // namespace
 
 MeshCommunicator::MeshCommunicator(net::Mesh& mesh, std::uint64_t id, std::vector<int> members,
                                    int rank, CommunicatorOptions options)
     : mesh_(mesh),
       lineage_(id),
-      group_{mesh, id, rank, std::move(members), options.trace},
+      group_{mesh, id, rank, std::move(members), sink_of(options)},
       options_(std::move(options)) {
   const net::MeshLock lock(mesh_.loop());
   look_at_the_group();
@@ -109,9 +116,11 @@ Outcome wait_beside(Work work) {
 }  // namespace
 
 Outcome MeshCommunicator::run(Call call) {
+  const TimelineScope scope(Activity::wait, {.detail = name_of(call.collective).data()});
   if (options_.beside) return wait_beside(start(std::move(call)));
   PendingCall pending(mesh_.loop());
   fill(pending, call);
+  pending.is_waited_for = true;
   const net::MeshLock lock(mesh_.loop());
   mesh_.run_posted();                     // calls that were started before come first
   enqueue({PendingCallPtr(), &pending});  // which nobody keeps when it is done
@@ -188,6 +197,16 @@ void MeshCommunicator::fill(PendingCall& pending, Call& call) {
   pending.deadline = after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
   pending.silence = call.silence;
   pending.ask_at = call.silence.count() > 0 ? after(call.silence) : pending.deadline;
+  if (group_.trace && TimelineThread::current()) pending.labels = labels_of(pending);
+}
+
+// What the calling thread is doing, and what the call is of.
+TimelineLabels MeshCommunicator::labels_of(const PendingCall& pending) const {
+  TimelineLabels labels = TimelineThread::current()->labels();
+  labels.bytes =
+      static_cast<std::int64_t>(pending.prepared->spec.count * size_of(pending.envelope.dtype));
+  labels.detail = pending.prepared->algorithm.data();
+  return labels;
 }
 
 // Whether this rank's buffers lie in memory that the others reach, and where.
@@ -220,6 +239,7 @@ Prepared MeshCommunicator::prepare(const Call& call, bool in_reach) {
       chooser_ ? chooser_->choose(spec, size_of(call.output.dtype), call.algorithm)
                : choose(spec, call.algorithm);
   prepared.plan = algorithm.plan(rank(), spec);
+  prepared.algorithm = algorithm.name;
   Envelope& envelope = prepared.envelope;
   envelope.count = spec.count;
   envelope.algorithm = hash_of(algorithm.name);

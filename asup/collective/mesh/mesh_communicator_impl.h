@@ -46,6 +46,7 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
 
   void look_at_the_group();
   void fill(PendingCall& pending, Call& call);
+  TimelineLabels labels_of(const PendingCall& pending) const;
   bool find_places(const Call& call, Envelope& places) const;
   Prepared prepare(const Call& call, bool in_reach);
   std::uint64_t next_sequence(const Call& call);
@@ -67,6 +68,9 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void look_at_the_clock(PendingCall& pending);
   void ask_where_they_are(PendingCall& pending);
   void end_late(PendingCall& pending);
+  std::vector<int> whom_all_wait_for(const PendingCall& pending) const;
+  std::optional<int> waits_for() const;
+  void hear_where_it_is(std::size_t peer, std::string_view text);
   void fail(Outcome why);
   void hear_who_is_left(int member, const Survivors::View& view);
   bool agree(Survivors& survivors, std::set<int>& gone);

@@ -53,13 +53,19 @@ void MeshCommunicator::begin(PendingCall& pending) {
   pending.operands.coded = coded_.at_least(plan.coded * size_of(pending.envelope.dtype));
   pending.execution.emplace(group_, pending.prepared->spec, pending.envelope, plan,
                             pending.operands, &pending.memory, pending.first_lane);
+  if (group_.trace) pending.began = Clock::now();
   trace(TraceEvent::Kind::begin, pending);
 }
 
 void MeshCommunicator::trace(TraceEvent::Kind kind, const PendingCall& pending) const {
-  if (group_.trace)
-    group_.trace({kind, group_.id, pending.envelope.sequence, &pending.prepared->spec,
-                  &pending.prepared->plan, 0, 0, 0});
+  if (!group_.trace) return;
+  group_.trace({.kind = kind,
+                .communicator = group_.id,
+                .sequence = pending.envelope.sequence,
+                .spec = &pending.prepared->spec,
+                .plan = &pending.prepared->plan,
+                .since = pending.began,
+                .labels = pending.labels ? &*pending.labels : nullptr});
 }
 
 }  // namespace asup::collective

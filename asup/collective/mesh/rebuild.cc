@@ -49,7 +49,7 @@ bool MeshCommunicator::agree(Survivors& survivors, std::set<int>& gone) {
     const net::LinkEnd end = mesh_.end_of(member);
     // One that has agreed may have ended its part of what comes next, and left.
     const bool here =
-        end == net::LinkEnd::open || (end == net::LinkEnd::left && survivors.agrees(member));
+        !mesh_.is_gone(member) || (end == net::LinkEnd::left && survivors.agrees(member));
     if (!here && gone.insert(member).second) survivors.lose(member);
   }
   if (const auto view = survivors.news())

@@ -26,12 +26,12 @@ void MeshCommunicator::look_for_the_gone(PendingCall& pending) {
   pending.endings_seen = mesh_.endings();
   const std::vector<int> waiting = pending.execution->waiting_for();
   for (int peer = 0; peer < size(); ++peer) {
-    const auto end = mesh_.end_of(group_.members[static_cast<std::size_t>(peer)]);
+    const int member = group_.members[static_cast<std::size_t>(peer)];
+    const auto end = mesh_.end_of(member);
     const bool waited_for = std::count(waiting.begin(), waiting.end(), peer) > 0;
     if (end == net::LinkEnd::lost || (end == net::LinkEnd::left && waited_for)) {
       fail({Outcome::Kind::lost,
-            fmt::format("{} {} during {}", name_of_member(peer),
-                        end == net::LinkEnd::lost ? "was lost" : "left the job",
+            fmt::format("{} {} during {}", name_of_member(peer), mesh_.describe_end(member),
                         pending.envelope.describe()),
             {peer}});
       return;
@@ -68,6 +68,7 @@ void MeshCommunicator::ask_where_they_are(PendingCall& pending) {
       mesh_.loop().now() + std::chrono::duration_cast<Clock::duration>(answer_time);
   pending.answers.assign(group_.members.size(), PendingCall::kNoAnswer);
   pending.answers[static_cast<std::size_t>(rank())] = started_;
+  pending.waits.assign(group_.members.size(), -1);
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank())
       mesh_.send_note(group_.members[static_cast<std::size_t>(peer)], lineage_, kWhere, {});
@@ -81,11 +82,35 @@ void MeshCommunicator::end_late(PendingCall& pending) {
     if (answer == PendingCall::kNoAnswer || (collective && answer < pending.envelope.sequence))
       late.push_back(peer);
   }
-  if (late.empty()) late = pending.execution->waiting_for();
+  if (late.empty()) late = whom_all_wait_for(pending);
   fail({Outcome::Kind::late,
         fmt::format("{} did not come to {} before the deadline", names_of(late),
                     pending.envelope.describe()),
         late});
+}
+
+// Of a message: its sender may wait for that of another one itself, and so on: the last of these
+// waits for nobody.
+std::vector<int> MeshCommunicator::whom_all_wait_for(const PendingCall& pending) const {
+  std::vector<int> late = pending.execution->waiting_for();
+  if (!is_point_to_point(pending.envelope.collective) || late.empty() || !pending.asked)
+    return late;
+  int peer = late.front();
+  for (int hops = 0; hops < size(); ++hops) {
+    const int next = pending.waits[static_cast<std::size_t>(peer)];
+    if (next < 0 || next == rank() || next >= size()) break;
+    peer = next;
+  }
+  return {peer};
+}
+
+// Whose message this rank stands still for.
+std::optional<int> MeshCommunicator::waits_for() const {
+  for (const auto& [number, queue] : queues_)
+    for (const PendingCallPtr& pending : queue)
+      if (pending->is_waited_for && pending->envelope.collective == Collective::recv)
+        return pending->envelope.root;
+  return std::nullopt;
 }
 
 void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view text) {
@@ -98,13 +123,10 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
         fail(failure->outcome);
       break;
     case kWhere:
-      mesh_.send_note(member, lineage_, kHere, std::to_string(started_));
+      mesh_.send_note(member, lineage_, kHere, write_whereabouts({started_, waits_for()}));
       break;
     case kHere:
-      for (auto& [number, queue] : queues_)
-        for (const PendingCallPtr& pending : queue)
-          if (pending->asked)
-            pending->answers[peer] = read_number(text).value_or(PendingCall::kNoAnswer);
+      hear_where_it_is(peer, text);
       break;
     case kLeft:
       if (const auto view = read_view(text)) hear_who_is_left(member, *view);
@@ -112,6 +134,17 @@ void MeshCommunicator::on_note(int member, std::uint32_t kind, std::string_view 
     default:
       break;
   }
+}
+
+void MeshCommunicator::hear_where_it_is(std::size_t peer, std::string_view text) {
+  const auto whereabouts = read_whereabouts(text);
+  if (!whereabouts) return;
+  for (auto& [number, queue] : queues_)
+    for (const PendingCallPtr& pending : queue) {
+      if (!pending->asked) continue;
+      pending->answers[peer] = whereabouts->started;
+      pending->waits[peer] = whereabouts->waits_for.value_or(-1);
+    }
 }
 
 // Ends every call, now and later, with `why`, and passes it on, so that all ranks tell the same

@@ -118,6 +118,7 @@ constexpr Table make_table(const char* name) {
           decode,
           sum_codes,
           accumulate,
+          add_where_not_zero,
           project,
           project_back,
           expand,

@@ -10,6 +10,9 @@ namespace {
 
 // Few tiles have a number that is found; the others are not looked at again.
 constexpr std::size_t kSparseTile = 64;
+// So many numbers are out of the caches before they are needed again: they are written past them,
+// which spares the memory a read of what is overwritten.
+constexpr std::size_t kStreamed = 1 << 20;
 
 inline std::int32_t magnitude(float number) {
   return __builtin_bit_cast(std::int32_t, number) & 0x7fffffff;
@@ -25,8 +28,34 @@ inline void store_at(float* to, T numbers) {
   store_vector(reinterpret_cast<std::byte*>(to), numbers);
 }
 
+// needs: `to` aligned to a vector
+inline void stream_at(float* to, Floats numbers) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, (__m512)numbers);
+#elif defined(__AVX__)
+  _mm256_stream_ps(to, (__m256)numbers);
+#elif defined(__x86_64__)
+  _mm_stream_ps(to, (__m128)numbers);
+#else
+  store_at(to, numbers);
+#endif
+}
+
+template <bool kStreams>
+inline void keep_at(float* to, Floats numbers) {
+  if constexpr (kStreams)
+    stream_at(to, numbers);
+  else
+    store_at(to, numbers);
+}
+
+inline bool can_stream(Kept kept) {
+  return kept.before != kept.after &&
+         reinterpret_cast<std::uintptr_t>(kept.after) % kVectorBytes == 0;
+}
+
 // Whether a number of the tile is found.
-template <bool kHasMomentum>
+template <bool kHasMomentum, bool kStreams>
 inline bool accumulate_tile(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                             std::int32_t least) {
   Ints found = {};
@@ -35,11 +64,11 @@ inline bool accumulate_tile(const Accumulation& how, float* gradient, Kept momen
     Floats v = load_at<Floats>(sum.before + i);
     if constexpr (kHasMomentum) {
       const Floats u = how.carry * load_at<Floats>(momentum.before + i) + how.gain * g;
-      store_at(momentum.after + i, u);
+      keep_at<kStreams>(momentum.after + i, u);
       v += how.through * u;
     }
     v += how.direct * g;
-    store_at(sum.after + i, v);
+    keep_at<kStreams>(sum.after + i, v);
     store_at(gradient + i, Floats{});
     found |= (Ints)(((Ints)v & 0x7fffffff) >= least);
   }
@@ -49,7 +78,7 @@ inline bool accumulate_tile(const Accumulation& how, float* gradient, Kept momen
   return any != 0;
 }
 
-template <bool kHasMomentum>
+template <bool kHasMomentum, bool kStreams>
 std::size_t accumulate_all(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                            std::size_t count, std::int32_t least, std::uint32_t* found,
                            std::size_t room) {
@@ -62,11 +91,14 @@ std::size_t accumulate_all(const Accumulation& how, float* gradient, Kept moment
   std::size_t at = 0;
   for (; at + kSparseTile <= count; at += kSparseTile) {
     const Kept u = kHasMomentum ? Kept{momentum.before + at, momentum.after + at} : Kept{};
-    if (!accumulate_tile<kHasMomentum>(how, gradient + at, u, {sum.before + at, sum.after + at},
-                                       least))
+    if (!accumulate_tile<kHasMomentum, kStreams>(how, gradient + at, u,
+                                                 {sum.before + at, sum.after + at}, least))
       continue;
     for (std::size_t i = at; i < at + kSparseTile; ++i) find(i);
   }
+#if defined(__x86_64__)
+  if constexpr (kStreams) _mm_sfence();  // these stores keep no order with later ones
+#endif
   for (; at < count; ++at) {
     const float g = gradient[at];
     float v = sum.before[at];
@@ -85,10 +117,28 @@ std::size_t accumulate_all(const Accumulation& how, float* gradient, Kept moment
 
 std::size_t accumulate(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                        std::size_t count, float least, std::uint32_t* found, std::size_t room) {
-  const std::int32_t bits = magnitude(least);
-  return momentum.after
-             ? accumulate_all<true>(how, gradient, momentum, sum, count, bits, found, room)
-             : accumulate_all<false>(how, gradient, momentum, sum, count, bits, found, room);
+  const bool has_momentum = momentum.after != nullptr;
+  const bool streams =
+      count >= kStreamed && can_stream(sum) && (!has_momentum || can_stream(momentum));
+  const auto all = has_momentum
+                       ? (streams ? accumulate_all<true, true> : accumulate_all<true, false>)
+                       : (streams ? accumulate_all<false, true> : accumulate_all<false, false>);
+  return all(how, gradient, momentum, sum, count, magnitude(least), found, room);
+}
+
+void add_where_not_zero(float* numbers, const float* few, float factor, std::size_t count) {
+  std::size_t at = 0;
+  for (; at + kSparseTile <= count; at += kSparseTile) {
+    Ints any = {};
+    for (std::size_t i = 0; i < kSparseTile; i += kFloats)
+      any |= (Ints)load_at<Floats>(few + at + i);
+    std::uint64_t words[kVectorBytes / 8], bits = 0;
+    __builtin_memcpy(words, &any, sizeof words);
+    for (const std::uint64_t word : words) bits |= word & 0x7fffffff7fffffff;
+    if (bits == 0) continue;
+    for (std::size_t i = at; i < at + kSparseTile; ++i) numbers[i] += factor * few[i];
+  }
+  for (; at < count; ++at) numbers[at] += factor * few[at];
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct Table {
                     float factor);
   std::size_t (*accumulate)(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                             std::size_t count, float least, std::uint32_t* found, std::size_t room);
+  void (*add_where_not_zero)(float* numbers, const float* few, float factor, std::size_t count);
   void (*project)(const LowRank& shape, const float* gradient, Kept sum, const float* right,
                   float* left);
   void (*project_back)(const LowRank& shape, const float* matrix, const float* left, float* right);

@@ -134,4 +134,12 @@ SocketAddress bound_address(int fd) {
   return {address, length};
 }
 
+SocketAddress peer_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  check(getpeername(fd, address, &length) == 0, "getpeername: {}", std::strerror(errno));
+  return {address, length};
+}
+
 }  // namespace asup::net

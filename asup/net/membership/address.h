@@ -79,6 +79,7 @@ std::string listen_host(const JoinOptions& options);
 // use, the message ends with `remedy`.
 Fd listen_on(const SocketAddress& address, std::string_view remedy);
 SocketAddress bound_address(int fd);
+SocketAddress peer_address(int fd);  // of a connected socket
 
 std::string this_hostname();
 HostId this_host();

@@ -1,8 +1,11 @@
 #include "asup/net/membership/control.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "asup/base/error.h"
+#include "asup/net/membership/address.h"
 
 namespace asup::net {
 namespace {
@@ -26,17 +29,47 @@ Json json_of(const Member& member) {
   return json;
 }
 
+// What no member of any job exceeds.
+constexpr int kMostMembers = 1 << 16;
+constexpr std::uint64_t kMostGenerations = std::uint64_t{1} << 24;
+constexpr std::size_t kMostText = 256;
+constexpr std::size_t kMostUnixName = 100;  // a socket's name has 107 bytes
+
+// A conversion of the library's own would cut what does not fit.
+template <typename Number = int>
+Number whole(const Json& json, const char* key, Number least, Number most) {
+  const Json& value = json.at(key);
+  const bool fits = value.is_number_unsigned()
+                        ? std::cmp_less_equal(value.get<std::uint64_t>(), most) &&
+                              std::cmp_greater_equal(value.get<std::uint64_t>(), least)
+                        : value.is_number_integer() &&
+                              std::cmp_less_equal(value.get<std::int64_t>(), most) &&
+                              std::cmp_greater_equal(value.get<std::int64_t>(), least);
+  require(fits, "its '{}' is {}, not a number from {} to {}", key, value.dump(), least, most);
+  return value.get<Number>();
+}
+
+// A text as it may stand in a message: not long, and of one line.
+std::string line_of(const Json& json, const char* key, std::size_t most = kMostText) {
+  auto value = json.at(key).get<std::string>();
+  require(value.size() <= most, "its '{}' has {} bytes, more than {}", key, value.size(), most);
+  for (char& letter : value)
+    if (static_cast<unsigned char>(letter) < ' ') letter = '?';
+  return value;
+}
+
 Member member_of(const Json& json) {
   Member member;
-  json.at("id").get_to(member.id);
-  json.at("rank").get_to(member.rank);
-  if (json.contains("server")) member.server = json["server"].get<int>();
-  json.at("hostname").get_to(member.hostname);
-  json.at("pid").get_to(member.pid);
-  json.at("boot").get_to(member.host.boot);
-  json.at("netns").get_to(member.host.namespace_);
-  json.at("tcp").get_to(member.tcp_address);
-  json.at("unix").get_to(member.unix_address);
+  member.id = whole<std::uint64_t>(json, "id", 0, ~std::uint64_t{0});
+  member.rank = whole(json, "rank", -kMostMembers, kMostMembers);
+  if (json.contains("server")) member.server = whole(json, "server", 0, kMostMembers);
+  member.hostname = line_of(json, "hostname");
+  member.pid = whole(json, "pid", 0, std::numeric_limits<int>::max());
+  member.host.boot = line_of(json, "boot");
+  member.host.namespace_ = line_of(json, "netns");
+  member.tcp_address = line_of(json, "tcp");
+  member.unix_address = line_of(json, "unix", kMostUnixName);
+  if (!member.tcp_address.empty()) parse_endpoint(member.tcp_address, "its 'tcp'");
   return member;
 }
 
@@ -47,6 +80,8 @@ auto parse(const char* what, const std::string& text, Function function) {
     return function(Json::parse(text));
   } catch (const Json::exception& error) {
     throw BadInput(fmt::format("a {} message cannot be read: {}", what, error.what()));
+  } catch (const BadInput& error) {
+    throw BadInput(fmt::format("a {} message cannot be taken: {}", what, error.what()));
   }
 }
 
@@ -72,7 +107,7 @@ std::optional<ControlFrame> FrameReader::next() {
   for (std::size_t i = 0; i < 4; ++i)
     length |= static_cast<std::uint32_t>(static_cast<unsigned char>(pending_[i])) << 8 * i;
   const auto kind = static_cast<Kind>(pending_[4]);
-  require(kind >= Kind::hello && kind <= Kind::full, "a frame of unknown kind {}",
+  require(kind >= Kind::hello && kind <= Kind::cut, "a frame of unknown kind {}",
           static_cast<int>(kind));
   require(length <= kMostBody, "a frame of {} bytes, more than the {} allowed", length, kMostBody);
   if (pending_.size() < kHeader + length) return std::nullopt;
@@ -96,6 +131,7 @@ std::string to_json(const RosterMessage& message) {
   Json json{{"generation", message.roster.generation},
             {"rank", message.rank},
             {"founders", message.founders},
+            {"tls", to_text(message.tls)},
             {"members", std::move(members)}};
   if (message.coordinator_rank) json["coordinator_rank"] = *message.coordinator_rank;
   return text_of(json);
@@ -107,13 +143,26 @@ std::string to_json(const Refusal& refusal) {
 
 std::string to_json(const Member& member) { return text_of(json_of(member)); }
 
+std::string to_json(const Loss& loss) {
+  return text_of({{"member", json_of(loss.member)},
+                  {"ended", loss.ended},
+                  {"why", loss.why.substr(0, kMostText / 2)}});
+}
+
+std::string to_json(const Cut& cut) { return text_of({{"id", cut.id}, {"breach", cut.breach}}); }
+
+std::string to_json(const Ready& ready) {
+  return text_of({{"member", json_of(ready.member)}, {"workers", ready.workers}});
+}
+
 Hello parse_hello(const std::string& text) {
   return parse("hello", text, [](const Json& json) {
     Hello hello;
-    json.at("protocol").get_to(hello.protocol);
-    json.at("version").get_to(hello.version);
-    json.at("size").get_to(hello.size);
-    hello.servers = json.value("servers", 0);  // older members, which are refused by their protocol
+    hello.protocol = whole(json, "protocol", 0, std::numeric_limits<int>::max());
+    hello.version = line_of(json, "version");
+    hello.size = whole(json, "size", 0, kMostMembers);
+    if (json.contains("servers"))  // not of older members, which are refused by their protocol
+      hello.servers = whole(json, "servers", -1, kMostMembers);
     require(hello.servers >= 0 && hello.servers < hello.size,
             "a hello message speaks of a job of {} members, {} of them servers", hello.size,
             hello.servers);
@@ -126,15 +175,14 @@ Hello parse_hello(const std::string& text) {
 RosterMessage parse_roster(const std::string& text) {
   return parse("roster", text, [](const Json& json) {
     RosterMessage message;
-    json.at("generation").get_to(message.roster.generation);
+    message.roster.generation = whole<std::uint64_t>(json, "generation", 1, kMostGenerations);
     for (const Json& member : json.at("members"))
       message.roster.members.push_back(member_of(member));
-    json.at("rank").get_to(message.rank);
-    json.at("founders").get_to(message.founders);
-    require(message.rank >= 0 && message.rank < message.roster.size(),
-            "a roster message gives place {} of {}", message.rank, message.roster.size());
+    message.rank = whole(json, "rank", 0, message.roster.size() - 1);
+    message.founders = whole(json, "founders", 0, kMostMembers);
+    message.tls = tls_mode_of(json.at("tls").get<std::string>(), "its 'tls'");
     if (json.contains("coordinator_rank"))
-      message.coordinator_rank = json["coordinator_rank"].get<int>();
+      message.coordinator_rank = whole(json, "coordinator_rank", 0, kMostMembers);
     return message;
   });
 }
@@ -146,5 +194,31 @@ Refusal parse_refusal(const std::string& text) {
 }
 
 Member parse_member(const std::string& text) { return parse("member", text, member_of); }
+
+Loss parse_loss(const std::string& text) {
+  return parse("lost", text, [](const Json& json) {
+    return Loss{member_of(json.at("member")), json.at("ended").get<bool>(), line_of(json, "why")};
+  });
+}
+
+Cut parse_cut(const std::string& text) {
+  return parse("cut", text, [](const Json& json) {
+    return Cut{whole<std::uint64_t>(json, "id", 1, ~std::uint64_t{0}),
+               json.at("breach").get<bool>()};
+  });
+}
+
+Ready parse_ready(const std::string& text) {
+  return parse("ready", text, [](const Json& json) {
+    const Json& workers = json.at("workers");
+    require(workers.is_array() && workers.size() <= kMostMembers, "its 'workers' are no list");
+    Ready ready{member_of(json.at("member")), {}};
+    for (const Json& id : workers) {
+      require(id.is_number_unsigned(), "its 'workers' are no ids");
+      ready.workers.push_back(id.get<std::uint64_t>());
+    }
+    return ready;
+  });
+}
 
 }  // namespace asup::net

@@ -10,29 +10,33 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "asup/net/membership/roster.h"
+#include "asup/net/membership/tls_mode.h"
 
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 4;
+inline constexpr int kControlVersion = 5;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {
   enum class Kind : std::uint8_t {
-    hello = 1,      // member → coordinator: Hello
-    roster = 2,     // coordinator → member: RosterMessage; all are there
-    refused = 3,    // coordinator → member: Refusal; the member cannot join, or the job failed
-    heartbeat = 4,  // member → coordinator, each second; no body
-    lost = 5,       // coordinator → member: a Member whose connection ended without goodbye
-    left = 6,       // coordinator → member: a Member that said goodbye
-    goodbye = 7,    // member → coordinator; no body
+    hello = 1,    // member → coordinator: Hello
+    roster = 2,   // coordinator → member: RosterMessage; all are there
+    refused = 3,  // coordinator → member: Refusal; the member cannot join, or the job failed
+    heartbeat = 4,  // member → coordinator, each second; no body. coordinator → member, which need
+                    // not answer: its host's kernel does
+    lost = 5,     // coordinator → member: a Loss; of the receiver itself: it is left out
+    left = 6,     // coordinator → member: a Member that said goodbye
+    goodbye = 7,  // member → coordinator; no body
     closing = 8,  // coordinator → member: the coordinator ends in good order, or there is nothing
                   // left to do for the member; no body
     newcomers = 9,  // coordinator → member: others wait for the next generation; no body
-    ready = 10,     // member → coordinator: a Member, as it is to be in the next generation
-    full = 11       // member → coordinator: why newcomers are not taken in
+    ready = 10,     // member → coordinator: a Ready
+    full = 11,      // member → coordinator: why newcomers are not taken in
+    cut = 12        // member → coordinator: a Cut; the link to another has ended, or is silent
   };
   Kind kind;
   std::string body;
@@ -66,6 +70,26 @@ struct RosterMessage {
   int rank = 0;                         // the receiver's place in it
   std::optional<int> coordinator_rank;  // the rank that keeps the coordinator; none: the launcher
   int founders = 0;                     // members that the job began with: their ids are up to it
+  TlsMode tls = TlsMode::automatic;     // of the job's links
+};
+
+// A member that the others go on without.
+struct Loss {
+  Member member;
+  bool ended = false;  // for sure, as its kernel said; else it may go on elsewhere
+  std::string why;
+};
+
+// The sender's link to another member is of no use any more.
+struct Cut {
+  std::uint64_t id = 0;  // of the other
+  bool breach = false;   // it broke the protocol; else nobody knows whose fault it is
+};
+
+// The sender waits for the next generation.
+struct Ready {
+  Member member;                       // as it is to be in it
+  std::vector<std::uint64_t> workers;  // ids of those who last agreed to go on, itself among them
 };
 
 struct Refusal {
@@ -77,11 +101,17 @@ std::string to_json(const Hello& hello);
 std::string to_json(const RosterMessage& message);
 std::string to_json(const Refusal& refusal);
 std::string to_json(const Member& member);
+std::string to_json(const Loss& loss);
+std::string to_json(const Cut& cut);
+std::string to_json(const Ready& ready);
 
 // Each throws BadInput where the text is not what it should be.
 Hello parse_hello(const std::string& text);
 RosterMessage parse_roster(const std::string& text);
 Refusal parse_refusal(const std::string& text);
 Member parse_member(const std::string& text);
+Loss parse_loss(const std::string& text);
+Cut parse_cut(const std::string& text);
+Ready parse_ready(const std::string& text);
 
 }  // namespace asup::net

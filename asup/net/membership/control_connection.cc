@@ -22,15 +22,14 @@ void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof value);
 }
 
-// Frames are few and small, and wait for nothing; a host that vanished is noticed within 15
-// seconds, while a stopped process, whose kernel still answers, is not taken for one.
+// Frames are few and small, and wait for nothing. Whether a host has vanished is found out by who
+// watches it (host_probe.h), sooner than by these probes.
 void prepare(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 3);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
 }
 
 void append(std::string& to, std::span<const std::byte> bytes) {
@@ -39,14 +38,18 @@ void append(std::string& to, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-ControlConnection::ControlConnection(Fd socket, const Key& key, Side side)
-    : socket_(std::move(socket)), handshake_(side, key, kContext) {
+ControlConnection::ControlConnection(Fd socket, const Key& key, Side side, TlsMode tls)
+    : socket_(std::move(socket)),
+      side_(side),
+      handshake_(side, key, kContext, {tls, leaves_host(socket_.get())}) {
   prepare(socket_.get());
   append(out_, handshake_.take_output());
 }
 
 short ControlConnection::events() const {
-  return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT));
+  // What TLS has read ahead the socket does not tell of: the loop comes back at once.
+  const bool at_once = tls_ && (tls_->may_have_more() || tls_->has_unsent());
+  return static_cast<short>(POLLIN | (out_.empty() && !at_once ? 0 : POLLOUT));
 }
 
 void ControlConnection::on_ready() {
@@ -66,7 +69,7 @@ std::optional<ControlFrame> ControlConnection::receive() {
     return reader_.next();
   } catch (const BadInput& error) {
     reader_ = {};
-    close(error.what());
+    breach(error.what());
     return std::nullopt;
   }
 }
@@ -76,31 +79,58 @@ void ControlConnection::read_some() {
   // At most 16 rounds, so that a peer that never stops talking neither holds up the loop nor fills
   // the memory. The handshake never takes a byte that belongs to the frames behind it.
   for (int round = 0; round < 16 && open(); ++round) {
+    if (tls_) {
+      if (!read_encrypted(buffer)) return;
+      continue;
+    }
     const std::size_t room =
         handshake_.finished() ? sizeof buffer : std::min(handshake_.wanted(), sizeof buffer);
     const ssize_t n = recv(socket_.get(), buffer, room, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n <= 0) ended_by_peer_ = n == 0 || errno == ECONNRESET;
     if (n == 0) return close("the connection was closed");
     if (n < 0) return close(std::strerror(errno));
-    take(std::span(buffer, static_cast<std::size_t>(n)));
+    const std::span bytes(buffer, static_cast<std::size_t>(n));
+    if (handshake_.finished())
+      reader_.feed(bytes);
+    else
+      take_handshake(bytes);
   }
 }
 
-void ControlConnection::take(std::span<const std::byte> bytes) {
-  if (handshake_.finished()) return reader_.feed(bytes);
+// False: there is nothing more now.
+bool ControlConnection::read_encrypted(std::span<std::byte> buffer) {
+  if (!authenticated_ && tls_->establish()) be_authenticated();
+  const std::size_t n = authenticated_ ? tls_->read(buffer) : 0;
+  reader_.feed(buffer.first(n));
+  if (tls_->closed()) close(tls_->why());
+  return tls_->may_have_more();
+}
+
+void ControlConnection::take_handshake(std::span<const std::byte> bytes) {
   handshake_.feed(bytes);
   append(out_, handshake_.take_output());
   if (!handshake_.finished()) return;
-  if (authenticated()) {
-    out_ += std::exchange(queued_, {});
-    return;
-  }
-  write_some();  // a refusal is worth sending
-  close(handshake_.result().reason);
+  const HandshakeResult& result = handshake_.result();
+  if (result.ok() && !result.secret) return be_authenticated();
+  write_some();  // a refusal is worth sending; a proof goes ahead of what is encrypted
+  if (!result.ok()) return close(result.reason);
+  if (!out_.empty()) return close("it reads nothing");
+  tls_ = std::make_unique<TlsStream>(socket_.get(), side_, *result.secret, std::string(kContext));
+}
+
+void ControlConnection::be_authenticated() {
+  authenticated_ = true;
+  out_ += std::exchange(queued_, {});
 }
 
 void ControlConnection::write_some() {
+  if (tls_ && authenticated_) {
+    const auto bytes = std::as_bytes(std::span(out_));
+    out_.erase(0, tls_->write({&bytes, 1}));
+    return;
+  }
   while (open() && !out_.empty()) {
     const ssize_t n = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
@@ -109,6 +139,12 @@ void ControlConnection::write_some() {
     if (n < 0) return out_.clear();
     out_.erase(0, static_cast<std::size_t>(n));
   }
+}
+
+void ControlConnection::breach(std::string why) {
+  if (!open()) return;
+  breached_ = true;
+  close(std::move(why));
 }
 
 void ControlConnection::close(std::string why) {

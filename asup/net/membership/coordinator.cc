@@ -1,7 +1,6 @@
 #include "asup/net/membership/coordinator.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,15 +8,18 @@
 #include <cstring>
 #include <list>
 #include <map>
-#include <mutex>
+#include <set>
 #include <vector>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/task_queue.h"
 #include "asup/base/thread.h"
 #include "asup/net/membership/admission.h"
-#include "asup/net/membership/control_connection.h"
+#include "asup/net/membership/coordinator_peer.h"
+#include "asup/net/membership/cut_links.h"
 #include "asup/net/membership/key_exchange.h"
+#include "asup/net/membership/losses.h"
 
 namespace asup::net {
 namespace {
@@ -28,18 +30,9 @@ using Kind = ControlFrame::Kind;
 // does not keep members out, few enough that it does not eat the descriptors.
 constexpr std::size_t kStrangers = 64;
 constexpr Seconds kFlush{0.5};
+constexpr Seconds kUntilItHears{600};  // who was left out while it could not be reached
 
-struct Peer {
-  ControlConnection connection;
-  Deadline deadline;               // to say hello
-  std::optional<Member> member{};  // once it has joined
-  std::optional<Member> next{};    // as it is to be in the next generation, which it waits for
-  bool said_goodbye = false;
-  bool refused = false;  // gets what is still to be sent, then it is closed
-  Clock::time_point heard = Clock::now();
-  bool late = false;
-  bool ready = true;  // its socket has news
-};
+using Peer = CoordinatorPeer;
 
 template <typename Callback, typename... Args>
 void call(const Callback& callback, const Args&... args) {
@@ -55,10 +48,8 @@ class Coordinator::Loop {
         listener_(listen_on(options_.listen, options_.remedy)),
         address_(bound_address(listener_.get()).to_string()),
         key_socket_(options_.key_socket.empty() ? Fd() : open_key_socket(options_.key_socket)),
-        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         admission_({options_.size - options_.servers, options_.servers}),
         next_id_(static_cast<std::uint64_t>(options_.size) + 1) {
-    check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     thread_ = start_thread("asup-coord", [this] { run(); });
   }
 
@@ -67,12 +58,12 @@ class Coordinator::Loop {
   const std::string& address() const { return address_; }
 
   void stop() {
-    post([this] { stopping_ = true; });
+    posted_.post([this] { stopping_ = true; });
     if (thread_.joinable()) thread_.join();
   }
 
   void process_ended(int rank, std::string why) {
-    post([this, rank, why = std::move(why)] {
+    posted_.post([this, rank, why = std::move(why)] {
       ended_.emplace(rank, why);
       fail_if_someone_never_comes();
     });
@@ -80,15 +71,6 @@ class Coordinator::Loop {
 
  private:
   using Peers = std::list<Peer>;
-
-  // Hands work to the thread.
-  void post(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex_);
-      posted_.push_back(std::move(work));
-    }
-    eventfd_write(wake_.get(), 1);
-  }
 
   void run() {
     while (!stopping_) {
@@ -105,7 +87,7 @@ class Coordinator::Loop {
 
   void turn() {
     wait();
-    run_posted();
+    posted_.run_all();
     if (key_socket_) serve_key(key_socket_.get(), {options_.key, address_});
     for (Peer& peer : peers_)
       if (std::exchange(peer.ready, false)) serve(peer);
@@ -118,7 +100,7 @@ class Coordinator::Loop {
     std::vector<pollfd> fds;
     for (const Peer& peer : peers_)
       fds.push_back({peer.connection.fd(), peer.connection.events(), 0});
-    fds.push_back({wake_.get(), POLLIN, 0});
+    fds.push_back({posted_.fd(), POLLIN, 0});
     if (!accept_paused_) fds.push_back({listener_.get(), POLLIN, 0});
     if (key_socket_) fds.push_back({key_socket_.get(), POLLIN, 0});
     // Deadlines are kept to this tick.
@@ -126,17 +108,6 @@ class Coordinator::Loop {
     accept_paused_ = false;
     auto fd = fds.begin();
     for (Peer& peer : peers_) peer.ready = (fd++)->revents != 0;
-  }
-
-  void run_posted() {
-    eventfd_t count;
-    eventfd_read(wake_.get(), &count);
-    std::vector<std::function<void()>> work;
-    {
-      const std::lock_guard lock(mutex_);
-      work.swap(posted_);
-    }
-    for (auto& item : work) item();
   }
 
   void accept_some() {
@@ -148,14 +119,15 @@ class Coordinator::Loop {
         return;
       }
       make_room();
-      peers_.push_back({ControlConnection(std::move(socket), options_.key, Side::acceptor),
-                        after(options_.hello_timeout)});
+      peers_.push_back(
+          {ControlConnection(std::move(socket), options_.key, Side::acceptor, options_.tls),
+           after(options_.hello_timeout)});
     }
   }
 
   // The oldest stranger goes when there are too many: members are done in a moment.
   void make_room() {
-    const auto stranger = [](const Peer& peer) { return !peer.member && !peer.next; };
+    const auto stranger = [](const Peer& peer) { return peer.is_stranger(); };
     const auto most = kStrangers + static_cast<std::size_t>(options_.size);
     const auto count = std::count_if(peers_.begin(), peers_.end(), stranger);
     if (static_cast<std::size_t>(count) < most) return;
@@ -178,6 +150,11 @@ class Coordinator::Loop {
         take_ready(peer, *frame);
       } else if (frame->kind == Kind::full) {
         take_full(frame->body);
+      } else if (frame->kind == Kind::cut) {
+        take_cut(peer, *frame);
+      } else if (frame->kind != Kind::heartbeat) {
+        peer.connection.breach(fmt::format("it sent a frame of kind {}, which no member sends",
+                                           static_cast<int>(frame->kind)));
       }
     }
   }
@@ -201,11 +178,11 @@ class Coordinator::Loop {
   std::optional<Refusal> refusal_of(const Hello& hello) {
     if (!failure_.empty()) return Refusal{failure_, false};
     if (hello.joins) return admission_.refusal_of_version(hello);
-    if (const auto lost = lost_.find(hello.member.rank); lost != lost_.end())
+    if (const Member* lost = losses_.lost(hello.member.rank))
       return Refusal{
           fmt::format("{} cannot take the place of {}, which was lost. Start it with asup run "
                       "--join, and the job takes it in with its next generation",
-                      hello.member.describe(), lost->second.describe()),
+                      hello.member.describe(), lost->describe()),
           true};
     if (roster_)
       return Refusal{fmt::format("{} is too late: the job already has its {}",
@@ -230,7 +207,8 @@ class Coordinator::Loop {
 
   void begin_generation(Roster roster) {
     roster_ = std::move(roster);
-    lost_.clear();
+    losses_.begin(*roster_);
+    cut_.clear();
     renewal_deadline_.reset();
     // First, so that who watches the members knows it before any of them acts on it.
     call(options_.callbacks.on_complete, *roster_);
@@ -240,8 +218,9 @@ class Coordinator::Loop {
       if (!place) continue;
       peer.member = *place;
       peer.next.reset();
-      peer.connection.send(Kind::roster, to_json(RosterMessage{*roster_, peer.member->rank,
-                                                               options_.rank, options_.size}));
+      peer.connection.send(Kind::roster,
+                           to_json(RosterMessage{*roster_, peer.member->rank, options_.rank,
+                                                 options_.size, options_.tls}));
     }
   }
 
@@ -269,12 +248,12 @@ class Coordinator::Loop {
   void take_ready(Peer& peer, const ControlFrame& frame) {
     Member next = *peer.member;
     try {
-      const Member said = parse_member(frame.body);
-      next.tcp_address = said.tcp_address;
-      next.unix_address = said.unix_address;
+      const Ready said = parse_ready(frame.body);
+      next.tcp_address = said.member.tcp_address;
+      next.unix_address = said.member.unix_address;
+      if (!next.server && !said.workers.empty()) losses_.agree(said.workers);
     } catch (const BadInput& error) {
-      log().warn("{} said what makes no sense: {}", peer.member->describe(), error.what());
-      return;
+      return peer.connection.breach(error.what());
     }
     peer.next = std::move(next);
     if (!peer.member->server && !renewal_deadline_)
@@ -302,7 +281,48 @@ class Coordinator::Loop {
                                        [](const Member& member) { return member.server; });
     if (servers < options_.servers)
       return fail("a server was lost: without it there is no next generation");
+    if (const std::string why = losses_.why_not_go_on(staying); !why.empty()) return fail(why);
     begin_generation(next_generation(roster_->generation + 1, std::move(staying), newcomers));
+  }
+
+  void take_cut(Peer& peer, const ControlFrame& frame) {
+    try {
+      const Cut cut = parse_cut(frame.body);
+      const Peer* other = member_of(cut.id);
+      // Who is ready for the next generation has closed its links.
+      const bool counts = other && other != &peer && !other->next && !peer.next;
+      if (roster_ && counts) cut_.add(peer.member->id, cut.id, cut.breach, Clock::now());
+    } catch (const BadInput& error) {
+      peer.connection.breach(error.what());
+    }
+  }
+
+  // Those stay who are linked with each other.
+  void leave_out_the_cut_off() {
+    const std::set<std::uint64_t> ends = cut_.ends();
+    for (const Peer& peer : peers_)
+      if (peer.member && peer.in_doubt() && ends.contains(peer.member->id)) return;
+    while (const auto choice = cut_.next(*roster_)) {
+      cut_.forget(choice->id);
+      if (Peer* peer = member_of(choice->id)) leave_out(*peer, choice->why);
+    }
+    cut_.clear();
+  }
+
+  // It hears of it, now or when it can be reached again.
+  void leave_out(Peer& peer, const std::string& why) {
+    const Loss loss{*peer.member, false, why};
+    peer.connection.send(Kind::lost, to_json(loss));
+    peer.part(after(kUntilItHears));
+    report_loss(loss);
+    renew_when_all_are_ready();
+  }
+
+  // Null where it is not there any more.
+  Peer* member_of(std::uint64_t id) {
+    for (Peer& peer : peers_)
+      if (peer.is_open_member() && peer.member->id == id) return &peer;
+    return nullptr;
   }
 
   // No worker is left: servers that wait for more of them can go, and newcomers come too late.
@@ -320,7 +340,9 @@ class Coordinator::Loop {
 
   void take_goodbye(Peer& peer) {
     if (std::exchange(peer.said_goodbye, true)) return;
-    tell_others(peer, Kind::left);
+    losses_.leave(*peer.member);
+    cut_.forget(peer.member->id);
+    tell_others(*peer.member, Kind::left, to_json(*peer.member));
     call(options_.callbacks.on_left, *peer.member);
     renew_when_all_are_ready();
   }
@@ -330,10 +352,9 @@ class Coordinator::Loop {
       if (peer.member) peer.connection.send(kind);
   }
 
-  void tell_others(const Peer& about, Kind kind) {
-    const std::string body = to_json(*about.member);
+  void tell_others(const Member& about, Kind kind, const std::string& body) {
     for (Peer& peer : peers_)
-      if (&peer != &about && peer.member) peer.connection.send(kind, body);
+      if (peer.member && peer.member->id != about.id) peer.connection.send(kind, body);
   }
 
   void keep_time() {
@@ -341,9 +362,15 @@ class Coordinator::Loop {
     if (assembling() && join_deadline_ && now >= *join_deadline_)
       fail(admission_.describe_missing(options_.join_timeout));
     if (renewal_deadline_ && now >= *renewal_deadline_) fail(describe_unready());
+    if (roster_ && cut_.due(now)) leave_out_the_cut_off();
     for (Peer& peer : peers_) {
-      if (!peer.member || peer.late || peer.said_goodbye) continue;
+      if (!peer.is_open_member()) continue;
       const Seconds silence = now - peer.heard;
+      if (roster_ && peer.is_out_of_reach(now)) {
+        leave_out(peer, fmt::format("its host has not answered for {:.0f} s", silence.count()));
+        continue;
+      }
+      if (peer.late) continue;
       if (silence < options_.late_after) continue;
       peer.late = true;
       call(options_.callbacks.on_late, *peer.member, silence);
@@ -385,26 +412,32 @@ class Coordinator::Loop {
     for (auto peer = peers_.begin(); peer != peers_.end();) {
       const bool stranger_is_done =
           !peer->member && ((now >= peer->deadline && !peer->next) ||
-                            (peer->refused && peer->connection.all_sent()));
+                            (peer->refused && !peer->left_out && peer->connection.all_sent()));
       if (peer->connection.open() && !stranger_is_done) {
         ++peer;
         continue;
       }
-      if (peer->member && !peer->said_goodbye) report_loss(*peer);
+      if (peer->member && !peer->said_goodbye)
+        report_loss(
+            {*peer->member, peer->connection.ended_by_peer(), peer->connection.why_closed()},
+            peer->connection.breached());
       member_gone = member_gone || peer->member;
       peer = peers_.erase(peer);
     }
     if (member_gone) renew_when_all_are_ready();
   }
 
-  void report_loss(const Peer& peer) {
-    const Member& member = *peer.member;
+  void report_loss(const Loss& loss, bool is_odd = true) {
+    const Member& member = loss.member;
     if (assembling())
-      return fail(member.describe() + " ended while it waited for the others to join");
+      return fail(is_odd ? fmt::format("{} was cut off: {}", member.describe(), loss.why)
+                         : member.describe() + " ended while it waited for the others to join");
     if (!roster_) return;  // the job failed, and its members go
-    log().info("lost {}: {}", member.describe(), peer.connection.why_closed());
-    lost_.emplace(member.rank, member);
-    tell_others(peer, Kind::lost);
+    log().log(is_odd ? spdlog::level::warn : spdlog::level::info, "lost {}: {}", member.describe(),
+              loss.why);
+    losses_.lose(loss);
+    cut_.forget(member.id);
+    tell_others(member, Kind::lost, to_json(loss));
     call(options_.callbacks.on_lost, member);
   }
 
@@ -428,7 +461,7 @@ class Coordinator::Loop {
   const std::string address_;
 
   Fd key_socket_;
-  const Fd wake_;
+  TaskQueue posted_;
 
   // The thread's own, as is key_socket_ once it runs.
   Admission admission_;
@@ -439,13 +472,11 @@ class Coordinator::Loop {
   std::string full_;                          // why newcomers are refused; empty: they are not
   std::uint64_t next_id_;                     // of a newcomer
   std::optional<Roster> roster_;              // once all are there; of the generation
-  std::map<int, Member> lost_;                // of them, by rank
+  Losses losses_;                             // of it
+  CutLinks cut_;                              // between those who are left
   std::string failure_;                       // once it is known that they never will be
   bool accept_paused_ = false;
   bool stopping_ = false;
-
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // protected by mutex_
 
   std::thread thread_;
 };

@@ -40,6 +40,7 @@ struct CoordinatorOptions {
   SocketAddress listen;  // port 0: any that is free
   std::string remedy{};  // ends the message when the port is in use: what to change
   Key key{};
+  TlsMode tls = TlsMode::automatic;
   int size = 1;                               // members, servers included
   int servers = 0;                            // how many of them, the last ones, are servers
   Seconds join_timeout{60};                   // from the first member that comes to the last

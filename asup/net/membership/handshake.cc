@@ -18,11 +18,11 @@ namespace {
 
 using Kind = HandshakeResult::Kind;
 
-// Every message but the proof: "asup", its kind, the version, two zeros, 32 bytes.
+// Every message but the proof: "asup", its kind, the version, a flag, a zero, 32 bytes.
 constexpr char kMagic[] = {'a', 's', 'u', 'p'};
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kHello = 'C', kChallenge = 'A', kAccepted = 'Y', kRefused = 'N';
-constexpr std::size_t kHeader = 8, kBody = 32;
+constexpr std::size_t kHeader = 8, kBody = 32, kFlag = 6;
 
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t i) {
   return std::to_integer<std::uint8_t>(bytes[i]);
@@ -35,14 +35,17 @@ void append(std::vector<std::byte>& to, const void* data, std::size_t size) {
 
 }  // namespace
 
-Handshake::Handshake(Side side, const Key& key, std::string_view context)
+Handshake::Handshake(Side side, const Key& key, std::string_view context, TlsPolicy tls)
     : key_(key),
       context_(context),
+      tls_(tls),
       state_(side == Side::connector ? State::challenge : State::hello) {
   Nonce& own = side == Side::connector ? connector_nonce_ : acceptor_nonce_;
   const int done = RAND_bytes(reinterpret_cast<unsigned char*>(own.data()), own.size());
   check(done == 1, "the system's random number generator failed");
-  if (side == Side::connector) put(kHello, own);
+  if (side == Side::acceptor) return;
+  wanted_ = tls_.wants();
+  put(kHello, own, wanted_);
 }
 
 std::vector<std::byte> Handshake::take_output() { return std::exchange(out_, {}); }
@@ -86,13 +89,20 @@ void Handshake::take(std::span<const std::byte> message) {
 void Handshake::take_hello(std::span<const std::byte> message) {
   if (byte_at(message, 4) != kHello) return finish(Kind::garbage, "it did not begin with a hello");
   std::copy_n(message.begin() + kHeader, kBody, connector_nonce_.begin());
-  put(kChallenge, acceptor_nonce_);
+  wanted_ = byte_at(message, kFlag) != 0;
+  encrypted_ = tls_.wants() || (tls_.mode == TlsMode::automatic && wanted_);
+  put(kChallenge, acceptor_nonce_, encrypted_);
   state_ = State::proof;
 }
 
 void Handshake::take_challenge(std::span<const std::byte> message) {
   if (byte_at(message, 4) != kChallenge)
     return finish(Kind::garbage, "it did not answer the hello with a challenge");
+  encrypted_ = byte_at(message, kFlag) != 0;
+  if (!tls_.allows(encrypted_))
+    return finish(Kind::tls, encrypted_ ? "it encrypts, and this process is told not to (--tls off)"
+                                        : "it does not encrypt, and this process is told to "
+                                          "(--tls on)");
   std::copy_n(message.begin() + kHeader, kBody, acceptor_nonce_.begin());
   append(out_, proof_of(Side::connector).data(), kBody);
   state_ = State::answer;
@@ -105,7 +115,7 @@ void Handshake::take_proof(std::span<const std::byte> message) {
     return finish(Kind::wrong_key, "it does not hold this job's key");
   }
   put(kAccepted, proof_of(Side::acceptor));
-  finish(Kind::ok);
+  succeed();
 }
 
 void Handshake::take_answer(std::span<const std::byte> message) {
@@ -114,20 +124,26 @@ void Handshake::take_answer(std::span<const std::byte> message) {
       byte_at(message, 4) == kAccepted &&
       CRYPTO_memcmp(message.data() + kHeader, proof_of(Side::acceptor).data(), kBody) == 0;
   if (!right) return finish(Kind::wrong_key, "it could not prove that it holds this job's key");
-  finish(Kind::ok);
+  succeed();
 }
 
 Handshake::Nonce Handshake::proof_of(Side side) const {
+  return mac_of(side == Side::connector ? "asup handshake 2 connector"
+                                        : "asup handshake 2 acceptor");
+}
+
+// Of all that both sides have said.
+Handshake::Nonce Handshake::mac_of(std::string_view label) const {
   std::vector<std::byte> text;
-  const std::string_view label =
-      side == Side::connector ? "asup handshake 1 connector" : "asup handshake 1 acceptor";
-  append(text, label.data(), label.size() + 1);  // with its zero, which no label contains
+  append(text, label.data(), label.size());
+  text.push_back(std::byte{0});  // which no label contains
   const std::uint64_t length = context_.size();
   for (int shift = 0; shift < 64; shift += 8)
     text.push_back(static_cast<std::byte>(length >> shift & 0xff));
   append(text, context_.data(), context_.size());
   append(text, connector_nonce_.data(), kBody);
   append(text, acceptor_nonce_.data(), kBody);
+  for (const bool flag : {wanted_, encrypted_}) text.push_back(static_cast<std::byte>(flag));
   Nonce mac;
   const auto* done = HMAC(EVP_sha256(), key_.data(), static_cast<int>(key_.size()),
                           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
@@ -136,9 +152,9 @@ Handshake::Nonce Handshake::proof_of(Side side) const {
   return mac;
 }
 
-void Handshake::put(std::uint8_t kind, std::span<const std::byte> body) {
+void Handshake::put(std::uint8_t kind, std::span<const std::byte> body, bool flag) {
   append(out_, kMagic, sizeof kMagic);
-  const std::uint8_t rest[] = {kind, kVersion, 0, 0};
+  const std::uint8_t rest[] = {kind, kVersion, flag, 0};
   append(out_, rest, sizeof rest);
   append(out_, body.data(), body.size());
 }
@@ -146,6 +162,11 @@ void Handshake::put(std::uint8_t kind, std::span<const std::byte> body) {
 void Handshake::finish(Kind kind, std::string reason) {
   state_ = State::finished;
   result_ = {kind, std::move(reason)};
+}
+
+void Handshake::succeed() {
+  finish(Kind::ok);
+  if (encrypted_) result_.secret = mac_of("asup handshake 2 tls");
 }
 
 namespace {
@@ -187,11 +208,11 @@ HandshakeResult send_all(int fd, std::span<const std::byte> bytes, Deadline dead
 }  // namespace
 
 HandshakeResult handshake(int fd, const Key& key, Side side, std::string_view context,
-                          Deadline deadline) {
-  Handshake machine(side, key, context);
+                          Deadline deadline, TlsPolicy tls) {
+  Handshake machine(side, key, context, tls);
   for (;;) {
     const HandshakeResult sent = send_all(fd, machine.take_output(), deadline);
-    if (machine.finished()) return machine.result().ok() ? sent : machine.result();
+    if (machine.finished()) return machine.result().ok() && !sent.ok() ? sent : machine.result();
     if (!sent.ok()) return sent;
     if (!wait_for(fd, POLLIN, deadline)) return silent();
     std::byte buffer[64];

@@ -11,11 +11,16 @@
 // carried over from another connection or purpose, proves nothing. The acceptor says nothing to a
 // stranger that does not open with asup's hello, and proves nothing to one without the key.
 //
+// The hello says whether the connector wants the connection encrypted, the challenge whether it
+// will be, which both proofs confirm. What follows is then TLS (net/tls), with a secret of this
+// connection's own.
+//
 // handshake() blocks its thread until the deadline at most; a Handshake does no I/O at all.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,22 +28,25 @@
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/key.h"
+#include "asup/net/membership/tls_mode.h"
+#include "asup/net/tls/secret.h"
 
 namespace asup::net {
-
-enum class Side : std::uint8_t { connector, acceptor };
 
 struct [[nodiscard]] HandshakeResult {
   enum class Kind {
     ok,
     wrong_key,  // the peer speaks the protocol and has another key (or another context)
     version,    // the peer speaks another version of the handshake
+    tls,        // one side is told to encrypt, and the other not to
     garbage,    // whoever it is, it is not asup
     silent,     // nothing came before the deadline
     closed      // the connection ended
   };
   Kind kind = Kind::ok;
   std::string reason;  // "", or what to tell a person about the peer
+  // What the TLS that follows is opened with; none: what follows is not encrypted.
+  std::optional<TlsSecret> secret{};
 
   bool ok() const { return kind == Kind::ok; }
 };
@@ -49,13 +57,13 @@ inline constexpr Seconds kHandshakeTimeout{5};
 // socket stands at the first byte after the handshake. `context` says what the connection is for;
 // both sides must name the same. Never throws for what the peer does.
 HandshakeResult handshake(int fd, const Key& key, Side side, std::string_view context,
-                          Deadline deadline = after(kHandshakeTimeout));
+                          Deadline deadline = after(kHandshakeTimeout), TlsPolicy tls = {});
 
 // The same as a state machine, for loops that serve many connections: send take_output(), then
 // feed() what arrives, never more than wanted() bytes, until finished().
 class Handshake {
  public:
-  Handshake(Side side, const Key& key, std::string_view context);
+  Handshake(Side side, const Key& key, std::string_view context, TlsPolicy tls = {});
 
   std::vector<std::byte> take_output();
   std::size_t wanted() const;
@@ -74,14 +82,18 @@ class Handshake {
   void take_proof(std::span<const std::byte> message);
   void take_answer(std::span<const std::byte> message);
   bool opens_rightly() const;
-  void put(std::uint8_t kind, std::span<const std::byte> body);
+  void put(std::uint8_t kind, std::span<const std::byte> body, bool flag = false);
   void finish(HandshakeResult::Kind kind, std::string reason = "");
+  void succeed();
   Nonce proof_of(Side side) const;
+  Nonce mac_of(std::string_view label) const;
 
   const Key key_;
   const std::string context_;
+  const TlsPolicy tls_;
   State state_;
   Nonce connector_nonce_{}, acceptor_nonce_{};
+  bool wanted_ = false, encrypted_ = false;  // by the hello; by the challenge
   std::vector<std::byte> in_, out_;
   HandshakeResult result_;
 };

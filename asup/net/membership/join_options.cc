@@ -69,6 +69,7 @@ JoinOptions from_any(const Variables& variables, const char* launcher) {
   options.launcher = launcher;
   options.interface = variables.text_or("ASUP_INTERFACE", "");
   options.links = link_kind(variables.text_or("ASUP_LINKS", "auto"));
+  options.tls = tls_mode_of(variables.text_or("ASUP_TLS", "auto"), "ASUP_TLS");
   options.join_timeout = variables.seconds_or("ASUP_JOIN_TIMEOUT", options.join_timeout);
   options.call_timeout = variables.seconds_or("ASUP_CALL_TIMEOUT", options.call_timeout);
   return options;
@@ -224,11 +225,11 @@ Environment with_variable(Environment environment, std::string name, std::string
 
 std::span<const std::string_view> member_variables() {
   static constexpr std::string_view names[] = {
-      "ASUP_RANK",     "ASUP_SIZE",        "ASUP_LOCAL_RANK",   "ASUP_LOCAL_SIZE",
-      "ASUP_SERVERS",  "ASUP_SERVER_RANK", "ASUP_ROLE",         "ASUP_COORDINATOR",
-      "ASUP_KEY_FD",   "ASUP_KEY_FILE",    "ASUP_NOTE_FD",      "ASUP_JOIN",
-      "ASUP_ON_LOSS",  "ASUP_LINKS",       "ASUP_JOIN_TIMEOUT", "ASUP_CALL_TIMEOUT",
-      "ASUP_INTERFACE"};
+      "ASUP_RANK",      "ASUP_SIZE",        "ASUP_LOCAL_RANK",   "ASUP_LOCAL_SIZE",
+      "ASUP_SERVERS",   "ASUP_SERVER_RANK", "ASUP_ROLE",         "ASUP_COORDINATOR",
+      "ASUP_KEY_FD",    "ASUP_KEY_FILE",    "ASUP_NOTE_FD",      "ASUP_JOIN",
+      "ASUP_ON_LOSS",   "ASUP_LINKS",       "ASUP_JOIN_TIMEOUT", "ASUP_CALL_TIMEOUT",
+      "ASUP_INTERFACE", "ASUP_TLS"};
   return names;
 }
 

@@ -17,9 +17,9 @@
 //                               get a random key from rank 0 on this host (key_exchange.h).
 // and ASUP_SERVERS=S             makes servers of the last S processes.
 // Under the first, ASUP_ON_LOSS=continue says that a lost worker does not end the job.
-// Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_JOIN_TIMEOUT and
-// ASUP_CALL_TIMEOUT (seconds) set the fields of the same name. Links over MPI are for the last two,
-// and need neither coordinator nor key: MPI has its own.
+// Under all of them, ASUP_INTERFACE, ASUP_LINKS (auto, shm, tcp, mpi), ASUP_TLS (auto, on, off),
+// ASUP_JOIN_TIMEOUT and ASUP_CALL_TIMEOUT (seconds) set the fields of the same name. Links over MPI
+// are for the last two, and need neither coordinator nor key: MPI has its own.
 //
 // Values only; reading the environment is the one thing here that touches the process.
 #pragma once
@@ -33,6 +33,7 @@
 #include "asup/base/clock.h"
 #include "asup/net/membership/key.h"
 #include "asup/net/membership/roles.h"
+#include "asup/net/membership/tls_mode.h"
 
 namespace asup::net {
 
@@ -56,6 +57,7 @@ struct JoinOptions {
   // Name, address or network the member listens on; empty: the route to the coordinator.
   std::string interface;
   LinkKind links = LinkKind::automatic;
+  TlsMode tls = TlsMode::automatic;
   InprocHub* hub = nullptr;  // joins links of LinkKind::inproc; outlives the job
   Seconds join_timeout{60};
   Seconds call_timeout{300};      // default deadline of a collective

@@ -1,6 +1,7 @@
 #include "asup/net/membership/key_exchange.h"
 
 #include <openssl/evp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -12,6 +13,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/net/membership/connect.h"
 
 namespace asup::net {
 namespace {
@@ -31,10 +33,12 @@ struct UnixAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Fd unix_socket() {
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Not connected where nobody listens, or too many wait to be let in: never blocks.
+Fd connect_unix(const std::string& name) {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   check(static_cast<bool>(fd), "socket: {}", std::strerror(errno));
-  return fd;
+  const UnixAddress address(name);
+  return connect(fd.get(), address.get(), address.length) == 0 ? std::move(fd) : Fd();
 }
 
 uid_t peer_user(int fd) {
@@ -47,19 +51,19 @@ uid_t peer_user(int fd) {
 
 // Reads until the other side closes, at most `limit` bytes; nothing where that takes too long.
 std::optional<std::string> read_all(int fd, std::size_t limit) {
-  const timeval timeout{5, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  const Deadline deadline = after(Seconds(5));
   std::string bytes(limit, '\0');
   std::size_t got = 0;
-  while (got < limit) {
+  while (wait_for(fd, POLLIN, deadline)) {
     const ssize_t n = recv(fd, bytes.data() + got, limit - got, 0);
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return std::nullopt;
-    if (n == 0) break;
     got += static_cast<std::size_t>(n);
+    if (n > 0 && got < limit) continue;
+    bytes.resize(got);
+    return bytes;
   }
-  bytes.resize(got);
-  return bytes;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -103,9 +107,8 @@ void serve_key(int listener, const KeyOffer& word) {
 }
 
 std::optional<KeyOffer> try_key_socket(const std::string& name) {
-  const Fd fd = unix_socket();
-  const UnixAddress address(name);
-  if (connect(fd.get(), address.get(), address.length) != 0) return std::nullopt;
+  const Fd fd = connect_unix(name);
+  if (!fd) return std::nullopt;
   const uid_t user = peer_user(fd.get());
   if (user != geteuid())
     throw JobFailed(fmt::format(

@@ -17,7 +17,9 @@
 #include "asup/base/thread.h"
 #include "asup/base/version.h"
 #include "asup/net/membership/coordinator.h"
+#include "asup/net/membership/doubted_links.h"
 #include "asup/net/membership/key_exchange.h"
+#include "asup/net/membership/parting.h"
 #include "asup/net/membership/reach_coordinator.h"
 
 namespace asup::net {
@@ -27,6 +29,7 @@ using Kind = ControlFrame::Kind;
 
 constexpr Seconds kHeartbeat{1};
 constexpr Seconds kFlush{0.5};
+constexpr Seconds kWhileInDoubt{0.2};  // between two looks at who answers
 // A member waits this much longer than the coordinator, which knows whose fault it is.
 constexpr Seconds kGrace{5};
 // The coordinator of a job that one joins is there already, or the job has ended.
@@ -59,6 +62,7 @@ std::unique_ptr<Coordinator> host_coordinator(const JoinOptions& options, Deadli
           "rank 0 keeps the coordinator there; set ASUP_COORDINATOR=host:port (or MASTER_ADDR "
           "and MASTER_PORT, one less) to rank 0's host and a free port, on all ranks",
       .key = options.key,
+      .tls = options.tls,
       .size = options.size,
       .servers = options.servers,
       .join_timeout = options.join_timeout,
@@ -119,6 +123,7 @@ class Membership::State {
       : key_(key),
         coordinator_(std::move(coordinator)),
         connection_(std::move(connection)),
+        coordinator_address_(peer_address(connection_->fd())),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     connection_->send(Kind::hello, to_json(Hello{kControlVersion, kVersion, options.size,
@@ -128,8 +133,14 @@ class Membership::State {
     require(options.joins || message_.roster.roles() == options.roles(),
             "the coordinator's roster has {}, not {}", message_.roster.roles().describe(),
             options.roles().describe());
+    require(options.tls == TlsMode::automatic || options.tls == message_.tls,
+            "this process was told --tls {}, but the job is under --tls {}: give all its processes "
+            "the same (ASUP_TLS), or leave it out where they join",
+            to_text(options.tls), to_text(message_.tls));
     if (const auto rank = message_.coordinator_rank; rank && *rank < message_.roster.size())
       keeper_ = message_.roster.members[static_cast<std::size_t>(*rank)];
+    self_id_ = this->self().id;
+    agreed_ = ids_of_workers();
     thread_ = start_thread("asup-member", [this] { run(); });
   }
 
@@ -145,24 +156,50 @@ class Membership::State {
     full_ = why;
     eventfd_write(wake_.get(), 1);
   }
-  std::vector<Member> gone_workers() const {
+  std::vector<Gone> gone() const {
     const std::lock_guard lock(mutex_);
-    return gone_workers_;
+    return gone_;
+  }
+  bool lost_coordinator() const {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+  std::string why_out() const {
+    const std::lock_guard lock(mutex_);
+    if (!left_out_.empty() || !lost_coordinator_) return left_out_;
+    Parting parting{.before = static_cast<int>(agreed_.size())};
+    for (const std::uint64_t id : agreed_) {
+      const auto gone =
+          std::ranges::find_if(gone_, [&](const Gone& each) { return each.member.id == id; });
+      parting.left += gone == gone_.end() ? 1 : 0;
+      parting.ended += gone != gone_.end() && gone->how != Gone::How::unknown ? 1 : 0;
+    }
+    return parting.why_not_go_on();
+  }
+  void agree(const std::vector<int>& workers) {
+    const std::lock_guard lock(mutex_);
+    agreed_ = ids_of(workers);
+  }
+  void tell_of_link(int rank, LinkNews news) {
+    const std::lock_guard lock(mutex_);
+    link_news_.emplace_back(message_.roster.members[static_cast<std::size_t>(rank)], news);
+    eventfd_write(wake_.get(), 1);
   }
 
   std::optional<Roster> renew(const Member& self, Deadline deadline) {
     if (!thread_.joinable()) return std::nullopt;
     std::unique_lock lock(mutex_);
-    answer_.reset();
-    request_ = to_json(self);
+    request_ = to_json(Ready{self, agreed_});
     eventfd_write(wake_.get(), 1);
-    answered_.wait_until(lock, deadline, [&] { return answer_ || done_; });
+    answered_.wait_until(lock, deadline, [&] { return answer_ || done_ || !left_out_.empty(); });
+    if (!left_out_.empty()) throw JobFailed(left_out_);
     if (done_ && !answer_) return std::nullopt;
     if (!answer_) throw JobFailed("the coordinator does not answer");
     const ControlFrame answer = *std::exchange(answer_, std::nullopt);
     if (answer.kind == Kind::closing) return std::nullopt;
     if (answer.kind == Kind::refused) throw_refusal(answer.body);
     message_ = parse_roster(answer.body);
+    agreed_ = ids_of_workers();
     return message_.roster;
   }
   const Key& key() const { return key_; }
@@ -187,10 +224,17 @@ class Membership::State {
   }
 
  private:
-  struct Event {
-    bool lost;
-    Member member;
-  };
+  std::vector<std::uint64_t> ids_of(const std::vector<int>& ranks) const {
+    std::vector<std::uint64_t> ids;
+    for (const int rank : ranks)
+      ids.push_back(message_.roster.members[static_cast<std::size_t>(rank)].id);
+    return ids;
+  }
+  std::vector<std::uint64_t> ids_of_workers() const {
+    std::vector<std::uint64_t> ids;
+    for (const Member& worker : message_.roster.workers()) ids.push_back(worker.id);
+    return ids;
+  }
 
   void run() {
     try {
@@ -217,6 +261,8 @@ class Membership::State {
     if (new_callbacks_) callbacks_ = *std::exchange(new_callbacks_, std::nullopt);
     if (request_) connection_->send(Kind::ready, *std::exchange(request_, std::nullopt));
     if (full_) connection_->send(Kind::full, *std::exchange(full_, std::nullopt));
+    for (const auto& [other, news] : std::exchange(link_news_, {}))
+      if (!is_gone(other.id)) doubts_.take(other, news);
     return !leaving_;
   }
 
@@ -225,12 +271,13 @@ class Membership::State {
     while (const auto frame = connection_->receive()) take(*frame);
     if (!connection_->open() && !std::exchange(closed_, true)) take_end();
     if (closed_) end();
+    look_after_links();
     deliver();
     if (Clock::now() >= next_heartbeat_) {
       if (!closed_) connection_->send(Kind::heartbeat);
       next_heartbeat_ = after(kHeartbeat);
     }
-    wait(next_heartbeat_);
+    wait(doubts_all_ ? std::min(next_heartbeat_, after(kWhileInDoubt)) : next_heartbeat_);
     connection_->on_ready();
   }
 
@@ -241,35 +288,83 @@ class Membership::State {
     poll(fds, 2, static_cast<int>(std::max<long>(left.count(), 0)));
   }
 
+  void look_after_links() {
+    const auto now = Clock::now();
+    const bool silent = !closed_ && connection_->silence(now) >= kQuiet;
+    if (silent && !probe_) probe_.emplace(*coordinator_address_);
+    if (!silent) probe_.reset();
+    doubts_all_ = silent || doubts_.any_quiet();
+    doubts_all_ ? doubt_all() : doubts_.doubt_no_more();
+    doubts_.look(now);
+    if (probe_) probe_->look(now);
+    if (probe_ && probe_->unreachable()) connection_->give_up("its host has not answered for 10 s");
+    for (const Cut& cut : doubts_.untold())
+      if (!closed_) connection_->send(Kind::cut, to_json(cut));
+    if (!closed_) return;
+    for (const Member& other : doubts_.cut())
+      take_gone({other, Gone::How::unknown, "the link to it is cut"});
+  }
+
+  void doubt_all() {
+    const std::lock_guard lock(mutex_);
+    for (const Member& other : message_.roster.members)
+      if (other.id != self_id_ && !is_gone(other.id)) doubts_.doubt(other);
+  }
+
   void take(const ControlFrame& frame) {
-    if (frame.kind == Kind::lost) take_gone(parse_member(frame.body), true);
-    if (frame.kind == Kind::left) take_gone(parse_member(frame.body), false);
-    if (frame.kind == Kind::newcomers) newcomers_ = true;
+    if (frame.kind == Kind::lost) take_loss(parse_loss(frame.body));
+    if (frame.kind == Kind::left) take_gone({parse_member(frame.body), Gone::How::left});
+    if (frame.kind == Kind::newcomers) newcomers_ = true;  // a heartbeat needs no answer
     if (frame.kind == Kind::roster || frame.kind == Kind::refused) take_answer(frame);
     if (frame.kind != Kind::closing) return;
     log().debug("the coordinator closed in good order");
     closed_ = true;
   }
 
-  void take_gone(const Member& member, bool lost) {
-    events_.push_back({lost, member});
+  void take_loss(const Loss& loss) {
+    if (loss.member.id != self_id_)
+      return loss.ended ? take_gone({loss.member, Gone::How::ended})
+                        : take_gone({loss.member, Gone::How::unknown, loss.why});
     const std::lock_guard lock(mutex_);
-    if (!member.server) gone_workers_.push_back(member);
+    left_out_ = fmt::format("the others go on without {}: {}", loss.member.describe(), loss.why);
+    answered_.notify_all();
+  }
+
+  bool is_gone(std::uint64_t id) const {
+    return std::ranges::any_of(gone_, [&](const Gone& gone) { return gone.member.id == id; });
+  }
+
+  void take_gone(const Gone& gone) {
+    const std::lock_guard lock(mutex_);
+    doubts_.forget(gone.member.id);
+    if (is_gone(gone.member.id)) return;
+    gone_.push_back(gone);
+    events_.push_back(gone);
   }
 
   void take_answer(const ControlFrame& frame) {
     const std::lock_guard lock(mutex_);
     if (frame.kind == Kind::roster) {  // what comes from now on is about the next generation
       newcomers_ = false;
-      gone_workers_.clear();
+      gone_.clear();
+      events_.clear();
+      doubts_.clear();
+      link_news_.clear();
     }
     answer_ = frame;
     answered_.notify_all();
   }
 
-  // The coordinator ended without saying so, and so has the member that kept it.
+  // The coordinator ended without saying so, or is out of reach, and so is the member that kept it.
   void take_end() {
-    if (keeper_) return take_gone(*keeper_, true);
+    {
+      const std::lock_guard lock(mutex_);
+      lost_coordinator_ = true;
+    }
+    if (keeper_)
+      return connection_->ended_by_peer()
+                 ? take_gone({*keeper_, Gone::How::ended})
+                 : take_gone({*keeper_, Gone::How::unknown, connection_->why_closed()});
     log().warn("the launcher is gone ({}): from now on only links tell who is lost",
                connection_->why_closed());
   }
@@ -277,10 +372,14 @@ class Membership::State {
   // Events wait until somebody watches.
   void deliver() {
     if (!callbacks_) return;
-    for (const Event& event : std::exchange(events_, {})) {
-      const auto& callback = event.lost ? callbacks_->on_lost : callbacks_->on_left;
-      if (callback) callback(event.member);
+    for (const Gone& gone : std::exchange(events_, {})) {
+      if (gone.how == Gone::How::left && callbacks_->on_left) callbacks_->on_left(gone.member);
+      if (gone.how != Gone::How::left && callbacks_->on_lost)
+        callbacks_->on_lost(gone.member, gone.why);
     }
+    const std::string why = why_out();
+    if (!why.empty() && callbacks_->on_left_out && !std::exchange(told_out_, true))
+      callbacks_->on_left_out(why);
   }
 
   void say_goodbye() {
@@ -295,6 +394,7 @@ class Membership::State {
 
   // Constant after construction.
   const Key key_;
+  std::uint64_t self_id_ = 1;
 
   RosterMessage message_;  // the user's thread's own
 
@@ -302,9 +402,14 @@ class Membership::State {
 
   // The thread's own, once it runs.
   std::optional<ControlConnection> connection_;
+  std::optional<SocketAddress> coordinator_address_;
   std::optional<Member> keeper_;  // the member that keeps the coordinator; none: the launcher does
   std::optional<MembershipCallbacks> callbacks_;
-  std::vector<Event> events_;
+  std::vector<Gone> events_;
+  DoubtedLinks doubts_;
+  bool doubts_all_ = false;         // something is quiet
+  std::optional<HostProbe> probe_;  // of the coordinator's host, while it is silent
+  bool told_out_ = false;
   Deadline next_heartbeat_{};
   bool closed_ = false;
 
@@ -317,8 +422,12 @@ class Membership::State {
   std::optional<std::string> request_;                // for the next generation
   std::optional<std::string> full_;                   // to be told
   std::optional<ControlFrame> answer_;
-  std::vector<Member> gone_workers_;  // in this generation
-  bool done_ = false;                 // no answer will come
+  std::vector<Gone> gone_;             // in this generation
+  std::vector<std::uint64_t> agreed_;  // ids of the workers who last agreed to go on
+  std::vector<std::pair<Member, LinkNews>> link_news_;
+  std::string left_out_;           // why the others go on without this member
+  bool lost_coordinator_ = false;  // it did not close in good order
+  bool done_ = false;              // no answer will come
   std::condition_variable answered_;
 
   std::thread thread_;
@@ -344,7 +453,8 @@ Membership Membership::join(const JoinOptions& options, Member self) {
   }
   const SocketAddress address =
       coordinator ? own_coordinator(*coordinator) : coordinator_address(there, deadline);
-  ControlConnection connection = reach_coordinator(address, key, self.describe(), deadline);
+  ControlConnection connection =
+      reach_coordinator(address, key, options.tls, self.describe(), deadline);
   return Membership(std::make_unique<State>(options, std::move(self), std::move(coordinator),
                                             std::move(connection), key));
 }
@@ -357,9 +467,14 @@ Membership::~Membership() = default;
 const Roster& Membership::roster() const { return state_->message().roster; }
 const Member& Membership::self() const { return state_->self(); }
 const Key& Membership::key() const { return state_->key(); }
+TlsMode Membership::tls() const { return state_->message().tls; }
 bool Membership::newcomers() const { return state_->newcomers(); }
 void Membership::refuse_newcomers(const std::string& why) { state_->refuse_newcomers(why); }
-std::vector<Member> Membership::gone_workers() const { return state_->gone_workers(); }
+std::vector<Gone> Membership::gone() const { return state_->gone(); }
+bool Membership::lost_coordinator() const { return state_->lost_coordinator(); }
+std::string Membership::why_out() const { return state_->why_out(); }
+void Membership::agree(const std::vector<int>& workers) { state_->agree(workers); }
+void Membership::tell_of_link(int rank, LinkNews news) { state_->tell_of_link(rank, news); }
 bool Membership::is_founder(const Member& member) const {
   return member.id <= static_cast<std::uint64_t>(state_->message().founders);
 }

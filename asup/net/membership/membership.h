@@ -1,6 +1,10 @@
 // A member's side of the coordinator: it joins the job, learns who the others are, and hears what
 // becomes of them.
 //
+// Whether a member is gone is the coordinator's to say; links that end or fall silent are told to
+// it. Where the coordinator itself is out of reach, each member goes by its own links, and
+// parting.h says whether those who are left may go on.
+//
 // A Membership is used from one thread. It has a thread of its own, which sends the heartbeats and
 // calls the callbacks.
 #pragma once
@@ -11,14 +15,30 @@
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/join_options.h"
+#include "asup/net/membership/link_news.h"
 #include "asup/net/membership/roster.h"
 
 namespace asup::net {
 
 // Called on the membership's thread; must be quick and must not throw.
 struct MembershipCallbacks {
-  std::function<void(const Member&)> on_lost;  // ended without goodbye
+  // The others go on without it; why, where more is known than that its process ended.
+  std::function<void(const Member&, const std::string& why)> on_lost;
   std::function<void(const Member&)> on_left;  // said goodbye
+  // The others go on without this one, for this reason.
+  std::function<void(const std::string&)> on_left_out{};
+};
+
+// A member that is gone, and what is known of its end.
+struct Gone {
+  enum class How : std::uint8_t {
+    left,    // it said goodbye
+    ended,   // it ended without
+    unknown  // it is out of reach, or was left out, and may go on elsewhere
+  };
+  Member member;
+  How how = How::unknown;
+  std::string why{};  // of the unknown
 };
 
 class Membership {
@@ -37,13 +57,25 @@ class Membership {
   const Member& self() const;
   // The job's key: that of the options, or the one that rank 0 handed out.
   const Key& key() const;
+  // What the coordinator says about the job's links.
+  TlsMode tls() const;
 
   // Others wait for the next generation.
   bool newcomers() const;
   // They are refused from now on, with this reason.
   void refuse_newcomers(const std::string& why);
-  // Workers that were lost, or have left, in this generation.
-  std::vector<Member> gone_workers() const;
+  // Members that were lost, or have left, in this generation.
+  std::vector<Gone> gone() const;
+  // Nothing more is heard from the coordinator.
+  bool lost_coordinator() const;
+  // Why this member has no right to go on: the others go on without it, or there is no coordinator
+  // to say that they do not, and those who are left are no majority. Empty: it has.
+  std::string why_out() const;
+  // Those who are left of the workers have agreed to go on without the others.
+  void agree(const std::vector<int>& workers);
+
+  // Of the link to a member, by its rank. From any thread, unlike the rest.
+  void tell_of_link(int rank, LinkNews news);
   // The job began with it; else it joined later.
   bool is_founder(const Member& member) const;
 

@@ -24,6 +24,8 @@ class Channels {
     return found == states_.end() ? nullptr : &found->second;
   }
 
+  std::size_t size() const { return states_.size(); }
+
  private:
   std::unordered_map<Channel, State> states_;  // which stay where they are
   Channel last_channel_ = 0;                   // asked for, and

@@ -37,4 +37,10 @@ inline constexpr std::size_t kMaxFramePayload = 256 * 1024;
 // Bytes of one channel, as framed, that may be under way or wait for their receiver.
 inline constexpr std::uint64_t kWindow = 1024 * 1024;
 
+// What a peer may send that nobody has asked for yet, before it counts as one that does not keep to
+// the protocol: so many channels, and bytes of messages in memory, heads and bookkeeping included.
+// A rank that is late finds far less.
+inline constexpr std::size_t kMostUnasked = 16 * 1024;
+inline constexpr std::size_t kMostAside = 512 * 1024 * 1024;
+
 }  // namespace asup::net

@@ -1,7 +1,10 @@
 #include "asup/net/transport/inbox.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace asup::net {
 namespace {
@@ -16,29 +19,45 @@ constexpr std::size_t kMostAtOnce = 256 * 1024;
 // copy.
 constexpr std::size_t kMostSpares = 8;
 
-bool well_formed(const FrameHeader& frame) {
-  using Kind = FrameHeader::Kind;
-  if (frame.version != kFrameVersion || frame.head > kMaxHead || frame.payload > kMaxFramePayload ||
-      frame.payload > frame.total + kUnit)
-    return false;
-  return frame.kind == Kind::first || frame.kind == Kind::more || frame.kind == Kind::credit ||
-         frame.kind == Kind::goodbye;
+using FrameKind = FrameHeader::Kind;
+
+// What is wrong with a header whatever came before it; empty: nothing.
+std::string breach_of_form(const FrameHeader& frame) {
+  if (frame.version != kFrameVersion)
+    return fmt::format("it sent a frame of version {}, not {}", frame.version, kFrameVersion);
+  if (frame.kind < FrameKind::first || frame.kind > FrameKind::goodbye)
+    return fmt::format("it sent a frame of kind {}", static_cast<int>(frame.kind));
+  if (frame.head > (frame.kind == FrameKind::first ? kMaxHead : 0))
+    return fmt::format("it sent a head of {} bytes", frame.head);
+  const bool carries = frame.kind == FrameKind::first || frame.kind == FrameKind::more;
+  if (frame.payload > (carries ? kMaxFramePayload : 0))
+    return fmt::format("it sent a payload of {} bytes in one frame", frame.payload);
+  return "";
+}
+
+std::uint64_t framed_size(const FrameHeader& frame) {
+  return kUnit + round_up_to_unit(frame.head) + round_up_to_unit(frame.payload);
 }
 
 }  // namespace
 
-void Inbox::receive(Channel channel, Receiver& receiver) {
+Inbox::ChannelState& Inbox::ask_for(Channel channel) {
   ChannelState& state = channels_.of(channel);
+  if (!std::exchange(state.asked, true)) ++asked_;
+  return state;
+}
+
+void Inbox::receive(Channel channel, Receiver& receiver) {
+  ChannelState& state = ask_for(channel);
   state.receivers.push_back(&receiver);
   if (!state.aside.empty() && !state.giving) give_aside(channel, state);
 }
 
 void Inbox::forget(Channel channel) {
-  ChannelState& state = channels_.of(channel);
+  ChannelState& state = ask_for(channel);
   state.receivers.clear();
-  state.aside.clear();
-  state.dropping = state.dropping || state.remaining > 0;
-  state.receiving = false;
+  while (!state.aside.empty()) take_aside(channel, state);
+  if (state.message != Message::none) state.message = Message::dropped;
   state.closed = true;
 }
 
@@ -46,25 +65,36 @@ void Inbox::forget(Channel channel) {
 // again as it ends gets the next one from here, not from within.
 void Inbox::give_aside(Channel channel, ChannelState& state) {
   state.giving = true;
-  while (!state.receivers.empty() && !state.aside.empty() && !state.receiving) {
-    Aside message = std::move(state.aside.front());
-    state.aside.pop_front();
+  while (!state.receivers.empty() && !state.aside.empty() && state.message != Message::received) {
+    Aside message = take_aside(channel, state);
     Receiver& receiver = *state.receivers.front();
     const bool wanted = receiver.begin(message.head, message.total);
     const bool complete = message.payload.size() == message.total;
-    state.held -= message.payload.size();
-    add_consumed(channel, state, message.payload.size());
     if (wanted && !message.payload.empty()) receiver.take(message.payload);
     keep_spare(message.payload);
-    if (wanted && !complete) {
-      state.receiving = true;
-      break;
-    }
+    if (!complete) state.message = wanted ? Message::received : Message::dropped;
+    if (wanted && !complete) break;
     state.receivers.pop_front();
-    if (!complete) state.dropping = true;
     if (wanted) receiver.end();
   }
   state.giving = false;
+}
+
+// The first of them; the peer may send as much again.
+Inbox::Aside Inbox::take_aside(Channel channel, ChannelState& state) {
+  Aside message = std::move(state.aside.front());
+  state.aside.pop_front();
+  aside_ -= message.memory();
+  add_consumed(channel, state,
+               kUnit + round_up_to_unit(message.head.size()) + message.payload.size());
+  return message;
+}
+
+void Inbox::put_aside(ConstBytes bytes) {
+  auto& payload = channel_->aside.back().payload;
+  payload.insert(payload.end(), bytes.begin(), bytes.end());
+  aside_ += bytes.size();
+  aside_of_frame_ += bytes.size();
 }
 
 Inbox::Aside Inbox::make_aside(ConstBytes head) {
@@ -104,10 +134,11 @@ Inbox::Progress Inbox::progress() {
   // A frame whose payload is there is ended at once: the wire may bring nothing more to come back
   // for.
   const auto goes_on = [&] {
-    return !goodbye_ && !broken_ && !ended_ && (taken_ < kMostAtOnce || stage_ == Stage::padding);
+    return !goodbye_ && breach_.empty() && !ended_ &&
+           (taken_ < kMostAtOnce || stage_ == Stage::padding);
   };
   while (goes_on() && stage_done()) moved = true;
-  if (broken_) return Progress::broken;
+  if (!breach_.empty()) return Progress::breach;
   if (goodbye_) return Progress::goodbye;
   return moved || taken_ > 0 ? Progress::some : Progress::none;
 }
@@ -117,27 +148,45 @@ bool Inbox::read_header() {
   if (there.size() < kUnit) return false;
   std::memcpy(&frame_, there.data(), kUnit);
   wire_.skip(kUnit);
-  if (!well_formed(frame_)) {
-    broken_ = true;
-    return false;
-  }
-  switch (frame_.kind) {
-    case FrameHeader::Kind::credit:
-      outbox_.add_credit(frame_.channel, frame_.total);
-      return true;
-    case FrameHeader::Kind::goodbye:
-      goodbye_ = true;
-      return true;
-    default:
-      break;
-  }
+  breach_ = breach_of_form(frame_);
+  if (!breach_.empty()) return false;
+  if (frame_.kind == FrameKind::credit || frame_.kind == FrameKind::goodbye) return read_control();
   channel_ = &channels_.of(frame_.channel);
+  breach_ = breach_of(*channel_);
+  if (!breach_.empty()) return false;
+  channel_->unpaid += framed_size(frame_);
   head_got_ = 0;
   payload_left_ = frame_.payload;
   aside_of_frame_ = 0;
   padding_left_ = round_up_to_unit(frame_.payload) - frame_.payload;
-  stage_ = frame_.kind == FrameHeader::Kind::first ? Stage::head : Stage::payload;
+  stage_ = frame_.kind == FrameKind::first ? Stage::head : Stage::payload;
   return true;
+}
+
+bool Inbox::read_control() {
+  if (frame_.kind == FrameKind::goodbye)
+    goodbye_ = true;
+  else if (!outbox_.add_credit(frame_.channel, frame_.total))
+    breach_ = "it granted credit for more bytes than it was sent";
+  return breach_.empty();
+}
+
+// What is wrong with the frame under way as the next of its channel.
+std::string Inbox::breach_of(const ChannelState& state) const {
+  const bool first = frame_.kind == FrameKind::first;
+  const std::uint64_t left = first ? frame_.total : state.remaining;
+  if (first && state.message != Message::none) return "it begins a message within another";
+  if (!first && state.message == Message::none)
+    return "it goes on with a message that it did not begin";
+  if (frame_.payload > left) return "it sent more bytes than the message has";
+  if (frame_.payload % kUnit != 0 && frame_.payload != left)
+    return "it cuts a message within a unit";
+  if (state.unpaid + framed_size(frame_) > kWindow) return "it sent more than it has credit for";
+  if (!state.asked && channels_.size() - asked_ > kMostUnasked)
+    return fmt::format("it opened {} channels that nobody asked for", channels_.size() - asked_);
+  if (aside_ > kMostAside - kMaxFramePayload)
+    return fmt::format("{} MiB of its messages had to be set aside", aside_ >> 20);
+  return "";
 }
 
 bool Inbox::read_head() {
@@ -153,18 +202,17 @@ void Inbox::open_message() {
   ChannelState& state = *channel_;
   const ConstBytes head = ConstBytes(head_).first(frame_.head);
   state.remaining = frame_.total;
-  state.receiving = state.dropping = false;
   if (state.closed) {
-    state.dropping = true;
+    state.message = Message::dropped;
   } else if (!state.receivers.empty() && state.aside.empty()) {
-    if (state.receivers.front()->begin(head, frame_.total)) {
-      state.receiving = true;
-    } else {
-      state.receivers.pop_front();
-      state.dropping = true;
-    }
+    const bool wanted = state.receivers.front()->begin(head, frame_.total);
+    state.message = wanted ? Message::received : Message::dropped;
+    if (!wanted) state.receivers.pop_front();
   } else {
+    state.message = Message::aside;
     state.aside.push_back(make_aside(head));
+    aside_ += state.aside.back().memory();
+    aside_of_frame_ = kUnit + round_up_to_unit(frame_.head);
   }
 }
 
@@ -172,8 +220,8 @@ bool Inbox::read_payload() {
   ChannelState& state = *channel_;
   while (payload_left_ > 0) {
     std::size_t n = 0;
-    if (const Bytes room = state.receiving ? state.receivers.front()->room() : Bytes{};
-        !room.empty()) {
+    const bool received = state.message == Message::received;
+    if (const Bytes room = received ? state.receivers.front()->room() : Bytes{}; !room.empty()) {
       n = wire_.read(room.first(std::min(room.size(), payload_left_)));
       if (n > 0) state.receivers.front()->advance(n);
     } else {
@@ -181,22 +229,17 @@ bool Inbox::read_payload() {
       n = std::min(there.size(), payload_left_);
       if (n < payload_left_) n = n / kUnit * kUnit;
       const ConstBytes bytes = there.first(n);
-      if (n > 0 && state.receiving) {
+      if (n > 0 && received)
         state.receivers.front()->take(bytes);
-      } else if (n > 0 && !state.dropping) {
-        auto& payload = state.aside.back().payload;
-        payload.insert(payload.end(), bytes.begin(), bytes.end());
-        state.held += n;
-        aside_of_frame_ += n;
-      }
+      else if (n > 0 && state.message == Message::aside)
+        put_aside(bytes);
       if (n > 0) wire_.skip(n);
     }
     if (n == 0) return false;
     payload_left_ -= n;
     taken_ += n;
-    state.remaining -= std::min<std::uint64_t>(n, state.remaining);
+    state.remaining -= n;
   }
-  if (state.held > 2 * kWindow) broken_ = true;  // the peer ignores the credit it has
   stage_ = Stage::padding;
   return true;
 }
@@ -207,19 +250,15 @@ bool Inbox::skip_padding() {
   if (padding_left_ > 0) return false;
   stage_ = Stage::header;
   ChannelState& state = *channel_;
-  const std::uint64_t framed =
-      kUnit + round_up_to_unit(frame_.head) + round_up_to_unit(frame_.payload);
   // What was put aside is credited when a receiver takes it, which may have been half-way through
   // this frame.
-  add_consumed(frame_.channel, state, framed - aside_of_frame_);
+  add_consumed(frame_.channel, state, framed_size(frame_) - aside_of_frame_);
   if (state.remaining == 0) close_message(state);
   return true;
 }
 
 void Inbox::close_message(ChannelState& state) {
-  state.dropping = false;
-  if (!state.receiving) return;
-  state.receiving = false;
+  if (std::exchange(state.message, Message::none) != Message::received) return;
   Receiver& receiver = *state.receivers.front();
   state.receivers.pop_front();
   receiver.end();
@@ -230,6 +269,7 @@ void Inbox::add_consumed(Channel channel, ChannelState& state, std::uint64_t byt
   state.consumed += bytes;
   if (state.consumed < kWindow / 4) return;
   outbox_.send_credit(channel, state.consumed);
+  state.unpaid -= state.consumed;
   state.consumed = 0;
 }
 

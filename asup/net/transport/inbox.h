@@ -1,11 +1,12 @@
 // The receiving half of a link: hands each channel's messages to its receivers in turn, straight
 // from the wire where a receiver waits, by way of memory (kWindow bytes a channel at most) where
-// none does yet. Runs under the mesh's lock; never blocks.
+// none does yet. Every frame is checked against what its channel is at before a byte of it is
+// taken. Runs under the mesh's lock; never blocks.
 #pragma once
 
 #include <array>
 #include <deque>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "asup/net/transport/channels.h"
@@ -14,7 +15,8 @@
 
 namespace asup::net {
 
-// Takes one message in. Calls come in the order begin, (room, advance | take)*, end.
+// Takes one message in. Calls come in the order begin, (room, advance | take)*, end, and bring as
+// many bytes as begin() said.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -37,34 +39,51 @@ class Inbox {
   // Forgets the channel's receivers; what still comes for it is dropped.
   void forget(Channel channel);
 
-  enum class Progress { none, some, goodbye, broken };
+  enum class Progress { none, some, goodbye, breach };
   Progress progress();
+  // After a breach: what the peer did that no member does.
+  const std::string& breach() const { return breach_; }
 
  private:
   struct Aside {  // a message, or the part of it that has come, without a receiver
     std::vector<std::byte> head;
     std::uint64_t total = 0;
     std::vector<std::byte> payload;
+
+    std::size_t memory() const { return sizeof(Aside) + head.size() + payload.size(); }
+  };
+  // What becomes of the message under way: a first frame leads from none to one of the others, its
+  // last byte back.
+  enum class Message : std::uint8_t {
+    none,
+    received,  // by the front receiver
+    aside,     // in the last of `aside`, or given from there already if all of it has come
+    dropped    // wanted by nobody
   };
   struct ChannelState {
     std::deque<Receiver*> receivers;
-    bool receiving = false;       // the front receiver has begun
-    std::uint64_t remaining = 0;  // payload of the message under way that is still to come
-    std::deque<Aside> aside;      // only the last may be incomplete
+    std::deque<Aside> aside;  // only the last may be incomplete
+    Message message = Message::none;
+    bool asked = false;           // somebody here has asked for the channel
+    bool closed = false;          // and wants no more of it
     bool giving = false;          // messages aside are on their way to receivers
-    bool dropping = false;        // the message under way is wanted by nobody
-    bool closed = false;
-    std::uint64_t consumed = 0;  // bytes as framed, since credit was last given
-    std::uint64_t held = 0;      // bytes aside
+    std::uint64_t remaining = 0;  // payload of the message under way that is still to come
+    std::uint64_t unpaid = 0;     // bytes as framed that came, without credit for them
+    std::uint64_t consumed = 0;   // of them, those that credit is due for
   };
 
   bool read_header();  // false: not all there yet
   bool read_head();
   bool read_payload();
   bool skip_padding();
+  bool read_control();
+  std::string breach_of(const ChannelState& state) const;
+  ChannelState& ask_for(Channel channel);
   void open_message();
   void close_message(ChannelState& state);
+  void put_aside(ConstBytes payload);
   void give_aside(Channel channel, ChannelState& state);
+  Aside take_aside(Channel channel, ChannelState& state);
   Aside make_aside(ConstBytes head);
   void keep_spare(std::vector<std::byte>& payload);
   void add_consumed(Channel channel, ChannelState& state, std::uint64_t bytes);
@@ -72,6 +91,8 @@ class Inbox {
   Wire& wire_;
   Outbox& outbox_;
   Channels<ChannelState> channels_;
+  std::size_t asked_ = 0;  // of the channels
+  std::size_t aside_ = 0;  // memory of what lies aside, of all channels
   std::vector<std::vector<std::byte>> spares_;
 
   // The frame under way.
@@ -81,12 +102,12 @@ class Inbox {
   std::array<std::byte, kMaxHead> head_{};
   std::size_t head_got_ = 0;
   std::size_t payload_left_ = 0;
-  std::size_t aside_of_frame_ = 0;  // of its payload
+  std::size_t aside_of_frame_ = 0;  // of its bytes
   std::size_t padding_left_ = 0;
   std::size_t taken_ = 0;  // payload in this progress()
   bool ended_ = false;     // a receiver has its message, in this progress()
   bool goodbye_ = false;
-  bool broken_ = false;
+  std::string breach_;
 };
 
 }  // namespace asup::net

@@ -2,7 +2,9 @@
 // another. Everything here runs under the mesh's lock (loop.h) and returns at once.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <string>
 
 #include "asup/net/transport/inbox.h"
 #include "asup/net/transport/outbox.h"
@@ -38,10 +40,16 @@ class Link {
   bool has_unsent() const { return !outbox_.empty(); }
   void send_goodbye() { outbox_.send_goodbye(); }
   LinkEnd end() const { return end_; }
+  // Why it is lost, where more is known than that the connection ended; ends in no full stop.
+  const std::string& why() const { return why_; }
+  // The peer does not keep to the protocol.
+  void lose(std::string why);
   std::uint64_t bytes_sent() const { return outbox_.bytes_sent(); }
   // The same of those that the peer's host has got, as far as can be told; and of those that will
   // leave though all channels be forgotten now.
-  std::uint64_t bytes_delivered() const { return outbox_.bytes_sent() - wire_->undelivered(); }
+  std::uint64_t bytes_delivered() const {
+    return outbox_.bytes_sent() - std::min<std::uint64_t>(wire_->undelivered(), bytes_sent());
+  }
   std::uint64_t bytes_bound_to_leave() const { return outbox_.bytes_bound_to_leave(); }
 
  private:
@@ -49,6 +57,7 @@ class Link {
   Outbox outbox_;
   Inbox inbox_;
   LinkEnd end_ = LinkEnd::open;
+  std::string why_;
 };
 
 }  // namespace asup::net

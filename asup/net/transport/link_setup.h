@@ -31,14 +31,16 @@ class Listeners {
   std::string tcp_address_, unix_address_;
 };
 
-// Whether one of the ranks whose connection is missing will not come any more.
-using InVain = std::function<bool(const std::vector<int>& missing)>;
+// Whether one of the ranks whose connection is missing will not come any more. `refused`: nobody
+// took the last connection to it.
+using InVain = std::function<bool(const std::vector<int>& missing, bool refused)>;
 
 // Wires to all others, by rank, null at `rank`. Throws JobFailed that names the ranks whose
 // connection is missing at the deadline, or once waiting is `in_vain`. Strangers at the listeners
-// are turned away and do not hold the others up.
+// are turned away and do not hold the others up. `tls` is the job's.
 std::vector<std::unique_ptr<Wire>> connect_all(const Roster& roster, int rank, const Key& key,
-                                               LinkKind links, const Listeners& listeners,
-                                               Deadline deadline, const InVain& in_vain);
+                                               LinkKind links, TlsMode tls,
+                                               const Listeners& listeners, Deadline deadline,
+                                               const InVain& in_vain);
 
 }  // namespace asup::net

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/net/membership/host_probe.h"
 
 namespace asup::net {
 namespace {
@@ -16,7 +18,9 @@ struct NoteHead {
 };
 
 constexpr std::size_t kMaxNote = 64 * 1024;
-constexpr std::size_t kMostEarlyNotes = 256;
+constexpr std::size_t kMostEarlyNotes = 256;  // of one rank; its oldest go
+// A rank that asks so often and reads no answer, or is asked so often and sleeps, hears no more.
+constexpr std::size_t kMostUnsentNotes = 16 * 1024;
 
 // While no link brings anything, movers only look at the clock: not at every look at the links.
 constexpr int kLooksBetweenMovers = 15;
@@ -24,6 +28,7 @@ constexpr int kLooksBetweenMovers = 15;
 }  // namespace
 
 struct Mesh::Note {
+  int rank;
   NoteHead head;
   std::string text;
   Outgoing outgoing;
@@ -68,6 +73,8 @@ class NoteReceiver : public Receiver {
 Mesh::Mesh(Roster roster, int rank, std::vector<std::unique_ptr<Wire>> wires)
     : roster_(std::move(roster)),
       rank_(rank),
+      watched_(roster_.members.size()),
+      unsent_to_(roster_.members.size()),
       regions_(std::make_shared<Regions>([this](std::uint32_t region) { withdraw(region); })),
       loop_(*this) {
   int here = 1;
@@ -137,9 +144,11 @@ void Mesh::add(std::uint64_t communicator, Mover& mover) {
 void Mesh::remove(std::uint64_t communicator) { movers_.erase(communicator); }
 
 void Mesh::send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text) {
-  if (end_of(rank) != LinkEnd::open) return;
+  std::size_t& unsent = unsent_to_[static_cast<std::size_t>(rank)];
+  if (end_of(rank) != LinkEnd::open || unsent == kMostUnsentNotes) return;
+  ++unsent;
   text.resize(std::min(text.size(), kMaxNote));
-  notes_.push_back(std::make_unique<Note>(Note{{communicator, kind}, std::move(text), {}}));
+  notes_.push_back(std::make_unique<Note>(Note{rank, {communicator, kind}, std::move(text), {}}));
   Note& note = *notes_.back();
   note.outgoing.head = std::as_bytes(std::span(&note.head, 1));
   note.outgoing.payload = std::as_bytes(std::span(note.text));
@@ -154,8 +163,16 @@ void Mesh::on_note(int rank, ConstBytes head, std::string_view text) {
     found->second->on_note(rank, note.kind, text);
     return;
   }
+  const auto by_it = [&](const Early& early) { return early.rank == rank; };
+  if (std::ranges::count_if(early_notes_, by_it) == kMostEarlyNotes)
+    early_notes_.erase(std::ranges::find_if(early_notes_, by_it));
   early_notes_.push_back({rank, note.communicator, note.kind, std::string(text)});
-  if (early_notes_.size() > kMostEarlyNotes) early_notes_.pop_front();
+}
+
+std::string Mesh::describe_end(int rank) {
+  if (end_of(rank) == LinkEnd::left) return "left the job";
+  const std::string& why = link(rank).why();
+  return why.empty() ? "was lost" : "was lost: " + why;
 }
 
 std::uint64_t Mesh::bytes_sent() {
@@ -173,14 +190,24 @@ bool Mesh::progress() {
   run_posted();
   if (moved) let_movers_go_on();
   if (movers_due_ == 0) {
+    if (watcher_ && loop_.now() >= next_look_) look_for_silence();
     for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
     movers_due_ = moved ? 0 : kLooksBetweenMovers;
   } else {
     --movers_due_;
   }
-  while (!notes_.empty() && notes_.front()->outgoing.done) notes_.pop_front();
+  if (moved) drop_notes();
   wake_sleepers();
   return moved;
+}
+
+// Those that are out, and those that nobody will read.
+void Mesh::drop_notes() {
+  std::erase_if(notes_, [this](const auto& note) {
+    const bool over = note->outgoing.done || end_of(note->rank) != LinkEnd::open;
+    if (over) --unsent_to_[static_cast<std::size_t>(note->rank)];
+    return over;
+  });
 }
 
 // A fence waits for the bytes to reach the other cores' view: one for all links, not one for each.
@@ -195,13 +222,69 @@ void Mesh::wake_sleepers() {
 bool Mesh::progress_link(int rank) {
   Link& link = this->link(rank);
   const LinkEnd before = link.end();
-  const bool moved = link.progress();
-  if (link.end() != before) {
-    link.wire().end_writing();
-    if (const int fd = link.wire().fd(); fd >= 0) loop_.unwatch(fd);
-    ++endings_;
+  bool moved = true;
+  try {
+    moved = link.progress();
+  } catch (const JobFailed&) {  // its receiver ends the job, by what it was told
+    throw;
+  } catch (const std::exception& error) {  // what it sent broke its receiver
+    link.lose(fmt::format("what it sent cannot be taken: {}", error.what()));
   }
+  if (link.end() != before) took_end(rank);
   return moved;
+}
+
+void Mesh::took_end(int rank) {
+  Link& link = this->link(rank);
+  const bool breach = link.end() == LinkEnd::lost && !link.why().empty();
+  if (breach)
+    log().error("{} {}", roster_.members[static_cast<std::size_t>(rank)].describe(),
+                describe_end(rank));
+  link.wire().end_writing();
+  if (const int fd = link.wire().fd(); fd >= 0) loop_.unwatch(fd);
+  ++endings_;
+  if (watcher_ && link.end() == LinkEnd::lost)
+    watcher_(rank, breach ? LinkNews::breached : LinkNews::ended);
+}
+
+void Mesh::watch(Watcher watcher) {
+  watcher_ = std::move(watcher);
+  for (const int rank : lost()) watcher_(rank, LinkNews::ended);
+}
+
+void Mesh::look_for_silence() {
+  next_look_ = loop_.now() + std::chrono::seconds(1);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_ || end_of(peer) != LinkEnd::open) continue;
+    const bool quiet = link(peer).wire().silence(loop_.now()) >= kQuiet;
+    if (std::exchange(watched_[static_cast<std::size_t>(peer)].quiet, quiet) != quiet)
+      watcher_(peer, quiet ? LinkNews::quiet : LinkNews::heard);
+  }
+}
+
+void Mesh::lose(int rank, const std::string& why) {
+  Watched& watched = watched_[static_cast<std::size_t>(rank)];
+  if (rank == rank_ || std::exchange(watched.certain, true)) return;
+  ++endings_;
+  if (end_of(rank) != LinkEnd::open) return;
+  Link& link = this->link(rank);
+  link.lose(why);
+  link.wire().end_writing();
+  if (const int fd = link.wire().fd(); fd >= 0) loop_.unwatch(fd);
+  let_movers_go_on();
+}
+
+bool Mesh::is_gone(int rank) {
+  const LinkEnd end = end_of(rank);
+  const bool waits = watcher_ && !watched_[static_cast<std::size_t>(rank)].certain;
+  return end == LinkEnd::left || (end == LinkEnd::lost && !waits);
+}
+
+std::vector<int> Mesh::lost() {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size(); ++peer)
+    if (end_of(peer) == LinkEnd::lost) ranks.push_back(peer);
+  return ranks;
 }
 
 bool Mesh::busy() {
@@ -237,13 +320,15 @@ std::unique_ptr<ReachableMemory> Mesh::allocate(std::size_t bytes) {
   const MeshLock lock(loop_);
   for (const auto& link : links_)
     if (link && link->end() == LinkEnd::open) link->wire().offer(memory->id(), memory->region());
+  memory->close_fd();
   return memory;
 }
 
 void Mesh::withdraw(std::uint32_t region) {
-  const MeshLock lock(loop_);
-  for (const auto& link : links_)
-    if (link && link->end() == LinkEnd::open) link->wire().withdraw(region);
+  loop_.post([this, region] {
+    for (const auto& link : links_)
+      if (link && link->end() == LinkEnd::open) link->wire().withdraw(region);
+  });
 }
 
 std::byte* Mesh::reach(int rank, Address address, std::size_t bytes) {

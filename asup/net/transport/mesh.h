@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/net/membership/link_news.h"
 #include "asup/net/membership/roster.h"
 #include "asup/net/transport/link.h"
 #include "asup/net/transport/loop.h"
@@ -59,6 +60,19 @@ class Mesh : private Loop::Body {
   // Goes up whenever a link ends.
   std::uint64_t endings() const { return endings_; }
   LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
+  // Tells the watcher of links that end without goodbye or fall silent, under the lock, and from
+  // now on waits for lose() before it takes a member for lost: links may end between members that
+  // are both there, and who stays is for the coordinator to say.
+  using Watcher = std::function<void(int rank, LinkNews news)>;
+  void watch(Watcher watcher);
+  // The others go on without this member, whether its link has ended or not.
+  void lose(int rank, const std::string& why);
+  // Nothing is to come from it: it has left, or its loss is certain. A link may have ended before.
+  bool is_gone(int rank);
+  // Links that have ended without goodbye.
+  std::vector<int> lost();
+  // "was lost", "was lost: it sent a frame of kind 77", "left the job". needs: it has ended
+  std::string describe_end(int rank);
   std::uint64_t bytes_sent();
 
   // Zeroed memory that members of this host reach.
@@ -83,7 +97,10 @@ class Mesh : private Loop::Body {
   void disarm() override;
   void on_ready(int fd) override;
   bool progress_link(int rank);
+  void took_end(int rank);
+  void look_for_silence();
   void on_note(int rank, ConstBytes head, std::string_view text);
+  void drop_notes();
   void withdraw(std::uint32_t region);
 
   const Roster roster_;
@@ -93,12 +110,20 @@ class Mesh : private Loop::Body {
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
   std::uint64_t endings_ = 0;
+  Watcher watcher_;
+  struct Watched {
+    bool quiet = false;    // as the watcher was told
+    bool certain = false;  // its loss is
+  };
+  std::vector<Watched> watched_;  // by rank
+  Deadline next_look_{};          // for silence
   std::map<std::uint64_t, Mover*> movers_;
   int movers_due_ = 0;  // looks at the links until the movers are looked at
   struct Note;
   std::deque<std::unique_ptr<Note>> notes_;  // on their way out
   struct Early;
-  std::deque<Early> early_notes_;  // about communicators that we have not made yet
+  std::deque<Early> early_notes_;       // about communicators that we have not made yet
+  std::vector<std::size_t> unsent_to_;  // notes, by rank
 
   const std::shared_ptr<Regions> regions_;
 

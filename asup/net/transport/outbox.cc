@@ -17,8 +17,9 @@ constexpr std::size_t kMinFramePayload = 16 * 1024;
 
 void Outbox::send(Channel channel, Outgoing& message) {
   check(message.head.size() <= kMaxHead, "message head of {} bytes", message.head.size());
-  message.done = false;
   ChannelState& state = channels_.of(channel);
+  message.done = state.cut;
+  if (state.cut) return;
   state.messages.push_back(&message);
   make_ready(channel, state);
 }
@@ -27,10 +28,12 @@ void Outbox::send_credit(Channel channel, std::uint64_t bytes) {
   credits_.push_back({FrameHeader::Kind::credit, kFrameVersion, 0, 0, channel, bytes, 0});
 }
 
-void Outbox::add_credit(Channel channel, std::uint64_t bytes) {
-  ChannelState& state = channels_.of(channel);
-  state.credit += bytes;
-  make_ready(channel, state);
+bool Outbox::add_credit(Channel channel, std::uint64_t bytes) {
+  ChannelState* state = channels_.find(channel);
+  if (!state || bytes > kWindow - state->credit) return false;
+  state->credit += bytes;
+  make_ready(channel, *state);
+  return true;
 }
 
 void Outbox::forget(Channel channel) {
@@ -41,6 +44,7 @@ void Outbox::forget(Channel channel) {
   }
   if (ChannelState* state = channels_.find(channel)) {
     state->messages.clear();
+    state->cut = state->cut || state->begun;
     state->begun = false;
     state->offset = 0;
   }

@@ -25,8 +25,10 @@ class Outbox {
   void send(Channel channel, Outgoing& message);
   void send_goodbye() { goodbye_due_ = true; }             // after all that can be sent now
   void send_credit(Channel channel, std::uint64_t bytes);  // to the peer, for what we consumed
-  void add_credit(Channel channel, std::uint64_t bytes);   // from the peer
-  // Forgets the channel's messages; the memory they point at is not touched again.
+  // From the peer; false: it is more than the peer was sent.
+  bool add_credit(Channel channel, std::uint64_t bytes);
+  // Forgets the channel's messages; the memory they point at is not touched again. Where one was
+  // begun, nothing more goes through the channel: its receiver waits for the rest.
   void forget(Channel channel);
 
   bool progress();  // true when any byte was written
@@ -42,6 +44,7 @@ class Outbox {
     std::deque<Outgoing*> messages;
     std::size_t offset = 0;  // payload of the front message that is framed already
     bool begun = false;      // its first frame is made
+    bool cut = false;        // a message was given up half-way
     bool ready = false;      // in ready_
     std::uint64_t credit = kWindow;
   };

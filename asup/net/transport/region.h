@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <memory>
 
+#include "asup/base/fd.h"
 #include "asup/net/transport/wire.h"
 
 namespace asup::net {
 
-// A mapping of an anonymous file; unmapped and closed with its owner.
+// A mapping of an anonymous file; unmapped with its owner.
 class Region {
  public:
-  // Zeroed, page-aligned. Throws Error when the system has no memory left.
+  // Zeroed, page-aligned, and sealed: nobody can make it shorter under those who have mapped it.
+  // Throws Error when the system has no memory left.
   static Region make(std::size_t bytes);
-  // Maps what a peer offered; takes ownership of `fd`.
-  static Region map(int fd, std::size_t bytes);
+  // Maps what a peer offered. Throws Error where it is not sealed, or shorter than `bytes`.
+  static Region map(Fd fd, std::size_t bytes);
 
   Region() = default;
   Region(Region&& other) noexcept;
@@ -23,12 +25,14 @@ class Region {
   ~Region();
 
   Bytes bytes() const { return bytes_; }
-  int fd() const { return fd_; }
+  // Of one that was made, until it has been passed to all who are to map it; else -1.
+  int fd() const { return fd_.get(); }
+  void close_fd() { fd_.reset(); }
 
  private:
-  Region(int fd, Bytes bytes) : fd_(fd), bytes_(bytes) {}
+  explicit Region(Bytes bytes) : bytes_(bytes) {}
 
-  int fd_ = -1;
+  Fd fd_;
   Bytes bytes_;
 };
 

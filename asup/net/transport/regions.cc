@@ -5,7 +5,7 @@
 namespace asup::net {
 
 ReachableMemory::ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id,
-                                 std::shared_ptr<const Region> region)
+                                 std::shared_ptr<Region> region)
     : regions_(std::move(regions)), id_(id), region_(std::move(region)) {
   regions_->add(id_, bytes());
 }
@@ -20,7 +20,7 @@ std::unique_ptr<ReachableMemory> Regions::make(std::size_t bytes) {
   }
   return std::make_unique<ReachableMemory>(
       shared_from_this(), id,
-      std::make_shared<const Region>(Region::make(std::max<std::size_t>(bytes, 1))));
+      std::make_shared<Region>(Region::make(std::max<std::size_t>(bytes, 1))));
 }
 
 void Regions::close() {

@@ -17,24 +17,27 @@ class Regions;
 class ReachableMemory {
  public:
   ReachableMemory(std::shared_ptr<Regions> regions, std::uint32_t id,
-                  std::shared_ptr<const Region> region);
+                  std::shared_ptr<Region> region);
   ~ReachableMemory();
   ReachableMemory(const ReachableMemory&) = delete;
   ReachableMemory& operator=(const ReachableMemory&) = delete;
 
   Bytes bytes() const { return region_->bytes(); }
   std::uint32_t id() const { return id_; }
-  const std::shared_ptr<const Region>& region() const { return region_; }
+  std::shared_ptr<const Region> region() const { return region_; }
+  // Nobody is to be told of it any more. needs: before others use it
+  void close_fd() { region_->close_fd(); }
 
  private:
   const std::shared_ptr<Regions> regions_;
   const std::uint32_t id_;
-  const std::shared_ptr<const Region> region_;
+  const std::shared_ptr<Region> region_;
 };
 
 class Regions : public std::enable_shared_from_this<Regions> {
  public:
-  // `withdraw` tells the peers that a region is gone.
+  // `withdraw` has the peers told that a region is gone; it does not take the mesh's lock, which
+  // whoever lets go of memory may hold.
   explicit Regions(std::function<void(std::uint32_t region)> withdraw)
       : withdraw_(std::move(withdraw)) {}
 
@@ -61,7 +64,7 @@ class Regions : public std::enable_shared_from_this<Regions> {
   std::map<const std::byte*, Entry> entries_;  // guarded by mutex_
   std::uint32_t next_ = 1;                     // guarded by mutex_
 
-  std::mutex withdraw_mutex_;  // held while peers are told, which takes the mesh's lock
+  std::mutex withdraw_mutex_;
   std::function<void(std::uint32_t)> withdraw_;  // guarded by withdraw_mutex_
 };
 

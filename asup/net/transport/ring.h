@@ -44,6 +44,9 @@ class RingReader {
  public:
   RingReader(void* memory, std::size_t capacity);
 
+  // The writer says that it wrote more than fits, or a part of a unit.
+  bool broken() const { return known_tail_ - head_ > capacity_ || known_tail_ % kUnit != 0; }
+
   ConstBytes peek();  // what can be read in one piece; empty when there is nothing
   void skip(std::size_t bytes) { head_ += bytes; }
   // Nothing to read.

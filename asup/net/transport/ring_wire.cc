@@ -8,7 +8,11 @@ std::size_t RingWire::write(std::span<const ConstBytes> pieces) {
   return bytes;
 }
 
-ConstBytes RingWire::peek(std::size_t, std::size_t) { return reader_.peek(); }
+ConstBytes RingWire::peek(std::size_t, std::size_t) {
+  const ConstBytes there = reader_.peek();
+  broken_ = broken_ || reader_.broken();
+  return broken_ ? ConstBytes{} : there;
+}
 
 void RingWire::skip(std::size_t bytes) {
   reader_.skip(bytes);

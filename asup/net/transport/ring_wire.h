@@ -26,8 +26,11 @@ class RingWire : public Wire {
 
  protected:
   virtual void wake_peer() = 0;
+  // The peer's count of what it wrote cannot be.
+  bool broken() const { return broken_; }
 
  private:
+  bool broken_ = false;
   RingWriter writer_;
   RingReader reader_;
 };

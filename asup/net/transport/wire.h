@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "asup/base/clock.h"
 
 namespace asup::net {
 
@@ -46,6 +49,9 @@ class Wire {
 
   // Of the bytes written, those that the peer's host has not got yet, as far as can be told.
   virtual std::size_t undelivered() const { return 0; }
+  // How long the peer's host has not acknowledged anything of that, as far as can be told. needs:
+  // asked every second or so
+  virtual Seconds silence(Clock::time_point /*now*/) { return Seconds(0); }
 
   // Bytes that have arrived, in place: at least `want` of them, or none. The reader has another
   // place for what comes after the first `useful` ones, so that those need not be fetched.
@@ -66,6 +72,8 @@ class Wire {
   virtual void end_writing() {}
   // The peer closed or died; bytes that arrived before can still be read.
   virtual bool closed() const = 0;
+  // Closed, because the peer did this, which no member does; empty: nothing of the kind.
+  virtual std::string breach() const { return {}; }
 
   // Before sleeping: asks the peer to wake `fd()` on news, and says whether sleep is right (nothing
   // has come meanwhile). `wants_room`: a write did not fit.

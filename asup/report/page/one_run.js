@@ -102,6 +102,7 @@ class RunPage {
     const {summary: sum, evaluation} = run;
     this.rest.replaceChildren(...[
       ...workerTimes(run.workers || []),
+      ...timeline(run.timeline),
       ...(sum.server ? pace(run, sum.server) : []),
       ...writing(run.generated),
       ...(evaluation && evaluation.classes ? [
@@ -201,6 +202,8 @@ class RunPage {
           ["Began", date(sum.began)], ["Hosts", (sum.hosts || []).join(", ")], ["Versions", sum.versions],
           ["Workers", grouped(sum.workers)], ["Threads of a worker", sum.threads],
           sum.workers > 1 && ["Kept in step by", waysOf(sum)], sum.workers > 1 && ["Links", sum.links],
+          sum.stages && ["Pipeline", sum.stages],
+          known(sum.bubble) && ["Bubble, mean of the workers", percent(sum.bubble, 1)],
           sum.servers > 0 && ["Servers", sum.servers], sum.pace && ["Pace", sum.pace],
           ["Convolution path", sum.convolution_path],
           sum.memory_format === "channels-last" && ["Images in memory", sum.memory_format],

@@ -11,7 +11,15 @@ namespace {
 
 using config::field;
 
-void check_options(const AdPsgd& options) { check_timed_rounds(options.rounds); }
+void check_options(const AdPsgd& options) {
+  check_timed_rounds(options.rounds);
+  require(
+      options.exchange_dtype == ExchangeDtype::f32 || options.exchange_dtype == ExchangeDtype::bf16,
+      "exchange-dtype = {} is for differences from what a partner knows already. Pairs of "
+      "adpsgd are another pair each time: each worker would have to keep a copy of the model "
+      "for each of its partners. Take bf16, in which models travel whole, or sync = gossip",
+      config::name_of_choice(options.exchange_dtype));
+}
 
 Capabilities capabilities_of(const AdPsgd& options) {
   Capabilities capabilities{.exchanges = Exchange::models,
@@ -38,6 +46,7 @@ MadeReplica make(const AdPsgd& options, const ReplicaContext& context) {
 AdPsgdOptions pair_options(const AdPsgd& options, Seconds timeout, std::uint64_t seed) {
   AdPsgdOptions pairs;
   pairs.every = options.every;
+  pairs.in_bf16 = options.exchange_dtype == ExchangeDtype::bf16;
   pairs.graph = options.graph;
   pairs.seed = seed;
   pairs.patience = std::min(pairs.patience, timeout);
@@ -57,6 +66,8 @@ const Way& way_of(const AdPsgd&) {
                     "who is a partner: both neighbours on a ring, all (random), those 1, 2, 4, … "
                     "places away "
                     "(exponential), or edges, 0-1,1-2,2-0"},
+                   {"exchange-dtype", field<&AdPsgd::exchange_dtype>(),
+                    "what models travel as: f32, or bf16, with half of the bytes"},
                    non_finite_setting<AdPsgd>()},
       .nested = {{"", "", settings_of_timed_rounds()}},
       .sections = [](AdPsgd& options) -> std::vector<config::Section> {

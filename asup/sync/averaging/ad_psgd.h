@@ -2,6 +2,7 @@
 #pragma once
 
 #include "asup/sync/averaging/adpsgd_replica.h"
+#include "asup/sync/averaging/exchange_dtype.h"
 #include "asup/sync/averaging/timed_rounds.h"
 #include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
@@ -10,8 +11,9 @@ namespace asup {
 
 struct AdPsgd {
   std::int64_t every = 1;
-  std::string graph = "ring";  // gossip/graph.h
-  TimedRounds rounds{};        // for asup train
+  std::string graph = "ring";                         // gossip/graph.h
+  ExchangeDtype exchange_dtype = ExchangeDtype::f32;  // or bf16
+  TimedRounds rounds{};                               // for asup train
   NonFinite non_finite = NonFinite::skip;
 };
 

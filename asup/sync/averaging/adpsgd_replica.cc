@@ -8,7 +8,9 @@ namespace asup {
 namespace {
 
 std::vector<sync::AgreedValue> agreed_values(const AdPsgdOptions& options) {
-  return {{"setting every", std::to_string(options.every)}, {"setting graph", options.graph}};
+  return {{"setting every", std::to_string(options.every)},
+          {"setting graph", options.graph},
+          {"setting in_bf16", options.in_bf16 ? "yes" : "no"}};
 }
 
 class AdPsgdReplica final : public sync::LocalUpdateReplica {
@@ -52,6 +54,7 @@ AdPsgdReplica::AdPsgdReplica(Communicator& communicator, net::MemberGroup group,
       group, model().size(),
       gossip::ExchangerOptions{.graph = gossip::graph_of(options.graph, group.workers),
                                .seed = options.seed,
+                               .in_bf16 = options.in_bf16,
                                .patience = options.patience});
 }
 

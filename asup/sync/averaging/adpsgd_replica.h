@@ -26,6 +26,7 @@ namespace asup {
 struct AdPsgdOptions {
   std::string graph = "ring";  // gossip/graph.h
   std::int64_t every = 1;      // a worker asks for an exchange so many steps after the last time
+  bool in_bf16 = false;        // models travel in half of the bytes
   std::uint64_t seed = 0;      // of the choice of partners
   Seconds patience{10};        // with a partner that says nothing
 };

@@ -29,15 +29,18 @@ Capabilities capabilities_of(const DiLoCo& options) {
 
 MadeReplica make(const DiLoCo& options, const ReplicaContext& context) {
   return sync::as_made(
-      make_diloco_replica(context.communicator, context.model, context.optimizer,
-                          {.every = options.every,
-                           .outer_lr = options.outer_lr,
-                           .outer_momentum = options.outer_momentum,
-                           .overlap = options.outer_overlap,
-                           .fragments = options.fragments,
-                           .in_bf16 = options.exchange_dtype == ExchangeDtype::bf16,
-                           .density = options.exchange_density,
-                           .jitter = Seconds(options.jitter_ms / 1000)}),
+      make_diloco_replica(
+          context.communicator, context.model, context.optimizer,
+          {.every = options.every,
+           .outer_lr = options.outer_lr,
+           .outer_momentum = options.outer_momentum,
+           .overlap = options.outer_overlap,
+           .fragments = options.fragments,
+           .in_bf16 = options.exchange_dtype == ExchangeDtype::bf16,
+           .code = options.exchange_dtype == ExchangeDtype::bf16 ? kernels::Code::none
+                                                                 : code_of(options.exchange_dtype),
+           .density = options.exchange_density,
+           .jitter = Seconds(options.jitter_ms / 1000)}),
       options.non_finite);
 }
 
@@ -69,7 +72,8 @@ const Way& way_of(const DiLoCo&) {
             "two exchanges of one",
             {1, 65536}},
            {"exchange-dtype", field<&DiLoCo::exchange_dtype>(),
-            "what differences of models travel as"},
+            "what differences of models travel as; of int4, what is lost is kept for the next "
+            "exchange"},
            {"exchange-density",
             field<&DiLoCo::exchange_density>(),
             "only this share of the differences travels, the largest, in two bits each; the "

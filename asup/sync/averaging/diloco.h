@@ -3,17 +3,11 @@
 
 #include "asup/config/value.h"
 #include "asup/sync/averaging/diloco_replica.h"
+#include "asup/sync/averaging/exchange_dtype.h"
 #include "asup/sync/non_finite_setting.h"
 #include "asup/sync/way.h"
 
 namespace asup {
-
-// What differences of models travel as.
-enum class ExchangeDtype { f32, bf16 };
-constexpr auto names_of(ExchangeDtype) {
-  using enum ExchangeDtype;
-  return std::to_array<config::Named<ExchangeDtype>>({{"f32", f32}, {"bf16", bf16}});
-}
 
 // In the end a round counts outer_lr / (1 - outer_momentum) times: once, as it does in an average.
 struct DiLoCo {

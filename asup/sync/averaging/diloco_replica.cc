@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/seed.h"
+#include "asup/sync/averaging/exchange_dtype.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/compressors/sparse_gradients.h"
 
@@ -21,6 +23,7 @@ std::vector<sync::AgreedValue> agreed_values(const DilocoOptions& options) {
           {"setting overlap", std::to_string(options.overlap)},
           {"setting fragments", std::to_string(options.fragments)},
           {"setting in_bf16", options.in_bf16 ? "yes" : "no"},
+          {"setting code", std::string(kernels::name_of(options.code))},
           {"setting density", fmt::format("{}", options.density)}};
 }
 
@@ -34,7 +37,7 @@ struct Fragment {
   // While it is under way.
   bool under_way = false;
   Clock::time_point since;
-  bool is_sparse = false;
+  bool is_whole = false;    // it travels as it is, where differences usually do not
   std::vector<Work> works;  // none, where its differences have come
   double squared = 0;       // |d_i|^2, then the mean over ranks
 
@@ -63,6 +66,8 @@ class DilocoReplica final : public sync::LocalUpdateReplica {
   enum class What { usual, all };  // of the differences, where they are sparse
   void start(Fragment& fragment, What what = What::usual);
   Work send(Fragment& fragment);
+  Coding coding(const Fragment& fragment) const;
+  bool keeps() const { return kept_.defined(); }
   void arrive(Fragment& fragment);
   void keep(const Fragment& fragment);
   void apply(Fragment& fragment, bool mix);
@@ -82,7 +87,8 @@ class DilocoReplica final : public sync::LocalUpdateReplica {
   torch::Tensor momentum_;  // of the outer optimizer
   torch::Tensor narrow_;    // what travels, where that is bf16
   std::optional<sync::SparseGradients> sparse_;
-  torch::Tensor kept_, kept_after_;  // by it: before what is under way, and after
+  // What has not travelled, where it is kept: before what is under way, and after.
+  torch::Tensor kept_, kept_after_;
   std::vector<Fragment> fragments_;
   std::int64_t round_step_ = 0;  // since the last synchronize()
 };
@@ -102,17 +108,23 @@ DilocoReplica::DilocoReplica(Communicator& communicator, torch::nn::Module& modu
   require(options.outer_lr > 0 && options.outer_momentum >= 0 && options.outer_momentum < 1,
           "no outer optimizer has learning rate {} and momentum {}", options.outer_lr,
           options.outer_momentum);
-  require(
-      options.density >= 0 && options.density <= 1 && (options.density == 0 || !options.in_bf16),
-      "differences travel as bf16, or the largest of them do in two bits, not both; their share is "
-      "{}",
-      options.density);
+  const int ways = (options.in_bf16 ? 1 : 0) + (options.code != kernels::Code::none ? 1 : 0) +
+                   (options.density != 0 ? 1 : 0);
+  require(options.density >= 0 && options.density <= 1 && ways <= 1,
+          "differences travel as bf16, in a code, or the largest of them do in two bits: one of "
+          "these; their share is {}",
+          options.density);
+  require(options.code == kernels::Code::none || momentum_.scalar_type() == torch::kFloat32,
+          "codes are for models in f32, and this one is in {}",
+          torch::toString(momentum_.scalar_type()));
   if (options.density > 0) {
     require(momentum_.scalar_type() == torch::kFloat32,
             "sparse differences are of models in f32, and this one is in {}",
             torch::toString(momentum_.scalar_type()));
     sparse_.emplace(communicator, sync::Sparsity{.density = options.density,
                                                  .as = sync::SparseNumbers::two_bits});
+  }
+  if (sparse_ || sync::keeps_what_is_lost(options.code)) {
     kept_ = torch::zeros_like(momentum_);
     kept_after_ = torch::zeros_like(momentum_);
   }
@@ -180,8 +192,8 @@ void DilocoReplica::start(Fragment& fragment, What what) {
   flat().take(fragment.begin, fragment.end);
   torch::Tensor difference = part(flat().all(), fragment);
   difference.neg_().add_(part(shared_, fragment));
-  fragment.is_sparse = sparse_ && what == What::usual;
-  if (sparse_ && !fragment.is_sparse) part(kept_after_, fragment).copy_(part(kept_, fragment));
+  fragment.is_whole = keeps() && what == What::all;
+  if (fragment.is_whole) part(kept_after_, fragment).copy_(part(kept_, fragment));
   const double size = difference.norm().item<double>();
   fragment.squared = size * size;
   if (options_.in_bf16) part(narrow_, fragment).copy_(difference);
@@ -193,7 +205,8 @@ void DilocoReplica::start(Fragment& fragment, What what) {
 
 Work DilocoReplica::send(Fragment& fragment) {
   const Buffer differences = sync::buffer_of(part(travelling(), fragment));
-  if (!fragment.is_sparse) return communicator().start_all_reduce(differences, ReduceOp::average);
+  if (!sparse_ || fragment.is_whole)
+    return communicator().start_all_reduce(differences, ReduceOp::average, coding(fragment));
   Compressor::Bucket bucket{.index = static_cast<std::size_t>(&fragment - fragments_.data()),
                             .gradients = differences,
                             .tensors = {},
@@ -203,18 +216,32 @@ Work DilocoReplica::send(Fragment& fragment) {
   return sparse_->leave(bucket);
 }
 
+Coding DilocoReplica::coding(const Fragment& fragment) const {
+  if (fragment.is_whole || options_.code == kernels::Code::none) return {};
+  if (keeps())
+    return {.code = options_.code,
+            .carried = part(kept_, fragment).const_data_ptr<float>(),
+            .lost = part(kept_after_, fragment).data_ptr<float>()};
+  const auto place = static_cast<std::uint64_t>(&fragment - fragments_.data());
+  return {
+      .code = options_.code,
+      .noise = seed_of(static_cast<std::uint64_t>(fragment.exchanges) * fragments_.size() + place)};
+}
+
 // d has come to where differences travel, unless it had before.
 void DilocoReplica::arrive(Fragment& fragment) {
   if (fragment.works.empty()) return;
   const Outcome failure = wait_for_all(fragment.works);
   expect(failure);
   fragment.works.clear();
-  if (fragment.is_sparse) sparse_->arrive(static_cast<std::size_t>(&fragment - fragments_.data()));
+  if (sparse_ && !fragment.is_whole)
+    sparse_->arrive(static_cast<std::size_t>(&fragment - fragments_.data()));
 }
 
-// What was not sent fades.
+// What was not sent fades; what a code has lost does not.
 void DilocoReplica::keep(const Fragment& fragment) {
-  part(kept_, fragment).copy_(part(kept_after_, fragment)).mul_(kFading);
+  part(kept_, fragment).copy_(part(kept_after_, fragment));
+  if (sparse_) part(kept_, fragment).mul_(kFading);
 }
 
 // d has come. With `mix`, this worker has taken steps since.
@@ -223,7 +250,7 @@ void DilocoReplica::apply(Fragment& fragment, bool mix) {
   arrive(fragment);
   waited(start);
   fragment.under_way = false;
-  if (sparse_) keep(fragment);
+  if (sparse_ || (keeps() && communicator().size() > 1)) keep(fragment);  // one rank codes nothing
   const torch::Tensor difference = part(flat().all(), fragment);
   if (options_.in_bf16) difference.copy_(part(narrow_, fragment));
   move_shared(fragment, difference);
@@ -274,7 +301,7 @@ void DilocoReplica::regroup() {
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
     Fragment& fragment = fragments_[i];
     // What others have ended has what this worker sent for it.
-    if (catch_up(fragment) && sparse_ && has_sent[i]) keep(fragment);
+    if (catch_up(fragment) && keeps() && has_sent[i]) keep(fragment);
     fragment.moved = shared_.defined();  // before the first step there is nothing to exchange
   }
 }
@@ -316,21 +343,22 @@ ReplicaState DilocoReplica::state() {
                   {"plan of exchanges", torch::tensor(plan, torch::kInt64)},
                   {"figures of exchanges", torch::tensor(figures, torch::kFloat64)}};
   if (pending.defined()) state.common.push_back({"pending differences", pending});
-  if (sparse_)
+  if (keeps())
     state.parts = {{"kept differences", kept_}, {"kept after what is under way", kept_after_}};
   return state;
 }
 
 // A plan without a shared model is that of a replica that has done nothing.
 std::vector<std::int64_t> DilocoReplica::settings_of_plan() const {
-  return {shared_.defined() ? 1 : 0, options_.every, options_.overlap, options_.in_bf16 ? 1 : 0};
+  const auto form = (options_.in_bf16 ? 1 : 0) + 2 * static_cast<std::int64_t>(options_.code);
+  return {shared_.defined() ? 1 : 0, options_.every, options_.overlap, form};
 }
 
 // By other settings than before, there is a new plan. What was under way is still in the workers'
 // own models, and goes into the next exchange.
 void DilocoReplica::restore(const ReplicaState& state) {
   momentum_.copy_(state.common[0].tensor);
-  if (sparse_) {
+  if (keeps()) {
     kept_.copy_(state.parts[0].tensor);
     kept_after_.copy_(state.parts[1].tensor);
   }

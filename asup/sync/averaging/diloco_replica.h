@@ -24,14 +24,15 @@
 // SparseLoCo", 2025, arXiv:2508.15706.
 //
 // Memory: three copies of the model: g, v, and what is exchanged; with bf16 half of one more,
-// sparse two more. The optimizer's state is each worker's own. See local_update_replica.h for what
-// else differs from all-reduce.
+// sparse, or in a code that keeps what is lost, two more. The optimizer's state is each worker's
+// own. See local_update_replica.h for what else differs from all-reduce.
 #pragma once
 
 #include <memory>
 
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
+#include "asup/kernels/code.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
 namespace asup {
@@ -43,14 +44,14 @@ struct DilocoOptions {
   std::int64_t overlap = 0;    // an exchange takes so many steps' time; 0: workers wait for it
   std::int64_t fragments = 1;  // no more than `every`
   bool in_bf16 = false;        // differences travel as bf16,
-  double density = 0;          // or only this share of them, sparse; 0: all
-  Seconds jitter{0};           // an exchange is put off by up to so much, at random
+  kernels::Code code = kernels::Code::none;  // or in a code,
+  double density = 0;                        // or only this share of them, sparse; 0: all
+  Seconds jitter{0};                         // an exchange is put off by up to so much, at random
 };
 
 // synchronize() ends the round for all fragments: what is under way is applied, then all that has
-// moved since is exchanged as at the end of a round; sparse, it is exchanged whole. What was kept
-// is not. As make_all_reduce_replica() otherwise.
-// Collective.
+// moved since is exchanged as at the end of a round; sparse, or in a code that keeps what is lost,
+// it is exchanged whole. What was kept is not. As make_all_reduce_replica() otherwise. Collective.
 std::unique_ptr<sync::LocalUpdateReplica> make_diloco_replica(Communicator& communicator,
                                                               torch::nn::Module& module,
                                                               torch::optim::Optimizer& optimizer,

@@ -18,7 +18,8 @@ MadeReplica make(const Gossip& options, const ReplicaContext& context) {
   return sync::as_made(make_gossip_replica(context.communicator, context.model, context.optimizer,
                                            {.every = options.every,
                                             .graph = options.graph,
-                                            .jitter = Seconds(options.jitter_ms / 1000)}),
+                                            .jitter = Seconds(options.jitter_ms / 1000),
+                                            .code = code_of(options.exchange_dtype)}),
                        options.non_finite);
 }
 
@@ -39,6 +40,9 @@ const Way& way_of(const Gossip&) {
             "places on, by turns (exponential)",
             {},
             {"ring", "exponential"}},
+           {"exchange-dtype", field<&Gossip::exchange_dtype>(),
+            "what models travel as: but for f32, what they differ by from what neighbours know of "
+            "them, which takes copies of the model"},
            {"jitter-ms",
             field<&Gossip::jitter_ms>(),
             "an exchange is put off by up to so many milliseconds, at random, so that workers do "

@@ -8,8 +8,14 @@
 // post-local SGD (`local_after`): T. Lin et al., "Don't use large mini-batches, use local SGD",
 // ICLR 2020, arXiv:1808.07217.
 //
+// In a code, what travels is not the models but what they differ by from the last merge, which is
+// little; all have the same bits afterwards. The first merge is of whole models, and so is one
+// after some have missed the last. The optimizer's state, which has no such past, travels as bf16:
+// a second moment that a coarser code has as zero would do harm.
+//
 // Memory: a copy of the model, and during a merge one of the optimizer's state, where that is
-// averaged. See local_update_replica.h for what else differs from all-reduce.
+// averaged; in a code one more, and two where it keeps what is lost. See local_update_replica.h for
+// what else differs from all-reduce.
 #pragma once
 
 #include <memory>
@@ -19,6 +25,7 @@
 #include "asup/base/clock.h"
 #include "asup/collective/communicator.h"
 #include "asup/config/value.h"
+#include "asup/kernels/code.h"
 #include "asup/sync/averaging/adaptive_interval.h"
 #include "asup/sync/averaging/local_update_replica.h"
 
@@ -43,8 +50,10 @@ struct LocalOptions {
   std::optional<AdaptiveIntervalOptions> adaptive{};
   std::int64_t local_after = 0;  // so many steps first are followed by a merge each
   MergeState state = MergeState::average;
-  Seconds jitter{0};       // a merge is put off by up to so much, at random
-  std::string observed{};  // what Replica::observed() said before
+  kernels::Code code =
+      kernels::Code::none;  // what models differ by from the last merge travels in it
+  Seconds jitter{0};        // a merge is put off by up to so much, at random
+  std::string observed{};   // what Replica::observed() said before
 };
 
 // synchronize() is a merge, and a round begins anew after it. `local_after` counts from when the

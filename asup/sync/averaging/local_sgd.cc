@@ -39,6 +39,9 @@ const std::vector<config::Setting>& settings_of_steps() {
 
 void check_options(const LocalSgd& options) {
   check_timed_rounds(options.rounds);
+  require(options.exchange_dtype == ExchangeDtype::f32 || !options.rounds.any(),
+          "exchange-dtype is for merges that all workers take part in, and with round-seconds some "
+          "may come late. Leave one of them out.");
   if (!options.every.adaptive)
     for (const char* name : {"first-every", "every-seconds"})
       config::require_usual(settings_of_steps(), options, name, "every is a number of steps");
@@ -73,6 +76,7 @@ MadeReplica make(const LocalSgd& options, const ReplicaContext& context) {
   local.local_after = std::max<std::int64_t>(
       0, options.local_after.steps(context.progress.steps) - context.progress.done);
   local.state = options.merge_state;
+  local.code = code_of(options.exchange_dtype);
   local.jitter = Seconds(options.jitter_ms / 1000);
   local.observed = context.observed;
   return sync::as_made(
@@ -106,6 +110,10 @@ const Way& way_of(const LocalSgd&) {
       .settings = {{"merge-state", field<&LocalSgd::merge_state>(),
                     "the optimizer's state is averaged with the models, kept by each worker, or "
                     "reset"},
+                   {"exchange-dtype", field<&LocalSgd::exchange_dtype>(),
+                    "what models travel as: their differences from the last merge, but for f32; of "
+                    "int4, what is lost is kept for the next merge. The optimizer's state travels "
+                    "as bf16 then"},
                    non_finite_setting<LocalSgd>()},
       .nested = {{"", "", settings_of_timed_rounds()},
                  {"round-seconds", "none", settings_of_steps()}},

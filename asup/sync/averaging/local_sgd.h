@@ -2,6 +2,7 @@
 #pragma once
 
 #include "asup/config/step_or_share.h"
+#include "asup/sync/averaging/exchange_dtype.h"
 #include "asup/sync/averaging/local_replica.h"
 #include "asup/sync/averaging/timed_rounds.h"
 #include "asup/sync/non_finite_setting.h"
@@ -31,6 +32,7 @@ struct LocalSgd {
   double every_seconds = 60;
   StepOrShare local_after{};  // models are merged after every step at first, until then
   MergeState merge_state = MergeState::average;
+  ExchangeDtype exchange_dtype = ExchangeDtype::f32;
   double jitter_ms = 0;
   TimedRounds rounds{};  // for asup train
   NonFinite non_finite = NonFinite::skip;

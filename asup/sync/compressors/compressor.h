@@ -9,14 +9,17 @@
 // Used from one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "asup/collective/communicator.h"
 #include "asup/kernels/sparse.h"
+#include "asup/layout/layout.h"
 #include "asup/sync/model/tensors.h"
 
 namespace asup {
@@ -40,7 +43,20 @@ class Compressor {
   // they are called in a checkpoint, before the parameter's name. They begin with zeros. A step
   // that is dropped leaves them as they were, and where a rank's batches have other sizes, they are
   // scaled with its gradients.
+  // The first of them is what is still to be applied: a run that goes on by another way applies its
+  // average over ranks then.
   virtual std::vector<std::string> keeps() const { return {}; }
+
+  // Ranks may share it out: which of a bucket's `count` numbers this one keeps.
+  virtual layout::Range keeps_of(std::size_t count) const { return {0, count}; }
+  // What this rank has kept of a whole bucket comes to lie where it is to be: `own` becomes what
+  // all those who share have of keeps_of(), added up. Collective among them.
+  virtual void share_out(std::span<float> bucket, std::span<float> own) {
+    std::copy(bucket.begin(), bucket.end(), own.begin());
+  }
+  // What is kept is in units of so many samples, where gradients leave this rank times `own`: their
+  // mean over those who share. Collective among them.
+  virtual double unit_of(double own) { return own; }
 
   // Whether what it sends has the momentum of SGD: the optimizer steps without one.
   virtual bool takes_momentum() const { return false; }
@@ -49,9 +65,9 @@ class Compressor {
     std::size_t index = 0;
     Buffer gradients;                                 // f32, of the tensors, one after the other
     std::span<const layout::Layout::Tensor> tensors;  // `index`: of the parameter
-    std::vector<kernels::Kept> kept;                  // one for each of keeps()
-    double unit = 1;                                  // gradients are times this number, of samples
-    std::uint64_t exchange = 0;                       // of the run, 0 first
+    std::vector<kernels::Kept> kept;                  // one for each of keeps(), of keeps_of()
+    double unit = 1;             // gradients are times this number, of samples: unit_of()
+    std::uint64_t exchange = 0;  // of the run, 0 first
     // It comes on top of what another backward of this step has left there.
     bool adds = false;
   };
@@ -65,6 +81,9 @@ class Compressor {
 
   // All buckets have arrived, and were applied, or dropped.
   virtual void end_step(bool /*applied*/) {}
+
+  // By communicators of its own.
+  virtual std::uint64_t bytes_moved() const { return 0; }
 
   // What a checkpoint needs of it besides, the same on all ranks. Where a checkpoint has none of
   // it, it stays as it was made.

@@ -6,17 +6,17 @@
 // momentum would have applied (momentum correction). A number that travels is forgotten with its
 // momentum (factor masking). The share falls from a quarter as the run begins (warm-up).
 //
-// How large a number must be to travel is found in a sample of the bucket. Everybody gets what
-// everybody chose, and adds it up in the order of ranks: all have the same bits. Where so many
-// numbers would travel that they are fewer bytes by all-reduce, they go that way, with zeros
-// between them.
+// Everybody gets what everybody chose, and adds it up in the order of ranks: all have the same
+// bits. Where so many numbers would travel that they are fewer bytes by all-reduce, they go that
+// way, with zeros between them. Where several ranks share a host, one selection travels for all of
+// them (host_sparse_gradients.h).
 //
 // Used from one thread at a time.
 #pragma once
 
 #include "asup/sync/compressors/compressor.h"
 #include "asup/sync/compressors/sparse_payload.h"
-#include "asup/sync/compressors/taken_momentum.h"
+#include "asup/sync/compressors/sparse_selection.h"
 
 namespace asup::sync {
 
@@ -28,6 +28,9 @@ struct Sparsity {
   // clip_norm/√n before it is added up, which leaves that of the average at clip_norm or so where
   // ranks know nothing of each other's.
   double clip_norm = 0;
+  // By rank, numbers of any kind: gradients are summed within each host, and what is said of a rank
+  // is so of a host, √n too. Empty: each rank by itself.
+  std::vector<int> hosts{};
   SparseNumbers as = SparseNumbers::f32;  // what travels
 };
 
@@ -37,14 +40,31 @@ CompressorFactory dgc(const Sparsity& sparsity);
 
 // In an exchange, 0 first.
 double density_in(const Sparsity& sparsity, std::uint64_t exchange);
+// Of so many numbers those that travel, at most.
+std::size_t most_of(const Sparsity& sparsity, std::uint64_t exchange, std::size_t count);
+// Whether payloads from so many, which each gets from all others, are fewer bytes than all-reduce.
+bool is_less_when_sparse(const Sparsity& sparsity, std::size_t count, std::size_t most,
+                         std::size_t senders);
+
+// What compressors by it say of themselves, and what they refuse.
+std::string describe(const Sparsity& sparsity);
+std::vector<std::string> kept_by(const Sparsity& sparsity);
+void require_one_backward(const Sparsity& sparsity, const Compressor::Bucket& bucket);
+
+// Memory for what travels: a warm-up needs much more than what follows it.
+template <typename T>
+void fit(std::vector<T>& values, std::size_t size) {
+  if (values.capacity() > 2 * size) values = {};
+  values.resize(size);
+}
 
 class SparseGradients final : public Compressor {
  public:
   SparseGradients(Communicator& communicator, const Sparsity& sparsity)
-      : communicator_(communicator), sparsity_(sparsity) {}
+      : communicator_(communicator), sparsity_(sparsity), selection_(sparsity.momentum) {}
 
-  std::string description() const override;
-  std::vector<std::string> keeps() const override;
+  std::string description() const override { return describe(sparsity_); }
+  std::vector<std::string> keeps() const override { return kept_by(sparsity_); }
   bool takes_momentum() const override { return sparsity_.momentum.has_value(); }
 
   // The bucket's memory is zeros until arrive(). Throws BadInput where there is a momentum, and the
@@ -58,21 +78,14 @@ class SparseGradients final : public Compressor {
     std::vector<std::byte> own, all;  // payloads; none where it travels by all-reduce
   };
 
-  struct Numbers;
-
   void clip(const Bucket& bucket) const;
-  kernels::Accumulation accumulation() const;
-  static float accumulated(const Numbers& numbers, std::size_t i);
-  float least(const Numbers& numbers, std::uint64_t exchange);
-  void find(const Numbers& numbers, std::uint64_t exchange);
-  void find_in_all(const float* sum, const Numbers& numbers);
-  Work send(Travelling& bucket, const Numbers& numbers);
+  Work send(Travelling& bucket, const SparseSelection::Numbers& numbers,
+            std::span<const std::uint32_t> found);
 
   Communicator& communicator_;
   const Sparsity sparsity_;
+  SparseSelection selection_;
   std::vector<Travelling> buckets_;
-  std::vector<std::uint32_t> found_;  // places in the bucket that leaves
-  std::vector<float> sample_;
 };
 
 }  // namespace asup::sync

@@ -2,43 +2,63 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <set>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/collective/tuning/surroundings.h"
 #include "asup/sync/compressors/low_rank_gradients.h"
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/fastest_exchange.h"
 #include "asup/sync/model/agreement.h"
+#include "asup/sync/sharded/sharded_optimizer.h"
 
 namespace asup {
 namespace {
 
 using config::field;
 
-kernels::Code code_of(Compress compress) {
-  using enum Compress;
-  switch (compress) {
-    case bf16:
-      return kernels::Code::bf16;
-    case fp16:
-      return kernels::Code::f16;
-    case int8:
-      return kernels::Code::int8;
-    case int4:
-      return kernels::Code::int4;
-    case onebit:
-      return kernels::Code::onebit;
-    case none:
-    case topk:
-    case dgc:
-    case powersgd:
-      return kernels::Code::none;
-  }
-  return kernels::Code::none;
-}
-
 bool is_sparse(Compress compress) {
   return compress == Compress::topk || compress == Compress::dgc;
+}
+
+// By rank of the communicator, which need not be of all workers. Collective.
+std::vector<int> hosts_of(const ReplicaContext& context) {
+  std::vector<int> workers(static_cast<std::size_t>(context.job.size()));
+  std::iota(workers.begin(), workers.end(), 0);
+  std::int32_t own = collective::tuning::hosts_of(
+      context.job.roster(), workers)[static_cast<std::size_t>(context.job.rank())];
+  std::vector<std::int32_t> all(static_cast<std::size_t>(context.communicator.size()));
+  context.communicator.all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(all)))
+      .or_throw();
+  return {all.begin(), all.end()};
+}
+
+// What gradients may travel in here, and the hosts that sum theirs before: none where each worker
+// has one to itself. On one host alone there is nothing to leave out.
+struct Candidates {
+  std::vector<Compress> among;
+  std::vector<int> hosts{};
+  std::string note{};
+};
+
+Candidates candidates(const AllReduce& options, const ReplicaContext& context) {
+  Candidates found{.among = options.compress.among};
+  if (std::ranges::none_of(found.among, is_sparse) || options.compress_per == CompressPer::worker)
+    return found;
+  found.hosts = hosts_of(context);
+  const auto hosts = std::set(found.hosts.begin(), found.hosts.end()).size();
+  if (hosts == found.hosts.size() && hosts > 1) found.hosts.clear();
+  if (hosts > 1) return found;
+  const Compress sparse = *std::ranges::find_if(found.among, is_sparse);
+  std::erase_if(found.among, is_sparse);
+  if (found.among.empty()) found.among.push_back(Compress::none);
+  found.note = fmt::format(
+      "compress {}: all workers share this host, so gradients are summed whole, in memory "
+      "(compress-per = worker has each worker's largest numbers travel)",
+      config::name_of_choice(sparse));
+  return found;
 }
 
 // In Replica::observed(), before what the replica has observed.
@@ -74,12 +94,12 @@ double clip_norm_of(const AllReduce& options, const ReplicaContext& context) {
 }
 
 CompressorFactory compressor_of(Compress compress, const AllReduce& options,
-                                const ReplicaContext& context) {
+                                const std::vector<int>& hosts, const ReplicaContext& context) {
   using enum Compress;
   if (compress == powersgd) return sync::powersgd(static_cast<int>(options.compress_rank));
   if (!is_sparse(compress)) return options.compressor;
-  sync::Sparsity sparsity{.density = options.compress_density,
-                          .warmup = warmup_of(options, context)};
+  sync::Sparsity sparsity{
+      .density = options.compress_density, .warmup = warmup_of(options, context), .hosts = hosts};
   if (compress == topk) return sync::topk(sparsity);
   sparsity.clip_norm = clip_norm_of(options, context);
   return sync::dgc(sparsity);
@@ -92,16 +112,23 @@ std::size_t weights_in(torch::nn::Module& model) {
   return static_cast<std::size_t>(numbers);
 }
 
-// Measured, unless it was before, with the same settings and as many workers. Collective.
-Compress chosen(const AllReduce& options, const ReplicaContext& context, std::string& note) {
-  const std::vector<Compress>& among = options.compress.among;
-  const int workers = context.communicator.size();
+// Before ranks that want different things measure them. Collective.
+void check_agreed_on(const AllReduce& options, const ReplicaContext& context) {
   const std::array facts{
       sync::AgreedValue{"setting compress", options.compress.to_text()},
       sync::AgreedValue{"setting compress-density", fmt::format("{}", options.compress_density)},
+      sync::AgreedValue{"setting compress-per",
+                        std::string(config::name_of_choice(options.compress_per))},
       sync::AgreedValue{"setting compress-rank", fmt::format("{}", options.compress_rank)},
       sync::AgreedValue{"setting observed", context.observed.empty() ? "nothing" : "something"}};
   sync::check_agreed(context.communicator, facts);
+}
+
+// Measured, unless it was before, with the same settings and as many workers. Collective.
+Compress chosen(const AllReduce& options, const Candidates& candidates,
+                const ReplicaContext& context, std::string& note) {
+  const std::vector<Compress>& among = candidates.among;
+  const int workers = context.communicator.size();
   if (among.size() == 1) return among.front();
   for (const Compress each : among)
     if (context.observed.starts_with(observed_choice(each, options, workers))) {
@@ -112,7 +139,8 @@ Compress chosen(const AllReduce& options, const ReplicaContext& context, std::st
   std::vector<sync::ExchangeWay> ways;
   for (const Compress each : among)
     ways.push_back({std::string(config::name_of_choice(each)), code_of(each),
-                    options.has_feedback(each), compressor_of(each, options, context)});
+                    has_feedback(each, options.compress_feedback),
+                    compressor_of(each, options, candidates.hosts, context)});
   const auto measured = sync::fastest_exchange(context.communicator, context.optimizer,
                                                weights_in(context.model), ways);
   std::string prices;
@@ -127,18 +155,24 @@ Compress chosen(const AllReduce& options, const ReplicaContext& context, std::st
 
 MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   MadeReplica made;
-  const Compress compress = chosen(options, context, made.note);
+  check_agreed_on(options, context);
+  const Candidates possible = candidates(options, context);
+  made.note = possible.note;
+  if (!made.note.empty() && context.communicator.rank() == 0) log().info("{}", made.note);
+  const Compress compress = chosen(options, possible, context, made.note);
   AllReduceOptions gradients;
   gradients.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * (1 << 20));
   gradients.first_bucket_bytes = std::min(gradients.first_bucket_bytes, gradients.bucket_bytes);
   gradients.buffers = options.buffers;
   gradients.non_finite = options.non_finite;
+  gradients.shard = options.shard;
   gradients.code = code_of(compress);
-  gradients.feedback = options.has_feedback(compress);
-  gradients.compressor = compressor_of(compress, options, context);
+  gradients.feedback = has_feedback(compress, options.compress_feedback);
+  gradients.compressor = compressor_of(compress, options, possible.hosts, context);
   // asup train clips by clip_grad_norm() where it can.
   gradients.clip_norm =
       compress == Compress::dgc ? clip_norm_of(options, context) : options.clip_norm;
+  gradients.parts = context.parts;
   gradients.observed = without_choice(context.observed);
   if (options.compress.is_auto())
     gradients.chosen = observed_choice(compress, options, context.communicator.size());
@@ -170,26 +204,45 @@ void check(const AllReduce& options) {
           "compress-density is for compress topk and dgc, not {}", name);
   require(may_be_sparse || options.compress_warmup == usual.compress_warmup,
           "compress-warmup is for compress topk and dgc, not {}", name);
+  require(may_be_sparse || options.compress_per == usual.compress_per,
+          "compress-per is for compress topk and dgc, not {}", name);
   require(
       options.clip_norm == 0 || (options.clip_norm > 0 && compress.may_be(dgc)),
       "AllReduce's clip_norm, which is {}, is above 0, and for gradients that are clipped before "
       "they leave, by compress dgc: others are clipped by clip_grad_norm()",
       options.clip_norm);
+  require(
+      options.shard == Shard::none || !compress.may_be(dgc),
+      "compress dgc keeps each worker's own momentum of all parameters, of which shard {} is to "
+      "keep a part: leave one of them out, or use compress topk",
+      config::name_of_choice(options.shard));
+  require(!sync::cuts_gradients(options.shard) || compress == none,
+          "shard {} sums gradients as they are, and compress is {}: leave one of them out, or use "
+          "shard optimizer",
+          config::name_of_choice(options.shard), name);
+  require(!sync::cuts_gradients(options.shard) || !options.compressor,
+          "shard {} sums gradients as they are: leave the compressor out, or use shard optimizer",
+          config::name_of_choice(options.shard));
   require(may_be_low_rank || options.compress_rank == usual.compress_rank,
           "compress-rank is for compress powersgd, not {}", name);
 }
 
+// Of parts nothing is kept but models and optimizers: no choice that each would measure for itself,
+// and nothing of gradients that were compressed. Norms of shards are of one group.
+bool takes_parts(const AllReduce& options) {
+  const bool has_gradients = options.shard == Shard::none || options.shard == Shard::optimizer;
+  if (!has_gradients || options.compressor || options.compress.is_auto()) return false;
+  const Compress compress = options.compress.among.front();
+  const bool is_code = compress == Compress::none || code_of(compress) != kernels::Code::none;
+  return is_code && !has_feedback(compress, options.compress_feedback);
+}
+
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
   if (options.compress.may_be(Compress::dgc)) (void)sync::momentum_to_take(optimizer);
+  if (options.shard != Shard::none) sync::require_shardable(optimizer);
 }
 
 }  // namespace
-
-bool AllReduce::has_feedback(Compress code) const {
-  if (code_of(code) == kernels::Code::none) return false;
-  if (compress_feedback != Feedback::automatic) return compress_feedback == Feedback::on;
-  return code == Compress::int4 || code == Compress::onebit;
-}
 
 const Way& way_of(const AllReduce&) {
   static const Way way(WayOf<AllReduce>{
@@ -208,6 +261,9 @@ const Way& way_of(const AllReduce&) {
             {},
             {},
             config::Scope::fixed},
+           {"shard", field<&AllReduce::shard>(),
+            "what each worker keeps a part of only: the optimizer's state, that and the "
+            "gradients, or these and the parameters; docs/sharding.md"},
            {"compress", field<&AllReduce::compress>(),
             "gradients of weights travel in fewer bytes: half, a quarter, an eighth, a "
             "32nd, only their largest numbers, or as matrices of low rank; auto: the faster "
@@ -222,6 +278,8 @@ const Way& way_of(const AllReduce&) {
             {0, 0.5, true, false}},
            {"compress-warmup", field<&AllReduce::compress_warmup>(),
             "and steps, or the share of the run, in which it falls to that from a quarter"},
+           {"compress-per", field<&AllReduce::compress_per>(),
+            "and whose numbers: of what the workers of a host have together, or each worker's"},
            {"compress-rank",
             field<&AllReduce::compress_rank>(),
             "compress powersgd: the rank of the matrices",
@@ -229,7 +287,9 @@ const Way& way_of(const AllReduce&) {
            non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {
-            return Capabilities{.skips_non_finite = options.non_finite != NonFinite::apply};
+            return Capabilities{.computes_together = options.shard == Shard::parameters,
+                                .skips_non_finite = options.non_finite != NonFinite::apply,
+                                .takes_parts = takes_parts(options)};
           },
       .check = check,
       .check_model = check_model,

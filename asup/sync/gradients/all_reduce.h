@@ -17,32 +17,32 @@ constexpr auto names_of(BufferSync) {
       {{"local", local}, {"broadcast", broadcast}, {"average", average}});
 }
 
-// Whether what is lost by that is added to the gradients of the next step.
-enum class Feedback { automatic, on, off };
+// Whose largest numbers travel: those of what the workers of a host have together, or each
+// worker's.
+enum class CompressPer { host, worker };
 
-constexpr auto names_of(Feedback) {
-  using enum Feedback;
-  return std::to_array<config::Named<Feedback>>({{"auto", automatic}, {"on", on}, {"off", off}});
+constexpr auto names_of(CompressPer) {
+  using enum CompressPer;
+  return std::to_array<config::Named<CompressPer>>({{"host", host}, {"worker", worker}});
 }
 
 struct AllReduce {
   double bucket_mb = 25;
   BufferSync buffers = BufferSync::local;
   NonFinite non_finite = NonFinite::skip;
+  Shard shard = Shard::none;  // what each worker keeps a part of only
   CompressSetting compress = Compress::none;
   Feedback compress_feedback = Feedback::automatic;  // of int4 and onebit
   // Of topk and dgc: the share of numbers that travels, and how long it takes to come down to it.
   double compress_density = 0.001;
   StepOrShare compress_warmup{.number = 5, .is_share = true};
+  CompressPer compress_per = CompressPer::host;
   std::int64_t compress_rank = 4;  // of powersgd
-  // Of dgc, above 0: each worker's part of a tensor's average is clipped before it is added up, to
-  // this norm by the root of the number of workers. In programs; asup train has --clip-norm.
+  // Of dgc, above 0: each worker's part of a tensor's average, or each host's, is clipped before it
+  // is added up, to this norm by the root of their number. In programs; asup train has --clip-norm.
   double clip_norm = 0;
   // Or a way of one's own (sync/compressors/compressor.h), in programs.
   CompressorFactory compressor{};
-
-  // Of a code, which is one that compress may be.
-  bool has_feedback(Compress code) const;
 };
 
 const Way& way_of(const AllReduce&);

@@ -7,14 +7,19 @@
 #include <sstream>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
+#include "asup/layout/groups.h"
 #include "asup/sync/compressors/taken_momentum.h"
 #include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/trained_model.h"
+#include "asup/sync/sharded/parameters_on_demand.h"
+#include "asup/sync/sharded/sharded_optimizer.h"
 
 namespace asup {
 namespace {
@@ -36,6 +41,11 @@ std::vector<std::size_t> parse_order(const std::string& observed, std::size_t co
           "leave it out",
           observed, count);
   return order;
+}
+
+// Gradients of parts leave together, when all have come: no order is better than another.
+std::vector<std::size_t> order_of(const AllReduceOptions& options, std::size_t count) {
+  return options.parts.is_whole() ? parse_order(options.observed, count) : layout::backwards(count);
 }
 
 std::string_view name_of(BufferSync way) {
@@ -67,6 +77,43 @@ std::optional<sync::TakenMomentum> momentum_for(const Compressor* compressor,
   return sync::momentum_to_take(optimizer);
 }
 
+// Parameters that are gathered for a while are a small part of the model, and no small calls.
+constexpr std::uint64_t kGroups = 32;
+
+layout::BucketRules rules_of(const AllReduceOptions& options, const sync::TrainedModel& model) {
+  layout::BucketRules rules{options.bucket_bytes, options.first_bucket_bytes,
+                            options.in_place_bytes};
+  if (options.shard != Shard::parameters) return rules;
+  const auto most = std::max<std::uint64_t>(sync::total_bytes(model.trainable()) / kGroups,
+                                            options.in_place_bytes);
+  rules.groups = layout::group_by_module(sync::shapes_of(model.trainable()), most);
+  return rules;
+}
+
+// One rank keeps all of them in any case.
+std::optional<sync::GradientShards> gradient_shards(const AllReduceOptions& options,
+                                                    const Communicator& communicator,
+                                                    const torch::optim::Optimizer& optimizer) {
+  if (!sync::cuts_gradients(options.shard) || communicator.size() == 1) return std::nullopt;
+  return sync::GradientShards{!sync::moves_elements_alone(optimizer)};
+}
+
+void require_shardable_gradients(const AllReduceOptions& options, const sync::TrainedModel& model) {
+  if (!sync::cuts_gradients(options.shard)) return;
+  const std::string_view shard = config::name_of_choice(options.shard);
+  require(options.code == kernels::Code::none && !options.compressor,
+          "gradients that are cut into shards travel as they are: leave compress out, or use shard "
+          "optimizer");
+  require(!sync::travels_as_copy(model.device()),
+          "shard {} is for models on the CPU, and this one is on {}: use shard optimizer", shard,
+          model.device().str());
+  for (const auto& [name, tensor] : model.trainable())
+    require(tensor.scalar_type() != torch::kFloat16,
+            "parameter {} is f16, whose averages all ranks look at, and with shard {} none has all "
+            "of them: use shard optimizer, or bf16 or f32 parameters",
+            name, shard);
+}
+
 constexpr std::size_t kCommon = 2;  // tensors of ReplicaState::common before the compressor's
 
 class AllReduceReplica final : public Replica {
@@ -84,22 +131,31 @@ class AllReduceReplica final : public Replica {
     exchange_.describe_weighed(samples);
   }
   void synchronize() override;
-  bool has_moved() const override { return moved_; }
+  bool has_moved() const override {
+    return moved_ || (steps_ > 0 && on_demand_ && !on_demand_->are_all_here());
+  }
   bool models_differ() override { return moved_; }  // ranks step alike
   void average_buffers() override;
   void with_mean_model(const std::function<void()>& use) override;
+  void with_whole_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override;
   ReplicaState state() override;
   void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return false; }
+  std::vector<sync::NamedTensor> fetch_optimizer_state() override;
+  void gather_optimizer_state() override;
+  void apply_kept() override;
   ReplicaStats stats() const override;
 
  private:
   std::vector<std::size_t> agree_on_order() const;
+  void make_shards();
   void exchange_buffers(BufferSync way);
   void learn_order();
   void step_optimizer();
+  void step_model();
+  void step_own_part();
   void clip_dense();
   void step_those(bool sparse);
   bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
@@ -115,8 +171,10 @@ class AllReduceReplica final : public Replica {
   sync::FiniteSteps finite_;
   std::vector<std::size_t> order_;  // of the gradients; empty until observed
   sync::GradientExchange exchange_;
-  const bool rounds_differently_;  // than another rank; the same on all
-  bool moved_ = false;             // since all had the same bits, where that is so
+  std::unique_ptr<sync::ShardedOptimizer> sharded_;      // none: each rank moves all parameters
+  std::unique_ptr<sync::ParametersOnDemand> on_demand_;  // none: each rank has all of them
+  const bool rounds_differently_;                        // than another rank; the same on all
+  bool moved_ = false;  // since all had the same bits, where that is so
   std::uint64_t steps_ = 0;
   double buffer_seconds_ = 0;
 };
@@ -144,19 +202,37 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       compressor_(compressor_of(options, communicator, model_)),
       taken_momentum_(momentum_for(compressor_.get(), optimizer)),
       finite_(model_, options.non_finite, communicator.rank() == 0),
-      order_(parse_order(options.observed, model_.trainable().size())),
-      exchange_(communicator, model_.trainable(), agree_on_order(),
-                {options.bucket_bytes, options.first_bucket_bytes, options.in_place_bytes},
+      order_(order_of(options, model_.trainable().size())),
+      exchange_(communicator, model_.trainable(), agree_on_order(), rules_of(options, model_),
                 /*looks=*/options.non_finite != NonFinite::apply,
-                {options.code, options.feedback, compressor_.get()}),
+                {options.code, options.feedback, compressor_.get()},
+                gradient_shards(options, communicator, optimizer)),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
   finite_.keep_buffers();
+  make_shards();
+}
+
+// Where gradients are cut too, parameters are cut alike, and buckets keep the order that they begin
+// with: state would have to move with them.
+void AllReduceReplica::make_shards() {
+  if (options_.shard == Shard::none) return;
+  require(!taken_momentum_, "a compressor that takes the momentum keeps it whole: leave shard out");
+  const auto& parameters = model_.trainable();
+  if (exchange_.shards() && order_.empty()) order_ = layout::backwards(parameters.size());
+  const layout::BucketRules rules = rules_of(options_, model_);
+  sharded_ = std::make_unique<sync::ShardedOptimizer>(
+      communicator_, model_.optimizer(), parameters,
+      exchange_.shards() ? layout::lay_out(sync::shapes_of(parameters), order_, rules)
+                         : sync::one_bucket_a_type(parameters));
+  if (exchange_.shards() && options_.shard == Shard::parameters)
+    on_demand_ = std::make_unique<sync::ParametersOnDemand>(sharded_->parameters(), rules.groups);
 }
 
 // The buckets' order, once it is sure that all ranks will lay them out alike.
 std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
+  require_shardable_gradients(options_, model_);
   auto facts = sync::agreed_values("parameter", model_.parameters());
   for (auto& fact : sync::agreed_values("buffer", model_.buffers()))
     facts.push_back(std::move(fact));
@@ -165,6 +241,7 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting buffers", std::string(name_of(options_.buffers))});
   facts.push_back({"setting non_finite", std::string(asup::name_of(options_.non_finite))});
+  facts.push_back({"setting shard", std::string(config::name_of_choice(options_.shard))});
   facts.push_back({"setting compress", std::string(kernels::name_of(options_.code))});
   facts.push_back({"setting feedback", options_.feedback ? "on" : "off"});
   facts.push_back({"compressor", compressor_ ? compressor_->description() : "none"});
@@ -179,6 +256,7 @@ void AllReduceReplica::finish_exchange() {
       "the exchange cannot end while synchronization is off: end the NoSync scope before the last "
       "backward of a step");
   model_.check_unchanged();
+  if (on_demand_) on_demand_->check_gathered();
   exchange_.finish();
 }
 
@@ -188,7 +266,17 @@ double AllReduceReplica::clip_grad_norm(double max_norm) {
       "with compress dgc what has come is a part of the sum of many gradients, which have no norm "
       "to clip any more: give AllReduce a clip_norm, by which they are clipped before they leave");
   finish_exchange();
-  return sync::clip_gradients(model_.trainable(), max_norm);
+  sync::ShardedGradients* shards = exchange_.shards();
+  const sync::ModelParts& parts = options_.parts;
+  if (!shards) {
+    const double norm = parts.norm(sync::gradient_norm(parts.counted(model_.trainable())));
+    sync::scale_gradients(model_.trainable(), sync::clip_factor(norm, max_norm));
+    return norm;
+  }
+  const sync::ParametersOnDemand::AsTheyLie own(on_demand_.get());
+  const double norm = shards->norm(exchange_.used_anywhere());
+  shards->scale(sync::clip_factor(norm, max_norm));
+  return norm;
 }
 
 // Everything that can fail comes before the optimizer. All ranks know alike whether gradients were
@@ -197,7 +285,9 @@ StepResult AllReduceReplica::step() {
   finish_exchange();
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
-  const bool admitted = finite_.admits(steps_, exchange_.finite());
+  const bool looks = options_.non_finite != NonFinite::apply;
+  const bool finite = looks ? options_.parts.all(exchange_.finite()) : exchange_.finite();
+  const bool admitted = finite_.admits(steps_, finite);
   if (admitted) step_optimizer();
   exchange_.next_step(admitted);
   ++steps_;
@@ -221,19 +311,29 @@ void AllReduceReplica::average_buffers() { exchange_buffers(BufferSync::average)
 void AllReduceReplica::with_mean_model(const std::function<void()>& use) {
   const sync::KeptTensors statistics(model_.buffers());
   average_buffers();
-  if (!moved_) return use();
+  if (!moved_) return with_whole_model(use);
   const sync::KeptTensors own(model_.trainable());
   sync::average_packed(communicator_, model_.trainable());
   use();
 }
 
+void AllReduceReplica::with_whole_model(const std::function<void()>& use) {
+  if (!on_demand_ || on_demand_->are_all_here()) return use();
+  on_demand_->gather_all();
+  const auto let_go = [](sync::ParametersOnDemand* parameters) { parameters->let_go(); };
+  const std::unique_ptr<sync::ParametersOnDemand, decltype(let_go)> whole(on_demand_.get(), let_go);
+  use();
+}
+
 void AllReduceReplica::synchronize() {
+  if (on_demand_) on_demand_->gather_all();
   if (moved_) sync::average_packed(communicator_, model_.trainable());
   moved_ = false;
 }
 
 void AllReduceReplica::check_equal() {
-  sync::check_equal_tensors(communicator_, "parameter", model_.parameters());
+  with_whole_model(
+      [&] { sync::check_equal_tensors(communicator_, "parameter", model_.parameters()); });
 }
 
 // A wrong order costs overlap: from the second step on, buckets are filled in the order in which
@@ -251,7 +351,7 @@ void AllReduceReplica::learn_order() {
 void AllReduceReplica::step_optimizer() {
   if (!taken_momentum_) {
     if (options_.clip_norm > 0) sync::clip_gradients(model_.trainable(), options_.clip_norm);
-    return model_.step();
+    return step_model();
   }
   check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
         "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
@@ -260,6 +360,37 @@ void AllReduceReplica::step_optimizer() {
   step_those(/*sparse=*/false);
   const sync::WithoutMomentum without(model_.optimizer());
   step_those(/*sparse=*/true);
+}
+
+void AllReduceReplica::step_model() {
+  if (!sharded_) return model_.step();
+  step_own_part();
+  if (on_demand_)
+    on_demand_->let_go();
+  else
+    sharded_->parameters().gather();
+}
+
+void AllReduceReplica::step_own_part() {
+  const sync::ParametersOnDemand::AsTheyLie own(on_demand_.get());
+  const sync::ShardedGradients* shards = exchange_.shards();
+  sharded_->step([&](const layout::Piece& piece) {
+    if (shards)
+      return exchange_.used_anywhere()[piece.tensor] ? shards->part(piece) : torch::Tensor();
+    const torch::Tensor& parameter = model_.trainable()[piece.tensor].tensor;
+    if (!parameter.grad().defined()) return torch::Tensor();
+    return sync::part_of(sync::lying_as(parameter.grad(), parameter), piece);
+  });
+}
+
+std::vector<sync::NamedTensor> AllReduceReplica::fetch_optimizer_state() {
+  const sync::ParametersOnDemand::AsTheyLie own(on_demand_.get());
+  return sharded_ ? sharded_->fetch_state() : std::vector<sync::NamedTensor>();
+}
+
+void AllReduceReplica::gather_optimizer_state() {
+  if (on_demand_) on_demand_->gather_all();
+  if (sharded_) sharded_->gather_state();
 }
 
 void AllReduceReplica::clip_dense() {
@@ -278,9 +409,33 @@ void AllReduceReplica::step_those(bool sparse) {
     else if (sparse)  // a momentum from before it was taken over
       model_.optimizer().state().erase(parameter.unsafeGetTensorImpl());
   }
-  model_.step();
+  if (!sparse || !optim::step_where_not_zero(model_.optimizer())) model_.step();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (others[i].defined()) parameters[i].tensor.mutable_grad() = others[i];
+}
+
+// As a step of its own, at the learning rate as it is: another way of training would not know of
+// it. Where it has a momentum already, the optimizer adds none.
+void AllReduceReplica::apply_kept() {
+  if (!compresses()) return;
+  torch::NoGradGuard no_grad;
+  const auto waiting = exchange_.take_residuals();
+  const auto& parameters = model_.trainable();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& parameter = parameters[i].tensor;
+    parameter.mutable_grad() =
+        waiting[i].defined() ? waiting[i].to(parameter.device()) : torch::Tensor();
+  }
+  const double norm = sync::gradient_norm(parameters);
+  if (norm == 0) return;
+  if (communicator_.rank() == 0)
+    log().info("what compress has kept of gradients, of norm {:.4g}, goes into the model", norm);
+  std::optional<sync::WithoutMomentum> without;
+  if (taken_momentum_) without.emplace(model_.optimizer());
+  step_model();
+  moved_ = rounds_differently_;
+  synchronize();
+  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::Tensor();
 }
 
 ReplicaState AllReduceReplica::state() {
@@ -304,10 +459,7 @@ void AllReduceReplica::restore(const ReplicaState& state) {
   if (!compresses()) return;
   exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
   const double own = state.own[0].tensor.item<double>();
-  exchange_.set_residual_unit(own > 0 ? own : state.common[1].tensor.item<double>());
-  const auto residuals = exchange_.residuals();
-  for (std::size_t i = 0; i < residuals.size(); ++i)
-    residuals[i].tensor.copy_(state.parts[i].tensor);
+  exchange_.restore_residuals(state.parts, own > 0 ? own : state.common[1].tensor.item<double>());
   if (!compressor_) return;
   const auto own_state = compressor_->state();
   for (std::size_t i = 0; i < own_state.size(); ++i)
@@ -315,14 +467,17 @@ void AllReduceReplica::restore(const ReplicaState& state) {
 }
 
 std::string AllReduceReplica::observed() const {
-  return options_.chosen + (order_.empty() ? "" : fmt::format("order {}", fmt::join(order_, " ")));
+  if (order_.empty() || !options_.parts.is_whole()) return options_.chosen;
+  return options_.chosen + fmt::format("order {}", fmt::join(order_, " "));
 }
 
 ReplicaStats AllReduceReplica::stats() const {
+  const double others = buffer_seconds_ + (on_demand_ ? on_demand_->wait_seconds() : 0);
   return {.steps = steps_,
-          .wait_seconds = exchange_.wait_seconds() + buffer_seconds_,
-          .exchange_seconds = exchange_.exchange_seconds() + buffer_seconds_,
-          .bytes_moved = communicator_.bytes_moved() - bytes_before_,
+          .wait_seconds = exchange_.wait_seconds() + others,
+          .exchange_seconds = exchange_.exchange_seconds() + others,
+          .bytes_moved = communicator_.bytes_moved() - bytes_before_ +
+                         (compressor_ ? compressor_->bytes_moved() : 0),
           .noise_scale = exchange_.noise_scale(),
           .skipped = finite_.skipped(),
           .skipped_in_succession = finite_.in_succession(),

@@ -20,7 +20,9 @@
 #include "asup/base/non_finite.h"
 #include "asup/collective/communicator.h"
 #include "asup/sync/compressors/compressor.h"
+#include "asup/sync/model/model_parts.h"
 #include "asup/sync/replica.h"
+#include "asup/sync/sharded/shard.h"
 
 namespace asup {
 
@@ -44,9 +46,15 @@ struct AllReduceOptions {
   kernels::Code code = kernels::Code::none;
   bool feedback = false;           // what the code loses is added to the next step's gradients
   CompressorFactory compressor{};  // or as this has them travel
+  // What each rank keeps a part of only (sync/sharded/). Not beside a compressor that takes the
+  // momentum, which would be kept whole.
+  Shard shard = Shard::none;
   // Of a compressor that takes the momentum, and clips what is sparse before it leaves: the norm of
   // each other gradient. Else that of all gradients, when they have come.
   double clip_norm = 0;
+  // What the model is a part of: gradients of all parts are clipped by one norm, and left out
+  // together.
+  sync::ModelParts parts{};
   std::string
       observed{};        // what Replica::observed() said before; empty: observed in the first step
   std::string chosen{};  // what it says before that, of how these options came about

@@ -4,13 +4,14 @@
 #include <limits>
 
 #include "asup/base/error.h"
+#include "asup/base/pages.h"
 #include "asup/sync/model/device.h"
 
 namespace asup::sync {
 
 Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
                  std::span<const std::size_t> order, const layout::BucketRules& rules,
-                 std::size_t notes)
+                 std::size_t notes, bool notes_alone)
     : buckets_(layout::lay_out(shapes_of(parameters), order, rules)),
       bucket_of_(parameters.size()),
       views_(parameters.size()) {
@@ -18,7 +19,8 @@ Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& par
         order.size(), parameters.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     for (const auto& gradient : layout(b).tensors) bucket_of_[gradient.index] = b;
-  if (notes > 0 && (buckets_.back().alone || buckets_.back().coded)) buckets_.emplace_back();
+  if (notes > 0 && (buckets_.back().alone || buckets_.back().coded || notes_alone))
+    buckets_.emplace_back();
   layout::Layout& last = buckets_.back().layout;
   if (notes > 0) layout::pad_to_line(last);
   first_note_ = last.elements;
@@ -41,6 +43,12 @@ Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& par
 Buffer Buckets::buffer(std::size_t bucket) const {
   return {memory_->bytes().data() + offset(buckets_[bucket], 0), layout(bucket).elements,
           layout(bucket).dtype};
+}
+
+void Buckets::empty(std::size_t bucket) const {
+  const Buffer all = buffer(bucket);
+  give_pages_back(
+      {static_cast<std::byte*>(all.data), layout::round_up(all.bytes(), layout::kBucketAlignment)});
 }
 
 void Buckets::follow_stream() const {

@@ -19,9 +19,11 @@ class Buckets {
  public:
   // Collective. `order` is the order in which gradients are expected (indices of parameters).
   // `notes`: elements at the end of the last bucket, for what ranks tell each other in passing. A
-  // large gradient that comes last, or one in a code, is then followed by a bucket of notes only.
+  // large gradient that comes last, or one in a code, is then followed by a bucket of notes only,
+  // and so is any with `notes_alone`.
   Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-          std::span<const std::size_t> order, const layout::BucketRules& rules, std::size_t notes);
+          std::span<const std::size_t> order, const layout::BucketRules& rules, std::size_t notes,
+          bool notes_alone = false);
 
   std::size_t size() const { return buckets_.size(); }
   const layout::Layout& layout(std::size_t bucket) const { return buckets_[bucket].layout; }
@@ -46,6 +48,9 @@ class Buckets {
   void to_device(std::size_t bucket) const;
   // Whether the begin of a bucket is not what to_host() has copied.
   bool was_changed(std::size_t bucket) const;
+
+  // Nobody needs what is in it any more: its memory is given back until it is touched.
+  void empty(std::size_t bucket) const;
 
   // The gradient of a parameter. It keeps the memory alive.
   const torch::Tensor& view(std::size_t parameter) const { return views_[parameter]; }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "asup/base/error.h"
-#include "asup/kernels/update.h"
+#include "asup/sync/model/chunked_norm.h"
 
 namespace asup::sync {
 namespace {
@@ -12,26 +12,25 @@ torch::Tensor sum_by_torch(const torch::Tensor& gradient) {
   return gradient.to(torch::kDouble).square().sum();
 }
 
-double sum_of_squares(const torch::Tensor& gradient) {
-  if (gradient.scalar_type() != torch::kFloat || !gradient.is_non_overlapping_and_dense())
-    return sum_by_torch(gradient).item<double>();
-  return kernels::sum_of_squares(gradient.const_data_ptr<float>(),
-                                 static_cast<std::size_t>(gradient.numel()));
+torch::Tensor without_gaps(const torch::Tensor& gradient) {
+  return gradient.is_non_overlapping_and_dense() ? gradient : gradient.contiguous();
 }
 
 }  // namespace
 
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
   torch::NoGradGuard no_grad;
-  double sum = 0;
+  ChunkSums on_host(parameters);
   std::vector<torch::Tensor> on_device;  // sums, which are fetched at once
-  for (const auto& [name, tensor] : parameters) {
-    if (!tensor.grad().defined()) continue;
-    if (tensor.grad().is_cpu())
-      sum += sum_of_squares(tensor.grad());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& gradient = parameters[i].tensor.grad();
+    if (!gradient.defined()) continue;
+    if (gradient.is_cpu())
+      on_host.add(i, 0, without_gaps(gradient));
     else
-      on_device.push_back(sum_by_torch(tensor.grad()));
+      on_device.push_back(sum_by_torch(gradient));
   }
+  double sum = on_host.sum();
   if (!on_device.empty()) sum += torch::stack(on_device).sum().item<double>();
   return std::sqrt(sum);
 }

@@ -13,6 +13,34 @@ std::optional<Compress> one_from(std::string_view text) {
 
 }  // namespace
 
+kernels::Code code_of(Compress compress) {
+  using enum Compress;
+  switch (compress) {
+    case bf16:
+      return kernels::Code::bf16;
+    case fp16:
+      return kernels::Code::f16;
+    case int8:
+      return kernels::Code::int8;
+    case int4:
+      return kernels::Code::int4;
+    case onebit:
+      return kernels::Code::onebit;
+    case none:
+    case topk:
+    case dgc:
+    case powersgd:
+      return kernels::Code::none;
+  }
+  return kernels::Code::none;
+}
+
+bool has_feedback(Compress compress, Feedback feedback) {
+  if (code_of(compress) == kernels::Code::none) return false;
+  if (feedback != Feedback::automatic) return feedback == Feedback::on;
+  return compress == Compress::int4 || compress == Compress::onebit;
+}
+
 CompressSetting CompressSetting::automatic(const std::vector<Compress>& others) {
   CompressSetting setting;
   setting.among = {Compress::none, Compress::bf16};

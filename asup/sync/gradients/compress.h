@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "asup/config/value.h"
+#include "asup/kernels/code.h"
 
 namespace asup {
 
@@ -27,6 +28,20 @@ constexpr auto names_of(Compress) {
                                                  {"dgc", dgc},
                                                  {"powersgd", powersgd}});
 }
+
+// The code that it is; none where it is more than a code.
+kernels::Code code_of(Compress compress);
+
+// Whether what is lost by that is added to the gradients of the next step.
+enum class Feedback { automatic, on, off };
+
+constexpr auto names_of(Feedback) {
+  using enum Feedback;
+  return std::to_array<config::Named<Feedback>>({{"auto", automatic}, {"on", on}, {"off", off}});
+}
+
+// Of this code: automatic is for int4 and onebit. False where it is none.
+bool has_feedback(Compress compress, Feedback feedback);
 
 // One of them, or of several the one that is fastest, as measured where training begins.
 struct CompressSetting {

@@ -36,7 +36,10 @@ class Trial {
     if (way.compressor) compressor_ = way.compressor({communicator, parameters_, optimizer});
     can_be_tried_ = !compressor_ || compressor_->takes(numbers);
     const std::size_t kept = compressor_ ? compressor_->keeps().size() : way.feedback ? 1 : 0;
-    for (std::size_t i = 0; i < 2 * kept; ++i) kept_.push_back(torch::zeros_like(numbers));
+    const auto count = static_cast<std::size_t>(numbers.numel());
+    const layout::Range own = compressor_ ? compressor_->keeps_of(count) : layout::Range{0, count};
+    for (std::size_t i = 0; i < 2 * kept; ++i)
+      kept_.push_back(torch::zeros({static_cast<std::int64_t>(own.size())}, torch::kFloat32));
     layout::append(layout_, 0, {"numbers", gradients_.count, Dtype::f32});
   }
 

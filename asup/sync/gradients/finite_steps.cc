@@ -43,12 +43,15 @@ bool all_finite(const std::vector<NamedTensor>& parameters) {
   return std::all_of(others.begin(), others.end(), is_finite);
 }
 
-// "fc.weight and 2 others". Those that were exchanged may not be there any more.
+// "fc.weight and 2 others". Those that were exchanged may not be there any more: undefined, or
+// (GradientCollector::release()) a single element.
 std::string name_those_not_finite(const std::vector<NamedTensor>& parameters) {
   std::string first;
   int others = -1;
   for (const auto& [name, parameter] : parameters) {
-    if (!parameter.grad().defined() || is_finite(parameter.grad())) continue;
+    const Tensor& gradient = parameter.grad();
+    const bool has_gone = gradient.defined() && !gradient.is_non_overlapping_and_dense();
+    if (!gradient.defined() || has_gone || is_finite(gradient)) continue;
     if (++others == 0) first = name;
   }
   if (others < 0) return "some parameters";

@@ -10,12 +10,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "asup/base/pages.h"
+
 namespace asup::sync {
 
 // The memory and who uses which part of it.
 class GradientArena::Blocks {
  public:
-  Blocks(Communicator& communicator, std::span<const std::size_t> sizes) {
+  Blocks(Communicator& communicator, std::span<const std::size_t> sizes, bool keeps_pages)
+      : keeps_pages_(keeps_pages) {
     std::map<std::size_t, std::size_t> counts;
     for (const std::size_t size : sizes) ++counts[size];
     std::size_t total = 0;
@@ -39,6 +42,7 @@ class GradientArena::Blocks {
   }
 
   void give_back(std::byte* block, std::size_t size) {
+    if (!keeps_pages_) give_pages_back({block, stride(size)});
     std::lock_guard lock(mutex_);
     free_[size].push_back(block);
   }
@@ -60,6 +64,7 @@ class GradientArena::Blocks {
   static std::size_t blocks(std::size_t gradients) { return 2 * gradients + 2; }
   static std::size_t stride(std::size_t size) { return (size + 4095) / 4096 * 4096; }
 
+  const bool keeps_pages_;
   std::unique_ptr<SharedMemory> memory_;
 
   // Protected by mutex_.
@@ -175,8 +180,9 @@ std::shared_ptr<const void> put_allocator_in_front() {
 
 }  // namespace
 
-GradientArena::GradientArena(Communicator& communicator, std::span<const std::size_t> sizes)
-    : blocks_(std::make_shared<Blocks>(communicator, sizes)) {
+GradientArena::GradientArena(Communicator& communicator, std::span<const std::size_t> sizes,
+                             bool keeps_pages)
+    : blocks_(std::make_shared<Blocks>(communicator, sizes, keeps_pages)) {
   if (sizes.empty()) return;
   allocator_ = put_allocator_in_front();
   std::erase_if(arenas_here(), [](const auto& weak) { return weak.expired(); });

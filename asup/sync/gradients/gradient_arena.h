@@ -24,7 +24,9 @@ class GradientArena {
  public:
   // Collective. `sizes`: bytes of each gradient. Address space is taken for twice as many, for
   // gradients that are added up and temporaries of the same size; what is not used costs nothing.
-  GradientArena(Communicator& communicator, std::span<const std::size_t> sizes);
+  // `keeps_pages`: blocks that are given back keep their memory, which makes the next use faster.
+  GradientArena(Communicator& communicator, std::span<const std::size_t> sizes,
+                bool keeps_pages = true);
   // Tensors that are left keep the memory; they must go before the communicator's job.
   ~GradientArena();
   GradientArena(const GradientArena&) = delete;

@@ -1,6 +1,7 @@
 #include "asup/sync/gradients/gradient_collector.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "asup/base/error.h"
 #include "asup/base/quietly.h"
@@ -60,10 +61,12 @@ GradientCollector::GradientCollector(Communicator& communicator,
       sizes_(sizes),
       notes_(notes),
       carrier_(carrier),
-      arena_(communicator, large(parameters_, sizes.alone_bytes)),
-      buckets_(std::make_unique<Buckets>(communicator, parameters_, order, sizes, notes)),
+      arena_(communicator, large(parameters_, sizes.alone_bytes), !carrier.releases()),
+      buckets_(std::make_unique<Buckets>(communicator, parameters_, order, sizes, notes,
+                                         carrier.releases())),
       hooks_(
           parameters_, [this](std::size_t i) { before(i); }, [this](std::size_t i) { after(i); }) {
+  released_.resize(parameters_.size());
   begin_round();
 }
 
@@ -73,6 +76,7 @@ GradientCollector::~GradientCollector() {
 
 void GradientCollector::give_back() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    forget_released(i);
     torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (gradient.is_same(buckets_->view(i)) || (gradient.defined() && in_place(i)))
       gradient = gradient.clone();
@@ -88,7 +92,7 @@ void GradientCollector::begin_round() {
   finished_ = false;
   left_ = handed_over_ = 0;
   leaving_.clear();
-  travelling_.clear();
+  travelling_.assign(buckets_->size(), torch::Tensor());
   arrived_.assign(parameters_.size(), 0);
   used_.assign(parameters_.size(), 0);
   missing_.clear();
@@ -101,6 +105,7 @@ void GradientCollector::before(std::size_t parameter) {
   if (!finished_ && !arrived_[parameter]) return;
   carrier_.second_backward();
   finish_locked();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) forget_released(i);
   begin_round();
 }
 
@@ -170,7 +175,7 @@ Buffer GradientCollector::fill(std::size_t bucket) {
     if (!gradient.defined()) {
       buckets_->view(parameter).zero_();
     } else if (!gradient.is_same(buckets_->view(parameter))) {
-      travelling_.push_back(gradient);
+      travelling_[bucket] = gradient;
       return buffer_of(gradient);
     }
   }
@@ -197,9 +202,28 @@ void GradientCollector::define(std::size_t parameter) {
   parameters_[parameter].tensor.mutable_grad() = buckets_->view(parameter);
 }
 
+void GradientCollector::release(std::size_t bucket) {
+  for (const auto& expected : buckets_->layout(bucket).tensors) {
+    const torch::Tensor& parameter = parameters_[expected.index].tensor;
+    const auto nothing = torch::full({}, std::numeric_limits<double>::quiet_NaN(),
+                                     parameter.options().requires_grad(false));
+    parameter.mutable_grad() = released_[expected.index] = nothing.expand(parameter.sizes());
+  }
+  travelling_[bucket] = torch::Tensor();
+  buckets_->empty(bucket);
+}
+
+void GradientCollector::forget_released(std::size_t parameter) {
+  torch::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
+  if (released_[parameter].defined() && gradient.is_same(released_[parameter]))
+    gradient = torch::Tensor();
+  released_[parameter] = torch::Tensor();
+}
+
 void GradientCollector::next_round() {
   std::lock_guard lock(mutex_);
   check(finished_, "a round of gradients ended before its exchange");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) forget_released(i);
   begin_round();
 }
 
@@ -217,7 +241,8 @@ void GradientCollector::rebuild(std::span<const std::size_t> order) {
   std::lock_guard lock(mutex_);
   check(finished_, "buckets cannot be rebuilt while they travel");
   torch::NoGradGuard no_grad;
-  auto buckets = std::make_unique<Buckets>(communicator_, parameters_, order, sizes_, notes_);
+  auto buckets = std::make_unique<Buckets>(communicator_, parameters_, order, sizes_, notes_,
+                                           carrier_.releases());
   buckets->follow_stream();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();

@@ -34,8 +34,11 @@ class BucketCarrier {
   virtual bool ends_with_backward() const = 0;
   // Whether to ask GPUs for Buckets::peak() of each bucket.
   virtual bool wants_peaks() const { return false; }
+  // Whether it calls release() for each bucket but the last, which is then of notes alone, so that
+  // gradients go when they have travelled.
+  virtual bool releases() const { return false; }
   // A bucket is complete: in order, each once a round. What `buffer` refers to stays as it is until
-  // the next round begins.
+  // the next round begins, or it is released.
   virtual void carry(std::size_t bucket, Buffer buffer) = 0;
   // All buckets of the round have been handed over: returns when they have arrived.
   virtual void finish_round() = 0;
@@ -79,11 +82,15 @@ class GradientCollector {
   const std::vector<std::uint8_t>& used() const { return used_; }
   // The gradient of this parameter is what its bucket holds.
   void define(std::size_t parameter);
+  // Its gradients have travelled, and their memory is given back. Until the next round, grad() is
+  // of NaN in a single element, which torch refuses to clip or to zero: nobody takes it for one.
+  void release(std::size_t bucket);
 
  private:
   void before(std::size_t parameter);
   void after(std::size_t parameter);
   void adopt(std::size_t parameter);
+  void forget_released(std::size_t parameter);
   bool in_place(std::size_t parameter) const;
   void leave();
   void hand_over(bool wait);
@@ -112,8 +119,10 @@ class GradientCollector {
   std::size_t left_ = 0;                      // buckets that are complete
   std::size_t handed_over_ = 0;               // of them, those that the carrier has
   std::vector<Buffer> leaving_;               // what each of them is
-  std::vector<torch::Tensor> travelling_;  // gradients in place, whatever the user does to grad()
-  std::vector<std::size_t> arrivals_;      // of the first round
+  // By bucket: its gradient where that leaves in place, whatever the user does to grad().
+  std::vector<torch::Tensor> travelling_;
+  std::vector<torch::Tensor> released_;  // by parameter: what grad() is where the gradient has gone
+  std::vector<std::size_t> arrivals_;    // of the first round
   bool recording_ = true;
 
   GradientHooks hooks_;  // last: nothing above goes while a hook may come

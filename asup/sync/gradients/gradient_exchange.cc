@@ -7,6 +7,8 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/seed.h"
+#include "asup/base/timeline.h"
 
 namespace asup::sync {
 namespace {
@@ -24,6 +26,8 @@ enum Note : std::size_t {
   kNotes
 };
 constexpr double kDescribed = 4;
+// With shards, of buckets: those whose memory is in use beside the one that is filled.
+constexpr std::size_t kTravelling = 2;
 
 void scale(const Buffer& buffer, double factor) {
   torch::NoGradGuard no_grad;
@@ -46,12 +50,15 @@ layout::BucketRules with_code(layout::BucketRules rules, const GradientCode& cod
   return rules;
 }
 
-// Numbers that follow each other give seeds that have nothing to do with each other (SplitMix64).
-std::uint64_t seed_of(std::uint64_t number) {
-  number = (number + 1) * 0x9e3779b97f4a7c15;
-  number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
-  number = (number ^ number >> 27) * 0x94d049bb133111eb;
-  return number ^ number >> 31;
+std::unique_ptr<ShardedGradients> make_shards(Communicator& communicator,
+                                              const std::vector<NamedTensor>& parameters,
+                                              std::span<const std::size_t> order,
+                                              const layout::BucketRules& rules,
+                                              const std::optional<GradientShards>& shards) {
+  if (!shards) return nullptr;
+  return std::make_unique<ShardedGradients>(communicator, parameters,
+                                            layout::lay_out(shapes_of(parameters), order, rules),
+                                            shards->whole_tensors);
 }
 
 // Every rank's samples of a step; kNone where it described none.
@@ -87,17 +94,20 @@ std::vector<std::string> GradientCode::keeps() const {
 
 GradientExchange::GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
                                    std::span<const std::size_t> order, layout::BucketRules rules,
-                                   bool looks, GradientCode code)
+                                   bool looks, GradientCode code,
+                                   std::optional<GradientShards> shards)
     : communicator_(communicator),
       code_(code),
       finite_(looks, communicator.size()),
-      noise_(total_bytes(parameters), code.feedback || code.compressor ? 1 : communicator.size()),
+      noise_(total_bytes(parameters),
+             code.feedback || code.compressor || shards ? 1 : communicator.size()),
+      shards_(make_shards(communicator, parameters, order, rules, shards)),
       collector_(communicator, parameters, order,
                  with_code(std::move(rules), code, parameters, communicator.rank() == 0), kNotes,
                  *this) {
   const std::size_t kept = code.keeps().size();
   for (std::size_t i = 0; i < kept; ++i)
-    residuals_.emplace_back(collector_.buckets(), collector_.parameters());
+    residuals_.emplace_back(collector_.buckets(), collector_.parameters(), code.compressor);
 }
 
 // Peers may still read our buckets.
@@ -117,7 +127,7 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
     works_.clear();
     weighed_.clear();
     arrived_.assign(collector_.buckets().size(), false);
-    returned_ = 0;
+    returned_ = released_ = 0;
     finite_.begin();
     noise_.begin(step_);
     // What was described since is of this step again where it has a second backward.
@@ -131,43 +141,64 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   look(bucket, gradients);
   if (is_last) write_notes();
   if (samples_) {
-    weighed_.push_back(gradients);
-    scale(weighed_.back(), static_cast<double>(*samples_));
+    scale(gradients, static_cast<double>(*samples_));
+    if (!shards_) weighed_.push_back(gradients);
   }
+  if (shards_ && bucket >= kTravelling) release_those_before(bucket - kTravelling + 1);
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
+  const TimelineLabelled labelled({.bucket = static_cast<int>(bucket)});
   works_.push_back(leave(bucket, buffer));
 }
 
 void GradientExchange::begin_round() {
   is_first_round_ = !has_left_;
+  if (shards_) shards_->begin(is_first_round_);
+  if (is_first_round_) find_unit();
   for (Residuals& residuals : residuals_) {
-    if (has_left_)
+    if (!is_first_round_)
       residuals.next_round();
-    else if (!samples_ || *samples_ > 0)  // a rank without samples has only what it carries to tell
-      residuals.set_unit(samples_ ? static_cast<double>(*samples_) : 1);
+    else if (unit_ > 0)  // a rank without samples has only what it carries to tell
+      residuals.set_unit(unit_);
   }
+}
+
+void GradientExchange::find_unit() {
+  unit_ = samples_ ? static_cast<double>(*samples_) : 1;
+  if (samples_ && code_.compressor) unit_ = code_.compressor->unit_of(unit_);
 }
 
 Work GradientExchange::leave(std::size_t bucket, const Buffer& buffer) {
   const Buckets& buckets = collector_.buckets();
+  const bool is_last = bucket + 1 == buckets.size();  // with shards, of notes alone
+  if (shards_ && !is_last) return shards_->start(bucket, buffer);
   if (!code_.compressor || !buckets.coded(bucket))
     return communicator_.start_all_reduce(buffer, ReduceOp::average, coding(bucket));
   Compressor::Bucket leaving{.index = bucket,
                              .gradients = buffer,
                              .tensors = buckets.layout(bucket).tensors,
                              .kept = {},
-                             .unit = samples_ ? static_cast<double>(*samples_) : 1,
+                             .unit = unit_,
                              .exchange = exchanges_,
                              .adds = !is_first_round_};
+  const TimelineScope scope(Activity::encode);
   for (const Residuals& residuals : residuals_)
     leaving.kept.push_back({residuals.carried(bucket), residuals.lost(bucket)});
   return code_.compressor->leave(leaving);
 }
 
+// With shards: waits for their calls, and lets go of those that have ended well.
+void GradientExchange::release_those_before(std::size_t bucket) {
+  for (; released_ < bucket; ++released_) {
+    if (!works_[released_].wait().ok()) return;
+    collector_.release(released_);
+  }
+}
+
 // Its call is done. Whether that was the last: another is under way now where it was not.
 bool GradientExchange::arrive(std::size_t bucket) {
   if (arrived_[bucket]) return true;
+  const TimelineLabelled labelled({.bucket = static_cast<int>(bucket)});
   if (code_.compressor && collector_.buckets().coded(bucket))
     if (auto another = code_.compressor->arrive(bucket)) {
       works_[bucket] = std::move(*another);
@@ -221,9 +252,11 @@ double GradientExchange::step_note() const {
 
 void GradientExchange::finish_round() {
   wait_for_works();
+  if (shards_) release_those_before(works_.size() - 1);  // the last is of notes
   ++exchanges_;
   read_notes();
-  if (describes()) weigh();
+  const double factor = describes() ? weigh() : 1;
+  if (shards_) shards_->end_round(factor);
   bring_back();
   finite_.ends(collector_.buckets().note(kNotFinite));
   if (noise_.looks()) watch_noise();
@@ -239,8 +272,9 @@ void GradientExchange::watch_noise() {
                  !samples_);
 }
 
+// By what the averages that have come are to be multiplied, and are, but for those of shards.
 // needs: all ranks describe
-void GradientExchange::weigh() {
+double GradientExchange::weigh() {
   const auto start = Clock::now();
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   std::array<double, 2> mine{number_of(samples_), number_of(late_samples_)};
@@ -255,9 +289,11 @@ void GradientExchange::weigh() {
   require_equal(before);
   const double mean = mean_of(now);
   if (mean > 0) mean_samples_ = mean;  // 0: nobody has any, and what travels was kept from before
+  const double factor = samples_ ? 1 / mean_samples_ : 1;
   if (samples_)
-    for (const Buffer& buffer : weighed_) scale(buffer, 1 / mean_samples_);
+    for (const Buffer& buffer : weighed_) scale(buffer, factor);
   wait_seconds_ += seconds_since(start);
+  return factor;
 }
 
 void GradientExchange::bring_back() {
@@ -313,31 +349,62 @@ void GradientExchange::read_notes() {
                     "and others do not",
                     step_));
   }
-  if (buckets.note(kUnused) > 0) share_unused();
+  std::vector<std::uint8_t> used = collector_.used();
+  if (buckets.note(kUnused) > 0) used = share_unused();
+  if (shards_) add_used(used);
+}
+
+void GradientExchange::add_used(const std::vector<std::uint8_t>& used) {
+  if (is_first_round_) used_anywhere_.assign(used.size(), 0);
+  for (std::size_t i = 0; i < used.size(); ++i) used_anywhere_[i] |= used[i];
 }
 
 // Some rank has gradients that did not come. Those that came on another rank have an average here
 // too; those that came nowhere stay as they are, so that no optimizer moves their parameters.
-void GradientExchange::share_unused() {
+std::vector<std::uint8_t> GradientExchange::share_unused() {
   const auto start = Clock::now();
   std::vector<std::uint8_t> anywhere = collector_.used();
   const Outcome outcome = communicator_.all_reduce(buffer_of(std::span(anywhere)), ReduceOp::max);
   wait_seconds_ += seconds_since(start);
   outcome.or_throw();
   for (std::size_t i = 0; i < anywhere.size(); ++i) {
-    if (anywhere[i] && !collector_.used()[i]) collector_.define(i);
+    if (anywhere[i] && !collector_.used()[i] && !shards_) collector_.define(i);
     if (anywhere[i]) continue;
     for (Residuals& residuals : residuals_) residuals.drop(i);
   }
+  return anywhere;
 }
 
 void GradientExchange::rebuild(std::span<const std::size_t> order) {
+  check(!shards_, "gradients that are cut into shards keep their order");
   collector_.rebuild(order);
   for (Residuals& residuals : residuals_) residuals.move_to(collector_.buckets());
 }
 
-void GradientExchange::set_residual_unit(double unit) {
-  for (Residuals& residuals : residuals_) residuals.restore_unit(unit);
+void GradientExchange::restore_residuals(std::span<const NamedTensor> tensors, double unit) {
+  if (residuals_.empty()) return;
+  if (code_.compressor) unit = code_.compressor->unit_of(unit);
+  const std::vector<std::string> prefixes = code_.keeps();
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    residuals_[i].restore(tensors, prefixes[i]);
+    residuals_[i].restore_unit(unit);
+  }
+}
+
+std::vector<torch::Tensor> GradientExchange::take_residuals() {
+  std::vector<torch::Tensor> taken(collector_.parameters().size());
+  double unit = residual_unit();
+  communicator_.all_reduce(buffer_of(std::span(&unit, 1)), ReduceOp::average).or_throw();
+  if (unit <= 0) return taken;
+  const auto kept = residuals_.front().by_parameter();
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i].defined()) continue;
+    taken[i] = kept[i].clone();
+    communicator_.all_reduce(buffer_of(taken[i]), ReduceOp::average).or_throw();
+    taken[i].div_(unit);
+  }
+  for (Residuals& residuals : residuals_) residuals.clear();
+  return taken;
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {

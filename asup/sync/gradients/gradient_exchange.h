@@ -14,9 +14,13 @@
 // other small tensors do not. What is lost may be kept, and added to the gradient of the next step
 // (Residuals).
 //
+// With shards, buckets leave by reduce-scatter, each rank keeps the averages of its part
+// (ShardedGradients), and parameters have no gradients when the exchange has ended.
+//
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "asup/sync/compressors/compressor.h"
@@ -24,6 +28,7 @@
 #include "asup/sync/gradients/gradient_collector.h"
 #include "asup/sync/gradients/gradient_noise.h"
 #include "asup/sync/gradients/residuals.h"
+#include "asup/sync/sharded/sharded_gradients.h"
 
 namespace asup::sync {
 
@@ -38,13 +43,18 @@ struct GradientCode {
   std::vector<std::string> keeps() const;
 };
 
+// Each rank keeps the averages of its part of the gradients.
+struct GradientShards {
+  bool whole_tensors = false;  // see layout/shards.h
+};
+
 class GradientExchange : private BucketCarrier {
  public:
   // Collective. `order`: see Buckets. `rules`: but for those of a code. `looks`: for gradients that
   // are not finite. All the same on all.
   GradientExchange(Communicator& communicator, std::vector<NamedTensor> parameters,
                    std::span<const std::size_t> order, layout::BucketRules rules, bool looks = true,
-                   GradientCode code = {});
+                   GradientCode code = {}, std::optional<GradientShards> shards = {});
   ~GradientExchange() override;
 
   // While false, gradients only add up here.
@@ -70,6 +80,11 @@ class GradientExchange : private BucketCarrier {
   // back. True where it does not look.
   bool finite() const { return finite_.finite(); }
 
+  // What is kept of the averages, with shards; else null. And whether a parameter has a gradient on
+  // any rank, when the exchange has ended.
+  ShardedGradients* shards() { return shards_.get(); }
+  const std::vector<std::uint8_t>& used_anywhere() const { return used_anywhere_; }
+
   // See GradientCollector.
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
   void rebuild(std::span<const std::size_t> order);
@@ -81,7 +96,13 @@ class GradientExchange : private BucketCarrier {
   std::vector<NamedTensor> residuals() const;
   // What they are in, in samples; 0: they are zeros.
   double residual_unit() const { return residuals_.empty() ? 0 : residuals_.front().unit(); }
-  void set_residual_unit(double unit);
+  // They are this rank's, by the names of residuals(), in such a unit. Collective where ranks share
+  // them out.
+  void restore_residuals(std::span<const NamedTensor> tensors, double unit);
+
+  // What of it is still to be applied, as the average over ranks, by parameter; undefined where
+  // there is none. It is kept no more, and neither is the rest. Collective.
+  std::vector<torch::Tensor> take_residuals();
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
   std::optional<double> noise_scale() const { return noise_.noise_scale(); }
@@ -97,6 +118,7 @@ class GradientExchange : private BucketCarrier {
  private:
   bool ends_with_backward() const override { return true; }
   bool wants_peaks() const override { return finite_.looks(); }
+  bool releases() const override { return shards_ != nullptr; }
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
   void second_backward() override { one_round_ = false; }  // finishing the round is all else
@@ -107,15 +129,18 @@ class GradientExchange : private BucketCarrier {
   double step_note() const;
   void look(std::size_t bucket, const Buffer& gradients);
   void begin_round();
+  void find_unit();
   Work leave(std::size_t bucket, const Buffer& buffer);
   Coding coding(std::size_t bucket) const;
   void write_notes();
   void read_notes();
-  void weigh();
+  double weigh();
   void watch_noise();
   bool arrive(std::size_t bucket);
+  void release_those_before(std::size_t bucket);
   void bring_back();
-  void share_unused();
+  std::vector<std::uint8_t> share_unused();
+  void add_used(const std::vector<std::uint8_t>& used);
   void wait_for_works();
 
   Communicator& communicator_;
@@ -126,12 +151,14 @@ class GradientExchange : private BucketCarrier {
   std::vector<Work> works_;      // of the buckets that have left, in order
   std::vector<bool> arrived_;    // of them, whose buffer has the average
   std::size_t returned_ = 0;     // and those that are back where the model is
+  std::size_t released_ = 0;     // and, with shards, whose gradients have gone
   std::vector<Buffer> weighed_;  // what left times our samples
   std::optional<std::uint64_t> samples_, late_samples_;  // of this step, of the one before
   std::optional<std::uint64_t> weighed_samples_;         // of this step
-  bool one_round_ = true;                                // so far in this step
-  bool has_left_ = false;                                // of this step, the first bucket
-  bool is_first_round_ = true;                           // of this step, the one under way
+  double unit_ = 1;             // of this step's gradients, as they leave: Residuals::set_unit()
+  bool one_round_ = true;       // so far in this step
+  bool has_left_ = false;       // of this step, the first bucket
+  bool is_first_round_ = true;  // of this step, the one under way
   bool under_way_ = false;
   Clock::time_point under_way_since_;
   double wait_seconds_ = 0, exchange_seconds_ = 0;
@@ -140,6 +167,8 @@ class GradientExchange : private BucketCarrier {
   GradientNoise noise_;
   std::uint64_t exchanges_ = 0;
   std::vector<Residuals> residuals_;  // what is kept, as GradientCode says
+  std::unique_ptr<ShardedGradients> shards_;
+  std::vector<std::uint8_t> used_anywhere_;  // with shards: by parameter, in this step
 
   GradientCollector collector_;  // last: its hooks use all above
 };

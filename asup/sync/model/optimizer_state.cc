@@ -12,11 +12,6 @@ namespace asup::sync {
 
 using torch::optim::OptimizerParamState;
 
-namespace {
-constexpr std::size_t kMostTensors = 3;  // of a parameter
-static_assert(kMostTensors >= kernels::kMostStateSlots);
-}  // namespace
-
 // What is to be known of a type of optimizer.
 struct OptimizerState::Kind {
   bool (*is)(const torch::optim::Optimizer&);
@@ -34,6 +29,7 @@ namespace {
 
 using namespace torch::optim;
 using Kind = OptimizerState::Kind;
+constexpr std::size_t kMostTensors = OptimizerState::kMostTensors;
 
 // See OptimizerState::Slots.
 struct StepUnderWay {
@@ -101,14 +97,19 @@ constexpr std::array kKinds{
     kind_of<Adagrad, AdagradParamState>({"sum"}),
     kind_of<asup::optim::RuleOptimizer, asup::optim::RuleState>({"slot_0", "slot_1", "slot_2"})};
 
-const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
+const Kind* known_kind(const torch::optim::Optimizer& optimizer) {
   const auto found = std::find_if(kKinds.begin(), kKinds.end(),
                                   [&](const Kind& kind) { return kind.is(optimizer); });
-  require(found != kKinds.end(),
+  return found == kKinds.end() ? nullptr : &*found;
+}
+
+const Kind* find_kind(const torch::optim::Optimizer& optimizer) {
+  const Kind* found = known_kind(optimizer);
+  require(found != nullptr,
           "the state of {} cannot be averaged, since nothing is known of it: let each worker keep "
           "its own (merge-state = keep), or use an optimizer of torch::optim",
           c10::demangle(typeid(optimizer).name()));
-  return &*found;
+  return found;
 }
 
 // Which of an optimizer's tensors the slots of its rule are.
@@ -143,6 +144,17 @@ OptimizerState::OptimizerState(torch::optim::Optimizer& optimizer,
                                std::vector<torch::Tensor> parameters)
     : optimizer_(optimizer), parameters_(std::move(parameters)), kind_(find_kind(optimizer)) {}
 
+bool OptimizerState::knows(const torch::optim::Optimizer& optimizer) {
+  return known_kind(optimizer) != nullptr;
+}
+
+torch::Tensor OptimizerState::tensor(std::size_t parameter, std::size_t kind) const {
+  OptimizerParamState* state = find(parameters_[parameter]);
+  if (!state) return {};
+  const auto found = kind_->tensors(*state);
+  return kind < found.size() ? *found[kind] : torch::Tensor();
+}
+
 OptimizerParamState* OptimizerState::find(const torch::Tensor& parameter) const {
   const auto found = optimizer_.state().find(parameter.unsafeGetTensorImpl());
   return found == optimizer_.state().end() ? nullptr : found->second.get();
@@ -155,10 +167,7 @@ OptimizerState::Kinds OptimizerState::tensors(const Counts& counts) const {
     bool is_there = false;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       is_there = is_there || counts[i * kMostTensors + k] > 0;
-      OptimizerParamState* state = find(parameters_[i]);
-      if (!state) continue;
-      const auto found = kind_->tensors(*state);
-      if (k < found.size()) tensors[i] = *found[k];
+      tensors[i] = tensor(i, k);
     }
     if (is_there) kinds.push_back(std::move(tensors));
   }

@@ -19,8 +19,17 @@ class OptimizerState {
   // Throws BadInput for an optimizer whose state is not known: torch's SGD, RMSprop, Adagrad, Adam
   // and AdamW and asup's rules are, and types derived from them. It must outlive this.
   OptimizerState(torch::optim::Optimizer& optimizer, std::vector<torch::Tensor> parameters);
+  // Whether it is.
+  static bool knows(const torch::optim::Optimizer& optimizer);
 
-  // For each parameter and kind of tensor: 1 and the steps done where it is there, else 0.
+  // Of tensors that a parameter may have.
+  static constexpr std::size_t kMostTensors = 3;
+  static_assert(kMostTensors >= kernels::kMostStateSlots);
+  // One of them, of a parameter by its index: undefined where it has none.
+  torch::Tensor tensor(std::size_t parameter, std::size_t kind) const;
+
+  // For each parameter and kind of tensor, the kinds of one parameter after the other: 1 and the
+  // steps done where it is there, else 0.
   using Counts = std::vector<std::int64_t>;
   Counts counts() const;
   // The largest of all ranks'. Collective.

@@ -44,7 +44,13 @@ const std::vector<config::Setting>& common_settings() {
       {"bucket-mb",
        field<&ParameterServer::bucket_mb>(),
        "gradients travel in buckets of about so many megabytes",
-       {0, 4096, true, false}}};
+       {0, 4096, true, false}},
+      {"compress", field<&ParameterServer::compress>(),
+       "gradients of weights, and what these have changed by, travel in fewer bytes: bf16, fp16, "
+       "int8, int4 or onebit; docs/compression.md"},
+      {"compress-feedback", field<&ParameterServer::compress_feedback>(),
+       "what compress loses of gradients is added to those of the next step; auto: of int4 and "
+       "onebit"}};
   return rows;
 }
 
@@ -76,7 +82,37 @@ std::vector<config::Section> sections_of(ParameterServer& options) {
           options.pace.section()};
 }
 
+void check_compress(const ParameterServer& options) {
+  const std::string name = options.compress.to_text();
+  const Feedback feedback = options.compress_feedback;
+  require(options.compress != Compress::none || feedback != Feedback::on,
+          "compress-feedback is for what is lost by compress, which is none");
+  if (options.compress == Compress::none) return;
+  require(!options.compress.is_auto(),
+          "compress {} measures what workers exchange with each other, and here they do so with "
+          "servers: say bf16, fp16, int8, int4 or onebit",
+          name);
+  const Compress compress = options.compress.among.front();
+  require(code_of(compress) != kernels::Code::none,
+          "compress {} is for sync = allreduce, where workers have each other's gradients; to "
+          "servers and back numbers travel in a code: say bf16, fp16, int8, int4 or onebit",
+          name);
+  require(options.merge == Merge::none,
+          "merge is {}: models are exchanged now and then, and compress is for gradients of every "
+          "step. Leave one of them out, or take sync = local, whose models travel in fewer bytes "
+          "with exchange-dtype",
+          config::name_of_choice(options.merge));
+  require(compress != Compress::onebit || feedback != Feedback::off,
+          "compress {} does not train without what it keeps: leave out compress-feedback off",
+          name);
+  require(!has_feedback(compress, feedback) || options.pace.options().backup == 0,
+          "with backup, late gradients are dropped, and with them what compress {} has kept of "
+          "those before. Take compress int8 without compress-feedback, or backup = 0",
+          name);
+}
+
 void check_options(const ParameterServer& options) {
+  check_compress(options);
   const auto unused = [&](std::string_view name, const std::string& because) {
     config::require_usual(common_settings(), options, name, because);
   };
@@ -147,6 +183,8 @@ ServerReplicaOptions server_options(const ParameterServer& options, Seconds time
   server.compensation = options.compensation;
   server.local = sync::split_names(options.local_parameters);
   server.evaluate_with = options.evaluate_with;
+  server.code = code_of(options.compress.among.front());
+  server.feedback = has_feedback(options.compress.among.front(), options.compress_feedback);
   server.timeout = timeout;
   return server;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "asup/config/value.h"
+#include "asup/sync/gradients/compress.h"
 #include "asup/sync/non_finite_setting.h"
 #include "asup/sync/server/paces.h"
 #include "asup/sync/server/server_replica.h"
@@ -32,6 +33,8 @@ struct ParameterServer {
   std::string local_parameters{};  // a,b
   Unshared evaluate_with = Unshared::average;
   double bucket_mb = 25;
+  CompressSetting compress = Compress::none;         // a code
+  Feedback compress_feedback = Feedback::automatic;  // of gradients; parameters always have it
 };
 
 // The ASU-P system: servers, and a pace that adapts to what is measured.

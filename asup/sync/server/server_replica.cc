@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "asup/base/error.h"
-#include "asup/base/log.h"
 #include "asup/kernels/finite.h"
 #include "asup/kernels/update.h"
 #include "asup/ps/client.h"
@@ -19,6 +18,7 @@
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sharing.h"
 #include "asup/sync/model/trained_model.h"
+#include "asup/sync/server/coded_traffic.h"
 #include "asup/sync/server/merge_replica.h"
 #include "asup/sync/server/rules_of.h"
 #include "asup/sync/server/server_state.h"
@@ -55,8 +55,8 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void with_mean_model(const std::function<void()>& use) override;
   void check_equal() override;
   std::string observed() const override { return ""; }
-  ReplicaState state() override { return {}; }
-  void restore(const ReplicaState&) override {}
+  ReplicaState state() override;
+  void restore(const ReplicaState& state) override;
   bool keeps_own_optimizer() const override { return !sharing_.local.empty(); }
   std::vector<sync::NamedTensor> fetch_optimizer_state() override;
   void gather_optimizer_state() override;
@@ -93,6 +93,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   void check_unchanged();
   void check_those_that_left() const;
   void step_local();
+  std::vector<sync::NamedTensor> known_weights();
   void fetch_parameters();
   void wait();
   std::vector<double> learning_rates() const;
@@ -104,6 +105,7 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   sync::FiniteSteps finite_;
   const std::vector<kernels::Rule> rules_;  // by group of the optimizer
   const sync::Sharing sharing_;
+  const layout::BucketRules bucket_rules_;
   std::vector<sync::NamedTensor> unshared_;
   layout::FlatSpace space_;
   std::unique_ptr<ps::Client> client_;
@@ -120,8 +122,10 @@ class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCa
   double waited_ = 0;                // for the parameters that it computes with
   std::uint64_t steps_ = 0;
   double exchange_seconds_ = 0;
-  bool moved_ = false;         // since all workers had the same parameters
+  bool moved_ = false;         // since all workers had the same parameters, those of the servers
   bool pushed_finite_ = true;  // what was pushed last, or servers apply it all the same
+
+  std::optional<sync::CodedTraffic> coded_;  // where gradients travel in a code
 
   sync::GradientCollector collector_;  // last: its hooks use all above
 };
@@ -136,15 +140,18 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
       finite_(model_, options.pace.non_finite, /*warns=*/true),
       rules_(sync::rules_of(optimizer)),
       sharing_(sync::share(model_, options.local)),
-      collector_(workers, agreed(), layout::backwards(sharing_.shared.size()),
-                 options.bucket_sizes(),
+      bucket_rules_(sync::with_code(options.bucket_sizes(), options.code, sharing_.shared,
+                                    workers.rank() == 0)),
+      collector_(workers, agreed(), layout::backwards(sharing_.shared.size()), bucket_rules_,
                  /*notes=*/0, *this) {
+  if (!bucket_rules_.coded.empty())
+    coded_.emplace(options.code, options.feedback, collector_.buckets(), sharing_.shared);
   unshared_ = model_.buffers();
   unshared_.insert(unshared_.end(), sharing_.local.begin(), sharing_.local.end());
   sync::broadcast_tensors(workers, model_.parameters());
   sync::broadcast_tensors(workers, model_.buffers());
   finite_.keep_buffers();
-  space_ = sync::flat_space(sharing_.shared, options.bucket_sizes());
+  space_ = sync::flat_space(sharing_.shared, bucket_rules_);
   sync::ServerState state(optimizer, sharing_.shared, space_.layout);
   const auto updates = state.updates();
   const bool with_state = has_state(workers, updates);
@@ -168,6 +175,8 @@ const std::vector<sync::NamedTensor>& ServerReplicaOfClient::agreed() {
   facts.push_back({"setting in_place_bytes", std::to_string(options_.in_place_bytes)});
   facts.push_back({"setting local", fmt::format("'{}'", fmt::join(options_.local, ","))});
   facts.push_back({"setting evaluate_with", std::string(sync::name_of(options_.evaluate_with))});
+  facts.push_back({"setting compress", std::string(kernels::name_of(options_.code))});
+  facts.push_back({"setting feedback", options_.feedback ? "on" : "off"});
   for (std::size_t i = 0; i < rules_.size(); ++i)
     facts.push_back({fmt::format("the optimizer's group {}", i), kernels::describe(rules_[i])});
   facts.push_back({"parameters of the optimizer", std::to_string(sharing_.shared.size())});
@@ -185,6 +194,10 @@ ps::ServerSetup ServerReplicaOfClient::setup(bool with_state) const {
   setup.work = options_.work;
   setup.compensation = options_.compensation;
   setup.with_state = with_state;
+  if (!coded_) return setup;
+  setup.code = options_.code;
+  for (std::uint32_t i = 0; i < space_.layout.tensors.size(); ++i)
+    if (bucket_rules_.coded[space_.layout.tensors[i].index]) setup.coded.push_back(i);
   return setup;
 }
 
@@ -209,8 +222,10 @@ void ServerReplicaOfClient::move_parameters() {
 }
 
 void ServerReplicaOfClient::arrive(const std::vector<int>& met) {
+  const bool goes_back = coded_ && steps_ > 0;  // to what it had before it showed the servers'
   client_->arrive(met);
   wait();
+  moved_ = moved_ || goes_back;
 }
 
 void ServerReplicaOfClient::wait() {
@@ -237,6 +252,7 @@ void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
   if (bucket == 0) {
     leaving_since_ = Clock::now();
     left_.clear();
+    if (coded_) coded_->begin_step(figures_.samples);
   }
   const ps::Range range = space_.buckets[bucket];
   const auto* data = static_cast<const float*>(buffer.data);
@@ -244,8 +260,11 @@ void ServerReplicaOfClient::carry(std::size_t bucket, Buffer buffer) {
     const std::size_t looked_at = std::min<std::size_t>(range.size(), kLookedAt);
     left_.push_back({data, looked_at, kernels::sum_of_squares(data, looked_at)});
   }
-  figures_.not_finite += kernels::count_not_finite(data, range.size());
-  client_->push(range, data);
+  const bool in_code = collector_.buckets().coded(bucket);
+  auto not_finite = kernels::count_not_finite(data, range.size());
+  if (in_code && not_finite == 0) not_finite = coded_->count_made_infinite(data, range.size());
+  figures_.not_finite += not_finite;
+  client_->push(range, data, in_code ? coded_->encoding(bucket) : kernels::Encoding{});
 }
 
 void ServerReplicaOfClient::second_backward() {
@@ -286,8 +305,9 @@ StepResult ServerReplicaOfClient::step() {
   collector_.next_round();
   left_.clear();
   ++steps_;
-  // Workers that lease samples have the same at sync points.
-  moved_ = !options_.work && !options_.pace.in_step() && workers_.size() > 1;
+  if (coded_) coded_->end_step(pushed_finite_);
+  // Workers that lease samples have the same at sync points, but what came in a code.
+  moved_ = coded_ || (!options_.work && !options_.pace.in_step() && workers_.size() > 1);
   return release_.version == version ? StepResult::skipped : StepResult::applied;
 }
 
@@ -366,6 +386,7 @@ void ServerReplicaOfClient::synchronize() {
 
 // All workers get what the servers have now. When all have come, none has a push under way.
 void ServerReplicaOfClient::fetch_parameters() {
+  if (coded_) (void)client_->known();  // training goes on from there
   workers_.barrier().or_throw();
   sync::together(workers_, [&] {
     if (workers_.rank() == 0) client_->fetch_parameters();
@@ -388,6 +409,30 @@ void ServerReplicaOfClient::with_mean_model(const std::function<void()>& use) {
 
 void ServerReplicaOfClient::check_equal() {
   sync::check_equal_tensors(workers_, "parameter", sync::common_parameters(model_, sharing_));
+}
+
+// Weights that travel in a code, as servers know this worker to have them: views.
+std::vector<sync::NamedTensor> ServerReplicaOfClient::known_weights() {
+  const auto known = client_->known();
+  const auto ranges = layout::ranges_by_index(space_.layout, sharing_.shared.size());
+  std::vector<sync::NamedTensor> weights;
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    if (bucket_rules_.coded[i])
+      weights.push_back({"known " + sharing_.shared[i].name,
+                         sync::host_view_like(sharing_.shared[i].tensor,
+                                              known->data() + ranges[i].begin, known)});
+  return weights;
+}
+
+ReplicaState ServerReplicaOfClient::state() {
+  return coded_ ? coded_->state(known_weights()) : ReplicaState();
+}
+
+void ServerReplicaOfClient::restore(const ReplicaState& state) {
+  if (!coded_) return;
+  coded_->restore(state, known_weights());
+  client_->tell_known();
+  moved_ = true;
 }
 
 // Into the optimizer, when all workers have come: none has a push under way then.

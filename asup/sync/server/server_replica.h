@@ -14,6 +14,10 @@
 //     call step(), which pushes what grad() holds then. finish_exchange() throws.
 //   - A second backward before step() throws, unless the first ran with NoSync.
 //   - A parameter that no worker used has a gradient of zeros: momentum and weight decay move it.
+//   - Where gradients and parameters travel in a code, a worker's parameters are what came of
+//     differences that were rounded, near those of the servers (ps/coded_difference.h). With equal
+//     versions in bsp, they are the same on all workers. synchronize() fetches the servers'; the
+//     worker trains on from where it was.
 //   - The optimizer's options count when the replica is made, but for the learning rate, which is
 //     taken at each step() and is one for all shared parameters. Its state is on the servers, which
 //     begin with what rank 0's has; gather_optimizer_state() fetches it.
@@ -25,7 +29,8 @@
 // Memory of a worker: parameters move into memory that servers of its host write, and are not kept
 // twice; large gradients are made where they leave from, small ones are copied into a bucket, which
 // takes their place. There is no optimizer state. So it needs no more than one process that trains
-// alone, but for the alignment of tensors and buckets.
+// alone, but for the alignment of tensors and buckets; with feedback of a code, weights are kept
+// twice more, and once more from a test, checkpoint or synchronize() to the next step.
 //
 // Workers that find their samples themselves are weighed by what describe_batch() says, which all
 // of them call before each step(), or none; then a step is the last batch of each of them, and a
@@ -42,6 +47,7 @@
 #include <vector>
 
 #include "asup/collective/communicator.h"
+#include "asup/kernels/code.h"
 #include "asup/layout/buckets.h"
 #include "asup/net/member_group.h"
 #include "asup/ps/message.h"
@@ -76,6 +82,10 @@ struct ServerReplicaOptions {
   // dot ("head.").
   std::vector<std::string> local{};
   Unshared evaluate_with = Unshared::average;
+  // What gradients of weights, and what these have changed by, travel in. With feedback, what it
+  // loses of gradients is added to those of the next step; without merge.
+  kernels::Code code = kernels::Code::none;
+  bool feedback = false;
   Seconds timeout{300};
 };
 

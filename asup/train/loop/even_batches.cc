@@ -21,8 +21,10 @@ EvenBatches::EvenBatches(RunState& run)
       context_(run.context()),
       began_(run.step()),
       exchanges_models_(context_.local != nullptr),
-      workers_(run.control().size()),
-      held_(run.step()) {
+      updates_(run.config(), context_.length),
+      groups_(context_.groups()),
+      held_(run.step()),
+      before_(run.step()) {
   if (!run.config().balance) return;
   balance_.emplace(run.control(), run.config().batch, context_.choices.parts);
   context_.choices.parts = balance_->parts();
@@ -31,6 +33,7 @@ EvenBatches::EvenBatches(RunState& run)
 WorkSource::Traits EvenBatches::traits() const {
   return {.lockstep = true,
           .skips_non_finite = run_.config().strategy.capabilities().skips_non_finite,
+          .rows_may_be_empty = updates_.grow(),
           .recovers_in_steps = true};
 }
 
@@ -46,30 +49,45 @@ StepWork EvenBatches::next() {
   StepWork work;
   since_ = Clock::now();
   work.alone = is_behind();
+  steps_ = work.alone ? 1 : updates_.steps(run_.step());
   work.batch =
       work.alone ? context_.train->get(context_.batches->indices(epoch(), step_in_epoch()), epoch())
-                 : next_batch();
+                 : next_batches();
   work.step = run_.step();
   work.lr = learning_rate(run_.config(), context_.length, work.step);
   work.parts = context_.choices.parts;
   samples_ = work.batch.input.size(0);
   // Gradients are averaged over ranks, and the update wants the mean over samples; where ranks step
   // on their own, it is over their own samples, and models are weighted by those.
-  const auto of_all = context_.batches->global_count(epoch(), step_in_epoch());
+  std::size_t of_all = 0;
+  for (std::int64_t i = 0; i < steps_; ++i)
+    of_all +=
+        context_.batches->global_count(epoch(), step_in_epoch() + static_cast<std::size_t>(i));
   work.weight = exchanges_models_ ? 1 / static_cast<double>(std::max<std::int64_t>(1, samples_))
-                                  : run_.control().size() / static_cast<double>(of_all);
+                                  : context_.groups() / static_cast<double>(of_all);
   return work;
+}
+
+data::Batch EvenBatches::next_batches() {
+  if (steps_ == 1) return next_batch();
+  std::vector<torch::Tensor> inputs, targets;
+  for (std::int64_t i = 0; i < steps_; ++i) {
+    const data::Batch batch = next_batch();
+    inputs.push_back(batch.input);
+    targets.push_back(batch.target);
+  }
+  return {torch::cat(inputs), torch::cat(targets)};
 }
 
 // Batches of an epoch, or what is left of it, are assembled ahead, as long as parts stay what they
 // are.
 data::Batch EvenBatches::next_batch() {
-  if (workers_ != run_.control().size()) {
-    workers_ = run_.control().size();
+  if (groups_ != context_.groups()) {
+    groups_ = context_.groups();
     TrainConfig left = run_.config();
-    left.workers = workers_;
+    left.workers = groups_ * left.pipeline;
     ahead_.reset();
-    context_.batches = make_batches(left, *context_.train, run_.control().rank());
+    context_.batches = make_batches(left, *context_.train, context_.group());
   }
   if (ahead_ && parts_ahead_ == context_.choices.parts)
     if (auto batch = ahead_->next()) return *batch;
@@ -82,7 +100,10 @@ data::Batch EvenBatches::next_batch() {
   return *batch;
 }
 
-void EvenBatches::computed(const StepOutcome& outcome) { run_.set_step(outcome.step + 1); }
+void EvenBatches::computed(const StepOutcome& outcome) {
+  before_ = outcome.step;
+  run_.set_step(outcome.step + steps_);
+}
 
 void EvenBatches::stepped(double waited) {
   if (!balance_) return;
@@ -116,8 +137,9 @@ bool EvenBatches::sums_due() const {
 
 // See sync_points() of schedule.h.
 bool EvenBatches::at_sync_point() const {
-  return run_.ends_epoch() || run_.step() == run_.last_step() ||
-         run_.due(run_.config().eval_every) || run_.due(run_.config().checkpoint_every);
+  return run_.ends_epoch() || run_.step() >= run_.last_step() ||
+         run_.due(run_.config().eval_every, before_) ||
+         run_.due(run_.config().checkpoint_every, before_);
 }
 
 bool EvenBatches::sync_point_due(const StopRequest& stop) {

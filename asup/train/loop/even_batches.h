@@ -1,6 +1,6 @@
 // Work in lockstep: every worker has its part of every global batch, an even one or, with
-// `--balance`, one that fits its speed. Batches are assembled ahead. Used from the thread that
-// trains.
+// `--balance`, one that fits its speed. Batches are assembled ahead; where they grow, those of
+// several steps are one work. Used from the thread that trains.
 //
 // Where workers step on their own, those who are left go on when one is lost: nothing is lost but
 // what it did since it last exchanged its model, and its parts of the steps until it was missed.
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "asup/data/prefetch.h"
+#include "asup/train/batch_schedule.h"
 #include "asup/train/loop/balance.h"
 #include "asup/train/loop/work_source.h"
 #include "asup/train/state/run_state.h"
@@ -34,6 +35,7 @@ class EvenBatches : public WorkSource {
   std::uint64_t epoch() const;
   std::size_t step_in_epoch() const;
   data::Batch next_batch();
+  data::Batch next_batches();
   void rebalance();
   bool is_beginning() const;
   bool at_sync_point() const;
@@ -42,16 +44,19 @@ class EvenBatches : public WorkSource {
   TrainingContext& context_;
   const std::int64_t began_;     // after so many steps
   const bool exchanges_models_;  // workers step on their own gradients
+  const Updates updates_;
   std::optional<Balance> balance_;
   std::optional<data::Prefetcher> ahead_;
   std::vector<std::int64_t> parts_ahead_;  // of batches that are assembled
-  int workers_;                            // that batches are dealt out to
+  int groups_;                             // of workers, that batches are dealt out to
   std::int64_t held_;                      // the last sync point, in steps
   std::int64_t furthest_ = 0;              // steps of those who are left, when some were lost
   bool must_merge_ = false;                // since some were lost
 
   // Of the step under way.
   Clock::time_point since_;
+  std::int64_t steps_ = 1;   // that it is, where batches have grown
+  std::int64_t before_ = 0;  // steps done, before it
   std::int64_t samples_ = 0;
 };
 

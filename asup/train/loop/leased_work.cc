@@ -17,11 +17,14 @@ namespace {
 std::optional<Strategy> strategy_after(const ps::Release& release, const Strategy& now) {
   const auto* adaptive = now.as<Asup>();
   if (release.leave == ps::Release::Leave::no || !adaptive) return std::nullopt;
-  const NonFinite non_finite = adaptive->server.non_finite;
+  const ParameterServer& server = adaptive->server;
+  const NonFinite non_finite = server.non_finite;
   const auto every = std::max<std::int64_t>(release.every, 1);
   Strategy next = release.leave == ps::Release::Leave::to_local
                       ? Strategy(LocalSgd{.every = every, .non_finite = non_finite})
-                      : Strategy(AllReduce{.non_finite = non_finite});
+                      : Strategy(AllReduce{.non_finite = non_finite,
+                                           .compress = server.compress,
+                                           .compress_feedback = server.compress_feedback});
   next.algorithm = now.algorithm;
   next.timeout = now.timeout;
   return next;

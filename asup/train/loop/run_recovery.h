@@ -18,6 +18,9 @@ class RunRecovery {
   // are together again, so that they can go on. Throws JobFailed where they cannot. Collective.
   bool regroup();
 
+  // Throws JobFailed where this worker may not go on. Quick.
+  void require_place() const { recovery_.require_place(); }
+
   const std::vector<int>& left() const { return recovery_.left(); }  // by their ranks in the job
 
  private:

@@ -120,6 +120,7 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
     const Metrics::Row& end = i + 1 == last ? sums.rows.back() : row;
     row.began = std::exchange(began, end.ended);
     row.ended = end.ended;
+    const std::int64_t before = told_;
     report::StepRecord record = record_of(row, end.step);
     if (i + 1 == last) {
       record.merges =
@@ -131,7 +132,8 @@ bool StepLog::take_in(const Metrics::Sums& sums) {
     put(row_, record);
     put(whole, record);
     require_finite(row, record);
-    if (record.step % run_.config().log_every == 0) flush();
+    const std::int64_t every = run_.config().log_every;
+    if (record.step / every > before / every) flush();
   }
   run_.totals().train_seconds += whole.step_seconds;
   run_.totals().comm_s += whole.comm_s;

@@ -8,7 +8,7 @@ namespace asup::train {
 
 namespace {
 
-constexpr std::int64_t kDuties = 8;  // no fewer than there are
+constexpr std::int64_t kDuties = 9;  // no fewer than there are
 
 }  // namespace
 
@@ -36,11 +36,13 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
   once(Duty::sums, is_new, [&] { log_.sum_up(new_wait(), [&] { source_.agree_on_sums(); }); });
   if (is_new && must_merge() && !models_are_equal())
     merge();  // the loss that was logged may say so
+  once(Duty::kept, is_new && run_.switches(), [&] { run_.context().replica->apply_kept(); });
   once(Duty::equality, is_new && (is_due({Every::Kind::epoch}) || is_last()) && models_are_equal(),
        [&] { run_.context().replica->check_equal(); });
   once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test_between(); });
   once(Duty::checkpoint, is_due(run_.config().checkpoint_every) || run_.is_best_to_keep(),
        [&] { run_.save(); });
+  once(Duty::timeline, is_new && !is_last(), [&] { run_.collect_timeline(); });
   if (is_last()) end_ = run_.conclude();
   if (is_new) {
     log_.resume();

@@ -31,7 +31,16 @@ class SyncPoints {
 
  private:
   // In this order.
-  enum class Duty : std::int64_t { merge = 1, sums, equality, test, checkpoint, all };
+  enum class Duty : std::int64_t {
+    merge = 1,
+    sums,
+    kept,
+    equality,
+    test,
+    checkpoint,
+    timeline,
+    all
+  };
 
   void agree(StopRequest& stop);
   void merge();

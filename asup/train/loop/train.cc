@@ -6,6 +6,7 @@
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
+#include "asup/distribute/recorded_timeline.h"
 #include "asup/train/device.h"
 #include "asup/train/loop/trainer.h"
 #include "asup/train/state/generation.h"
@@ -70,17 +71,30 @@ std::optional<TrainEnd> train_run(Job& job, const TrainConfig& config, RunState&
 std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
                                          report::Observer& display,
                                          const std::function<bool()>& stop_asked, StepHooks& hooks,
-                                         const JobLife& life, Begun& begun) {
-  RunState run = explain_lack_of_memory([&] { return RunState(job, config, display, hooks); });
+                                         const JobLife& life, Begun& begun,
+                                         RecordedTimeline* timeline,
+                                         const std::vector<std::int64_t>& lost) {
+  RunState run =
+      explain_lack_of_memory([&] { return RunState(job, config, display, hooks, timeline); });
+  run.lost_before(lost);
   if (job.generation() == 1)
     if (auto end = end_before(run)) return end;
   try {
+    if (timeline) timeline->begin(run.control(), job.rank());
     return explain_lack_of_memory(
         [&] { return train_run(job, config, run, stop_asked, life, begun); });
   } catch (const std::exception& failure) {
+    if (dynamic_cast<const PeerLost*>(&failure)) run.collect_timeline_after_loss();
     run.failed(failure.what());
     throw;
   }
+}
+
+// Ranks may change from one generation to the next; in the job's summary each worker has the place
+// that it came to first.
+void add_lost(std::vector<std::int64_t>& lost, const net::Roster& before, const net::Roster& now) {
+  for (const net::Member& worker : before.workers())
+    if (!now.find(worker.id)) lost.push_back(first_rank_of(worker));
 }
 
 // Whether there are no more workers than have something to do. The last to come leave again, and
@@ -100,17 +114,28 @@ bool all_have_work(const Job& job, const TrainConfig& config) {
 TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
                const std::function<bool()>& stop_asked, StepHooks& hooks, const JobLife& life) {
   Begun begun = begun_in_earlier_life(life, config.out);
+  std::optional<RecordedTimeline> timeline;
+  std::vector<std::int64_t> lost;  // in earlier generations
   for (TrainConfig now = config;;) {
+    bool trained = false;
     try {
       now = settings_of_generation(job, now, begun);
-      if (all_have_work(job, now))
-        if (auto end = train_generation(job, now, display, stop_asked, hooks, life, begun))
+      if (now.timeline.on && !timeline)
+        timeline.emplace(RecordedTimeline::Options{now.timeline_steps.range, now.timeline.operators,
+                                                   report::RunFolder(now.out).timeline_file()},
+                         job.rank());
+      trained = all_have_work(job, now);
+      if (trained)
+        if (auto end = train_generation(job, now, display, stop_asked, hooks, life, begun,
+                                        timeline ? &*timeline : nullptr, lost))
           return *end;
     } catch (const PeerLost& failure) {
       if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
       log().warn("{}. The others go on from the last checkpoint", failure.what());
     }
+    const net::Roster before = job.roster();
     check(job.renew(), "the coordinator has ended: this job has no next generation");
+    if (trained) add_lost(lost, before, job.roster());
   }
 }
 

@@ -1,6 +1,8 @@
 #include "asup/train/loop/train_step.h"
 
+#include "asup/base/timeline.h"
 #include "asup/data/sharding.h"
+#include "asup/models/evaluation_mode.h"
 #include "asup/models/task.h"
 #include "asup/precision/autocast.h"
 #include "asup/sync/gradients/clip.h"
@@ -27,6 +29,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(config.workers) * portions_)),
       sums_statistics_(config.sync_bn),
+      computes_together_(config.strategy.capabilities().computes_together),
       label_smoothing_(config.label_smoothing),
       noise_(noise),
       scaler_(scaler),
@@ -63,18 +66,24 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   const bool looks = noise_ && portions > 1 && steps_++ % looks_every_ == 0;
   double small_samples = 0, small = 0;
   std::vector<sync::FetchedNumber> losses;
+  const auto all_portions = computes_together_ ? std::max(portions, portions_) : portions;
   for (std::size_t i = 0; i < portions; ++i) {
     const auto part = data::part_of(own, i, portions);
     const auto begin = static_cast<std::int64_t>(part.begin);
     const auto count = static_cast<std::int64_t>(part.size());
     std::optional<NoSync> local;
-    if (i + 1 < portions) local.emplace(replica_);
+    if (i + 1 < all_portions) local.emplace(replica_);
     losses.push_back(portion(
         {batch.input.narrow(0, begin, count), batch.target.narrow(0, begin, count)}, work.weight));
     if (looks && i == 0) {
       small_samples = static_cast<double>(count);
       small = squared_gradient() / (small_samples * small_samples);
     }
+  }
+  for (std::size_t i = portions; i < all_portions; ++i) {
+    std::optional<NoSync> local;
+    if (i + 1 < all_portions) local.emplace(replica_);
+    keep_company(batch);
   }
   if (looks) {
     const auto all = static_cast<double>(own);
@@ -85,6 +94,18 @@ StepOutcome TrainStep::run(const StepWork& work, double progress) {
   for (const sync::FetchedNumber& each : losses) loss += each.value();
   hooks_.after_batch(own, waited());
   return {work.step, static_cast<std::int64_t>(own), loss};
+}
+
+// Other workers compute a portion, and this one has none: it goes through the layers with them,
+// with a sample that counts for nothing and leaves no trace in statistics.
+void TrainStep::keep_company(const data::Batch& batch) {
+  const models::EvaluationMode mode(model_);
+  const auto one_like = [](const torch::Tensor& tensor) {
+    auto sizes = tensor.sizes().vec();
+    sizes.front() = 1;
+    return torch::zeros(sizes, tensor.options());
+  };
+  portion({one_like(batch.input), one_like(batch.target)}, 0);
 }
 
 double TrainStep::squared_gradient() const {
@@ -100,6 +121,7 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
     return part.to(device_, /*non_blocking=*/true);
   };
   torch::Tensor scores;
+  std::optional<TimelineScope> forward(std::in_place, Activity::forward);
   {
     models::ConvolutionScope scope(path_.convolution, models::Pass::forward);
     Autocast autocast(device_.type(), path_.precision);
@@ -107,6 +129,8 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
   }
   const torch::Tensor loss = models::sum_of_losses(scores, there(batch.target), label_smoothing_);
   sync::FetchedNumber fetched(loss.detach());
+  forward.reset();
+  const TimelineScope backward(Activity::backward);
   hooks_.before_backward(static_cast<std::size_t>(batch.input.size(0)), waited());
   models::ConvolutionScope scope(path_.convolution, models::Pass::backward);
   const torch::Tensor weighed = loss * weight;

@@ -1,4 +1,5 @@
-// Executes what a worker computes in a step: forward and backward. Used from one thread.
+// A step of a worker that has the whole model: forward and backward of its samples. Used from one
+// thread.
 #pragma once
 
 #include <optional>
@@ -12,12 +13,12 @@
 #include "asup/sync/model/device.h"
 #include "asup/sync/replica.h"
 #include "asup/train/config.h"
-#include "asup/train/loop/work_source.h"
+#include "asup/train/loop/step_executor.h"
 #include "asup/train/step_hooks.h"
 
 namespace asup::train {
 
-class TrainStep {
+class TrainStep final : public StepExecutor {
  public:
   // What it refers to must outlive it; the settings are copied. `noise` learns from the portions of
   // this worker's batches, where there are several; null where grad() is not its own after
@@ -27,14 +28,13 @@ class TrainStep {
             const models::ComputePath& path, const TrainConfig& config, StepHooks& hooks,
             NoiseScale* noise, GradScaler* scaler = nullptr);
 
-  // Gradients of the work's samples, of which there may be none; they have been exchanged, or are
-  // on their way, when this returns. `progress` is the share of the run that is done.
-  StepOutcome run(const StepWork& work, double progress);
+  StepOutcome run(const StepWork& work, double progress) override;
 
  private:
   void let_gradients_be_watched();
   double waited() const;
   double squared_gradient() const;
+  void keep_company(const data::Batch& batch);
   sync::FetchedNumber portion(const data::Batch& batch, double weight);
 
   models::Model& model_;
@@ -46,7 +46,8 @@ class TrainStep {
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;
-  const bool sums_statistics_;  // with other workers (`--sync-bn`): it takes part without samples
+  const bool sums_statistics_;    // with other workers (`--sync-bn`): it takes part without samples
+  const bool computes_together_;  // with others, who gather parameters with it
   const double label_smoothing_;
   NoiseScale* const noise_;
   GradScaler* const scaler_;

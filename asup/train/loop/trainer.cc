@@ -3,11 +3,14 @@
 #include <cmath>
 #include <utility>
 
+#include "asup/base/timeline.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/train/loop/even_batches.h"
 #include "asup/train/loop/leased_work.h"
 #include "asup/train/loop/own_pace.h"
+#include "asup/train/loop/pipeline_step.h"
+#include "asup/train/loop/train_step.h"
 
 namespace asup::train {
 namespace {
@@ -21,15 +24,25 @@ std::unique_ptr<WorkSource> make_source(RunState& run, Job& job,
   return std::make_unique<EvenBatches>(run);
 }
 
-std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
-  if (!run.config().strategy.capabilities().survives_loss) return std::nullopt;
-  return std::optional<RunRecovery>(std::in_place, run, job);
-}
-
 // Where workers average gradients, what one computes is not its own when backward has ended.
 NoiseScale* noise_of_portions(RunState& run) {
   const bool averages = run.config().strategy.capabilities().exchanges == Exchange::gradients;
   return averages && run.config().workers > 1 ? nullptr : &run.context().portion_noise;
+}
+
+std::unique_ptr<StepExecutor> make_executor(RunState& run) {
+  TrainingContext& context = run.context();
+  if (context.pipelined)
+    return std::make_unique<PipelineStep>(*context.pipelined, *context.optimizer, *context.replica,
+                                          run.hooks());
+  return std::make_unique<TrainStep>(*context.model, *context.optimizer, *context.replica,
+                                     context.path, run.config(), run.hooks(),
+                                     noise_of_portions(run), context.scaler.get());
+}
+
+std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
+  if (!run.config().strategy.capabilities().survives_loss) return std::nullopt;
+  return std::optional<RunRecovery>(std::in_place, run, job);
 }
 
 Metrics::GivesUp gives_up_after(const ReplicaStats& stats) {
@@ -46,10 +59,10 @@ Trainer::Trainer(RunState& run, Job& job, const std::function<bool()>& stop_aske
       stop_asked_(stop_asked),
       recovery_(make_recovery(run, job)),
       source_(make_source(run, job, recovery_)),
-      executor_(*run.context().model, *run.context().optimizer, replica_, run.context().path,
-                run.config(), run.hooks(), noise_of_portions(run), run.context().scaler.get()),
+      executor_(make_executor(run)),
       log_(run, source_->traits()),
-      sync_points_(run, *source_, log_) {}
+      sync_points_(run, *source_, log_),
+      next_step_(run.step() + 1) {}
 
 TrainEnd Trainer::train() {
   if (run_.step() >= run_.last_step() || run_.ends_early()) {
@@ -69,9 +82,10 @@ TrainEnd Trainer::train() {
 }
 
 void Trainer::go_on() {
-  if (activity_ == Activity::beginning) source_->begin();
-  if (activity_ == Activity::rejoining) rejoin();
-  activity_ = Activity::steps;
+  if (recovery_) recovery_->require_place();
+  if (stage_ == Stage::beginning) source_->begin();
+  if (stage_ == Stage::rejoining) rejoin();
+  stage_ = Stage::steps;
   stop_.asked = stop_.asked || stop_asked_();
   if (hold_again_ || source_->sync_point_due(stop_))
     hold_sync_point();
@@ -81,11 +95,15 @@ void Trainer::go_on() {
 
 // A whole step, in whichever way workers stay in step.
 void Trainer::take_step() {
-  const StepWork work = source_->next();
-  const StepOutcome outcome = executor_.run(work, run_.share_done(work.step));
+  TimelineScope step(Activity::step, {.step = next_step_});
+  const StepWork work = next_work();
+  step.set_step(work.step + 1);
+  next_step_ = work.step + 2;
+  const StepOutcome outcome = executor_->run(work, run_.share_done(work.step));
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
+  executor_->stepped();
   const bool skipped = note_skipped(outcome);
   if (auto& scaler = run_.context().scaler)
     scaler->update(skipped ? StepResult::skipped : StepResult::applied);
@@ -99,6 +117,11 @@ void Trainer::take_step() {
   }
   // All are told at a sync point. Where such a step is skipped, the run goes on.
   if (!std::isfinite(outcome.loss) && !source_->traits().skips_non_finite) stop_.asked = true;
+}
+
+StepWork Trainer::next_work() {
+  const TimelineScope scope(Activity::data);
+  return source_->next();
 }
 
 // Whether the step was left out. Where all workers leave it out alike, one tells of it. After too
@@ -130,7 +153,8 @@ void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
 }
 
 void Trainer::hold_sync_point() {
-  activity_ = Activity::sync_point;
+  const TimelineScope scope(Activity::sync_point);
+  stage_ = Stage::sync_point;
   hold_again_ = false;
   if (source_->come(stop_))
     sync_points_.hold(stop_, [this] { return new_wait(); });
@@ -140,17 +164,17 @@ void Trainer::hold_sync_point() {
 
 // Whether those who are left, or who are in time, go on after this.
 bool Trainer::recover(const JobFailed& failure) {
-  const bool holds = activity_ == Activity::sync_point;
+  const bool holds = stage_ == Stage::sync_point;
   hold_again_ = true;
   if (holds && source_->gives_up(failure)) {
     log_.put_back();
     return true;
   }
-  const bool together = activity_ != Activity::steps || source_->traits().recovers_in_steps;
+  const bool together = stage_ != Stage::steps || source_->traits().recovers_in_steps;
   if (!recovery_ || !together) return false;
   source_->call_others();
   if (!recovery_->regroup()) return false;
-  if (activity_ != Activity::beginning) activity_ = Activity::rejoining;
+  if (stage_ != Stage::beginning) stage_ = Stage::rejoining;
   return true;
 }
 
@@ -164,7 +188,8 @@ void Trainer::rejoin() {
 
 // Seconds that this worker stood still since it was last asked.
 double Trainer::new_wait() {
-  const double waited = source_->gathering_seconds() + replica_.stats().wait_seconds;
+  const double waited =
+      source_->gathering_seconds() + replica_.stats().wait_seconds + executor_->wait_seconds();
   return waited - std::exchange(waited_, waited);
 }
 

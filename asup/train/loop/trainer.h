@@ -12,9 +12,9 @@
 
 #include "asup/net/job.h"
 #include "asup/train/loop/run_recovery.h"
+#include "asup/train/loop/step_executor.h"
 #include "asup/train/loop/step_log.h"
 #include "asup/train/loop/sync_points.h"
-#include "asup/train/loop/train_step.h"
 #include "asup/train/loop/work_source.h"
 #include "asup/train/state/run_state.h"
 
@@ -33,6 +33,7 @@ class Trainer {
  private:
   void go_on();
   void take_step();
+  StepWork next_work();
   void exchange(const StepWork& work, const StepOutcome& outcome);
   bool note_skipped(const StepOutcome& outcome);
   void hold_sync_point();
@@ -45,17 +46,18 @@ class Trainer {
   const std::function<bool()>& stop_asked_;
   std::optional<RunRecovery> recovery_;  // where those who are left go on without the lost
   const std::unique_ptr<WorkSource> source_;
-  TrainStep executor_;
+  const std::unique_ptr<StepExecutor> executor_;
   StepLog log_;
   SyncPoints sync_points_;
 
   // What this worker is doing, as recovery must know it.
-  enum class Activity { beginning, steps, sync_point, rejoining };
-  Activity activity_ = Activity::beginning;
+  enum class Stage { beginning, steps, sync_point, rejoining };
+  Stage stage_ = Stage::beginning;
   bool hold_again_ = false;  // a sync point, since the last one was not held to its end
 
   StopRequest stop_;
   double waited_ = 0;          // seconds that this worker stood still, told so far
+  std::int64_t next_step_;     // probably; counted from 1
   std::uint64_t skipped_ = 0;  // of the replica's steps, told so far
 };
 

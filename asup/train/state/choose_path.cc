@@ -8,13 +8,16 @@
 
 #include "asup/base/error.h"
 #include "asup/collective/text_exchange.h"
+#include "asup/config/field_or.h"
 #include "asup/kernels/instruction_set.h"
+#include "asup/train/device.h"
+#include "asup/train/pipeline_settings.h"
 #include "asup/train/state/inputs.h"
 
 namespace asup::train {
 namespace {
 
-constexpr std::string_view kAuto = "auto";
+using config::kAuto;
 
 // On a GPU nothing is measured but what precision gains, and with precision = auto what channels
 // last do: tensor cores take them as they are.
@@ -42,12 +45,7 @@ models::ComputePath as_before(const TunedChoices& choices, const TrainConfig& co
 
 models::ComputeChoice measure(const TrainingContext& context, const models::WantedPath& wanted) {
   const TrainConfig& config = context.config;
-  const auto own = std::max<std::int64_t>(1, config.batch / config.workers / config.accumulate);
-  const auto count = std::min<std::int64_t>(own, static_cast<std::int64_t>(context.train->size()));
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  const data::Batch batch = context.train->get(indices);
-  const data::Batch sample{batch.input.to(context.device), batch.target.to(context.device)};
+  const data::Batch sample = first_samples(context);
   if (!config.sync_bn) return models::measure_compute_path(*context.model, sample, wanted);
   // Each rank measures as often as it likes, which is no time to sum statistics with the others.
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
@@ -88,6 +86,7 @@ PathChoice find_fastest(const TrainingContext& context, const models::WantedPath
             known ? fmt::format("{}, as measured last time", known->note) : ""};
   // All ranks measure at once, as they will work at once.
   const models::ComputeChoice choice = measure(context, wanted);
+  forget_peak_device_memory(context.device);  // of ways that are not taken
   const std::string name = broadcast_text(control, models::name_of(choice.path));
   if (first) cache.remember(key, {name, choice.describe()});
   return {models::compute_path_from(name), choice.describe()};
@@ -110,6 +109,15 @@ PathChoice find_path(const TrainingContext& context, const Job& job) {
 }
 
 }  // namespace
+
+data::Batch first_samples(const TrainingContext& context) {
+  const auto count = std::min<std::int64_t>(samples_at_a_time(context.config),
+                                            static_cast<std::int64_t>(context.train->size()));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  const data::Batch batch = context.train->get(indices);
+  return {batch.input.to(context.device), batch.target.to(context.device)};
+}
 
 PathChoice choose_path(TrainingContext& context, const Job& job) {
   PathChoice choice = find_path(context, job);

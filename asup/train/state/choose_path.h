@@ -18,4 +18,7 @@ struct PathChoice {
 // device that nothing holds views of, and the data. Collective.
 PathChoice choose_path(TrainingContext& context, const Job& job);
 
+// The data set's first, as many as a worker computes at a time, on the worker's device.
+data::Batch first_samples(const TrainingContext& context);
+
 }  // namespace asup::train

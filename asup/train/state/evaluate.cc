@@ -32,10 +32,14 @@ void add_examples(Evaluation& evaluation, const torch::Tensor& scores,
   }
 }
 
+using Scores = std::function<torch::Tensor(const torch::Tensor& input)>;
+
 // Images have their width last.
-torch::Tensor scores_of(models::Model& model, const torch::Tensor& input, bool mirrored) {
-  const torch::Tensor scores = model.forward(input);
-  return mirrored ? (scores + model.forward(input.flip(-1))) / 2 : scores;
+torch::Tensor scores_of(const Scores& scores_of, const torch::Tensor& input, bool mirrored) {
+  const torch::Tensor scores = scores_of(input);
+  if (!mirrored) return scores;
+  const torch::Tensor others = scores_of(input.flip(-1));
+  return scores.defined() ? (scores + others) / 2 : scores;
 }
 
 // Adds a batch's results to this rank's: sums, as yet. Scores stay where the model is.
@@ -82,15 +86,18 @@ Evaluation evaluate(Communicator& communicator, models::Model& model, const data
           static_cast<std::size_t>(evaluation.classes * evaluation.classes));
   }
 
-  const data::ShardedBatches batches(dataset.size(), 0, communicator.rank(), communicator.size(),
+  const auto groups = plan.groups.value_or(EvaluationPlan::Groups{
+      communicator.rank(), communicator.size(),
+      [&model](const torch::Tensor& input) { return model.forward(input); }});
+  const data::ShardedBatches batches(dataset.size(), 0, groups.group, groups.groups,
                                      static_cast<std::size_t>(plan.batch), data::Remainder::keep,
                                      /*shuffle=*/false);
   data::Prefetcher ahead(dataset, batches, 0);
   for (std::size_t step = 0; auto part = ahead.next(); ++step) {
     const auto indices = batches.indices(0, step);
-    if (!indices.empty())
-      add(evaluation, scores_of(model, part->input.to(plan.device), plan.mirrored), part->target,
-          indices);
+    if (indices.empty()) continue;
+    const auto scores = scores_of(groups.scores, part->input.to(plan.device), plan.mirrored);
+    if (scores.defined()) add(evaluation, scores, part->target, indices);
   }
   average_over_ranks(communicator, evaluation);
   if (const data::Text* text = dataset.text()) add_figures_of_text(evaluation, *text);

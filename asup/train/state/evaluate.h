@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -46,6 +47,13 @@ struct EvaluationPlan {
   torch::Device device = torch::kCPU;  // where the model is
   bool mirrored =
       false;  // of images: the scores are the mean of the image's and its mirror image's
+  // Where groups of ranks compute the model together, this one's, and the scores of a batch: on one
+  // rank of the group, and undefined on others. Else each rank is a group, by Model::forward().
+  struct Groups {
+    int group = 0, groups = 1;
+    std::function<torch::Tensor(const torch::Tensor& input)> scores{};
+  };
+  std::optional<Groups> groups{};
 };
 
 // Collective; all but `own` is the same on all ranks. Leaves the model in training mode and all

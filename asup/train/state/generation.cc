@@ -4,6 +4,7 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/report/run_folder.h"
+#include "asup/train/phases.h"
 #include "asup/train/settings.h"
 
 namespace asup::train {

@@ -13,8 +13,10 @@
 #include "asup/data/text/text_dataset.h"
 #include "asup/data/text/tokenizer.h"
 #include "asup/models/gpt.h"
+#include "asup/train/batch_schedule.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/device.h"
+#include "asup/train/pipeline_settings.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/check_inputs.h"
@@ -219,10 +221,10 @@ std::vector<std::int64_t> labels_for(const TrainConfig& config, const data::Data
 }  // namespace
 
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
-                                                   const data::Dataset& dataset, int rank) {
+                                                   const data::Dataset& dataset, int group) {
   return std::make_unique<data::ShardedBatches>(
-      dataset.size(), static_cast<std::uint64_t>(config.seed), rank,
-      static_cast<int>(config.workers), static_cast<std::size_t>(config.batch),
+      dataset.size(), static_cast<std::uint64_t>(config.seed), group,
+      static_cast<int>(groups_of(config)), static_cast<std::size_t>(config.batch),
       remainder_of(config.remainder), /*shuffle=*/true, labels_for(config, dataset));
 }
 
@@ -235,6 +237,7 @@ void check_inputs(const TrainConfig& config) {
   const auto dataset = open_data(config, data::Split::train, {}, tokenizer);
   open_data(config, data::Split::test, {}, tokenizer);
   const auto model = make_model(config, *dataset);
+  if (has_pipeline(config)) check_pipeline_of(config, *model);
   config.strategy.check_model(*model, *make_optimizer(config, *model));
   const auto batches = make_batches(config, *dataset, 0);
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));
@@ -243,6 +246,7 @@ void check_inputs(const TrainConfig& config) {
       "warmup = {} is longer than the run, which has {} steps: the learning rate would never be "
       "lr. Lower warmup, or raise steps or epochs.",
       config.warmup, length.steps);
+  (void)Updates(config, length);  // throws where batches are to grow outside of the run
   if (!config.init.empty() && !resumed) begin_with_weights(*model, config, *dataset);
   if (!resumed) return;
   check_can_resume(resumed->info, config, length.steps);

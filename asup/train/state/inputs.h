@@ -28,8 +28,10 @@ std::unique_ptr<data::Dataset> open_validation(
 std::string tokenizer_model(const TrainConfig& config);
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset,
                                           const models::MakeNorm& make_norm = {});
+// Those of a group of workers that train one model (pipeline_settings.h), or of a worker that has
+// it whole.
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
-                                                   const data::Dataset& dataset, int rank);
+                                                   const data::Dataset& dataset, int group);
 
 // Puts the weights that config.init names into the model. Its head, the tensors whose shape depends
 // on the number of classes, begins fresh where it is of another size. A model of text must have the

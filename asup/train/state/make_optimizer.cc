@@ -10,13 +10,18 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
+struct Decaying {
+  const torch::nn::Module& module;
+  bool matrices_alone;
+};
+
 // One group of all parameters, or a second one of those that do not decay.
 template <typename Options>
-std::vector<OptimizerParamGroup> groups_of(const models::Model& model, const Options& options) {
-  if (options.weight_decay() == 0 || !model.decays_matrices_alone())
-    return {OptimizerParamGroup(model.parameters())};
+std::vector<OptimizerParamGroup> groups_of(const Decaying& model, const Options& options) {
+  if (options.weight_decay() == 0 || !model.matrices_alone)
+    return {OptimizerParamGroup(model.module.parameters())};
   std::vector<torch::Tensor> matrices, others;
-  for (const torch::Tensor& parameter : model.parameters())
+  for (const torch::Tensor& parameter : model.module.parameters())
     (parameter.dim() > 1 ? matrices : others).push_back(parameter);
   Options without_decay = options;
   without_decay.weight_decay(0);
@@ -25,7 +30,7 @@ std::vector<OptimizerParamGroup> groups_of(const models::Model& model, const Opt
 }
 
 template <typename Optimizer, typename Options>
-std::unique_ptr<Optimizer> make(const models::Model& model, const Options& options) {
+std::unique_ptr<Optimizer> make(const Decaying& model, const Options& options) {
   return std::make_unique<Optimizer>(groups_of(model, options), options);
 }
 
@@ -33,6 +38,13 @@ std::unique_ptr<Optimizer> make(const models::Model& model, const Options& optio
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model) {
+  return make_optimizer(config, model, model.decays_matrices_alone());
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                        const torch::nn::Module& part,
+                                                        bool decays_matrices_alone) {
+  const Decaying model{part, decays_matrices_alone};
   namespace optim = torch::optim;
   const double lr = config.lr.value(), decay = config.weight_decay, momentum = config.momentum;
   if (config.optimizer == "sgd")

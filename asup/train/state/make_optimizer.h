@@ -12,5 +12,9 @@ namespace asup::train {
 // biases and norms are in a group that does not decay.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                         const models::Model& model);
+// The same of a part of such a model.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                        const torch::nn::Module& part,
+                                                        bool decays_matrices_alone);
 
 }  // namespace asup::train

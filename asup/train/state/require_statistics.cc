@@ -4,6 +4,7 @@
 
 #include "asup/base/error.h"
 #include "asup/sync/model/sync_batch_norm.h"
+#include "asup/train/pipeline_settings.h"
 
 namespace asup::train {
 namespace {
@@ -22,7 +23,11 @@ bool has_batch_norm(const torch::nn::Module& model) {
 void require_statistics(const torch::nn::Module& model, const TrainConfig& config,
                         std::size_t samples) {
   if (!has_batch_norm(model)) return;
-  const std::int64_t parts = config.sync_bn ? 1 : config.workers * config.accumulate;
+  require(!has_pipeline(config) || samples_at_a_time(config) >= 2,
+          "microbatches = {} leaves micro-batches of one sample, of which BatchNorm has no "
+          "statistics. Use fewer, or a larger batch.",
+          micro_batches_of(config));
+  const std::int64_t parts = config.sync_bn ? 1 : groups_of(config) * config.accumulate;
   require(
       config.batch >= 2 * parts,
       "batch = {} leaves some of {} workers{} with one sample at a time, of which BatchNorm has "

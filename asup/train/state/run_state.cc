@@ -1,15 +1,12 @@
 #include "asup/train/state/run_state.h"
 
-#include <sys/resource.h>
-
 #include <cmath>
 #include <filesystem>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/base/log.h"
-#include "asup/checkpoint/weights_sha256.h"
-#include "asup/data/text/tokenizer.h"
+#include "asup/distribute/recorded_timeline.h"
 #include "asup/distribute/strategy.h"
 #include "asup/report/event_file.h"
 #include "asup/report/metrics_file.h"
@@ -17,10 +14,8 @@
 #include "asup/report/report.h"
 #include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
-#include "asup/train/device.h"
+#include "asup/train/batch_schedule.h"
 #include "asup/train/settings.h"
-#include "asup/train/state/count_broken.h"
-#include "asup/train/state/generate.h"
 #include "asup/train/state/switch_strategy.h"
 
 namespace asup::train {
@@ -28,12 +23,6 @@ namespace {
 
 // By workers that do not write them: as many as the one that does may not have written yet.
 constexpr std::size_t kRowsToKeep = 1000;
-
-std::uint64_t peak_memory() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // ru_maxrss counts kilobytes
-}
 
 std::vector<sync::NamedTensor> copies_of(const torch::nn::Module& module) {
   std::vector<sync::NamedTensor> copies = sync::parameters_of(module);
@@ -43,14 +32,18 @@ std::vector<sync::NamedTensor> copies_of(const torch::nn::Module& module) {
 
 }  // namespace
 
-RunState::RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks)
+RunState::RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks,
+                   RecordedTimeline* timeline)
     : rank_(job.rank()),
       folder_(config.out),
       display_(display),
       hooks_(hooks),
+      timeline_(timeline),
       config_(config),
       context_(make_context(job, config)),
       switch_step_(train::switch_step(config, context_.length)),
+      roster_(job.roster()),
+      who_(job.roster().members[static_cast<std::size_t>(rank_)].describe()),
       first_rank_(rank_ == 0) {
   if (first_rank_) observers_.push_back(&display);
   if (!context_.resumed) return;
@@ -85,6 +78,8 @@ std::optional<report::Summary> RunState::finished_before() const try {
 void RunState::begin(bool begun) {
   if (!first_rank_) return;
   if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
+  lock_ = folder_.lock(who_);
+  folder_.remove_leftovers();
   if (resumes_in_place())
     for (const std::string& checkpoint : context_.damaged) folder_.series().set_aside(checkpoint);
   const report::RunFolder before(context_.resumed ? config_.resume : folder_.path());
@@ -99,6 +94,7 @@ void RunState::begin(bool begun) {
   std::filesystem::remove(folder_.failure_file());
   std::filesystem::remove(folder_.model_file());
   std::filesystem::remove(folder_.generated_file());
+  std::filesystem::remove(folder_.timeline_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
@@ -126,11 +122,24 @@ bool RunState::sees_folder() const {
          read_file(folder_.config_file()) == to_toml(config_);
 }
 
+// The others, who are gone, have come further than this worker.
+bool RunState::has_ended_without_this() const try {
+  return std::filesystem::exists(folder_.summary_file()) &&
+         report::read_run(folder_.path()).summary.step > step_;
+} catch (const BadInput&) {
+  return false;
+}
+
 // Rows that only the lost one knew of are taken back, since they will be told again; rows that it
 // did not write any more are written. A test may have been told to TensorBoard alone, and takes the
 // rows of its step along when it is told again.
 void RunState::keep_folder() {
   first_rank_ = true;
+  lock_ = folder_.lock(who_);
+  if (has_ended_without_this())
+    throw JobFailed(
+        fmt::format("the run has ended without {}: {} stays as it is", who_, folder_.path()));
+  std::filesystem::remove(folder_.failure_file());  // of one that was cut off
   const std::string path = folder_.metrics_file();
   const std::int64_t first = context_.resumed ? context_.resumed->step : 0;
   report::keep_metrics(path, path, logged_.empty() ? first : logged_.back().step);
@@ -163,11 +172,13 @@ std::string RunState::keep_server_report() {
 }
 
 void RunState::lose(const std::vector<int>& ranks) {
-  lost_.insert(lost_.end(), ranks.begin(), ranks.end());
+  for (const int rank : ranks)
+    lost_.push_back(first_rank_of(roster_.members[static_cast<std::size_t>(rank)]));
 }
 
 void RunState::failed(const std::string& why) {
   if (!metrics_) return;  // others keep the folder, or it is not begun
+  if (timeline_) timeline_->write_own();
   try {
     write_atomically(folder_.failure_file(), why + "\n");
     report::write_report(folder_.path());
@@ -183,7 +194,7 @@ std::int64_t RunState::epoch() const {
 
 std::int64_t RunState::last_step_of(const TrainConfig& config) const {
   const std::int64_t steps = context_.length.steps;
-  return std::min(config.stop_at.value_or(steps), steps);
+  return Updates(config, context_.length).end(std::min(config.stop_at.value_or(steps), steps));
 }
 
 bool RunState::switches() const {
@@ -275,14 +286,17 @@ void RunState::with_model_to_use(const std::function<void()>& use) {
 }
 
 report::EvalRecord RunState::mark(const data::Dataset& dataset, Evaluation& evaluation) {
+  const TimelineScope scope(Activity::test);
   const auto start = Clock::now();
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(dataset.size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
-  with_model_to_use([&] {
-    evaluation =
-        evaluate(control(), *context_.model, dataset,
-                 {context_.path.convolution, at_once, context_.device, config_.test_mirrored});
-  });
+  EvaluationPlan plan{context_.path.convolution, at_once, context_.device, config_.test_mirrored};
+  if (PipelinedModel* spread = context_.pipelined.get()) {
+    const bool at_first = dataset.text() == nullptr;  // rank 0 draws images
+    plan.groups = {spread->group(), spread->groups(),
+                   [=](const torch::Tensor& input) { return spread->scores(input, at_first); }};
+  }
+  with_model_to_use([&] { evaluation = evaluate(control(), *context_.model, dataset, plan); });
   return {step_,
           epoch(),
           evaluation.loss,
@@ -377,13 +391,16 @@ void RunState::add_average(checkpoint::Trained& trained) {
 }
 
 void RunState::save() {
+  const TimelineScope scope(Activity::checkpoint);
   const std::string path = folder_.series().path(step_);
   checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
+  if (context_.pipelined) context_.pipelined->drop_copies(trained.fetched_state);
   if (context_.replica->models_differ())
     context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
   if (context_.average) add_average(trained);
-  checkpoint::save(control(), path, to_json(checkpoint_info()), trained);
+  const auto info = to_json(checkpoint_info());
+  context_.replica->with_whole_model([&] { checkpoint::save(control(), path, info, trained); });
   checkpoint_ = std::filesystem::path(path).filename().string();
   checkpoint_step_ = step_;
   if (!first_rank_) return;
@@ -403,97 +420,20 @@ bool RunState::wants_last_checkpoint() const {
          checkpoint_step_ != step_;
 }
 
-TrainEnd RunState::conclude() {
-  if (switches()) return {};
-  // Who was late for a sync point may lack what the others have done there.
-  std::array<std::int32_t, 2> wanted{wants_last_test() ? 1 : 0, wants_last_checkpoint() ? 1 : 0};
-  control().all_reduce(buffer_of(std::span(wanted)), ReduceOp::max).or_throw();
-  if (wanted[0] > 0) test();
-  if (wanted[1] > 0) save();
-  TrainEnd result{summarise(), !is_finished(), first_rank_};
-  const Weights weights = mean_weights();
-  if (first_rank_) {
-    result.summary.weights_sha256 = checkpoint::weights_sha256(weights.tensors);
-    write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
-    write_weights(folder_.model_file(), weights);
-    write_atomically(folder_.summary_file(), to_json(result.summary).dump(1) + "\n");
-    report::write_report(folder_.path());
-  }
-  return result;
+void RunState::collect_timeline() {
+  if (timeline_) timeline_->collect(control());
 }
 
-// The weights to use, with statistics that all ranks share; where the folder is kept.
-Weights RunState::mean_weights() {
-  Weights weights;
-  with_model_to_use([&] {
-    if (!first_rank_) return;
-    weights = copy_weights(*context_.model, describe_model());
-    // It takes a while, in which the others wait: a run that is to go on writes at its end.
-    if (context_.test->text() && is_finished()) write_generated();
-  });
-  return weights;
+void RunState::collect_timeline_after_loss() {
+  if (timeline_) timeline_->collect_after_loss(control());
 }
 
-void RunState::write_generated() {
-  const auto generated = generate(*context_.model, *context_.test,
-                                  {.temperature = config_.temperature,
-                                   .top_k = config_.top_k,
-                                   .seed = static_cast<std::uint64_t>(config_.seed)});
-  // A token may be a part of a character.
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  write_atomically(folder_.generated_file(), generated.dump(1, ' ', false, kReplace) + "\n");
-}
-
-Metadata RunState::describe_model() const {
-  return train::describe_model(config_, *context_.train,
-                               std::string(models::name_of(context_.path.convolution)), step_);
-}
-
-report::Summary RunState::summarise() {
-  report::Summary summary;
-  summary.facts = context_.facts;
-  summary.finished = is_finished();
-  summary.ended_early = ends_early() && step_ < context_.length.steps;
-  summary.step = step_;
-  summary.test = test_;
-  summary.validation = validation_;
-  summary.best = best_;
-  summary.final_loss = last_loss_;
-  const CheckpointInfo info = checkpoint_info();
-  summary.seconds = info.totals.seconds;
-  summary.train_seconds = info.totals.train_seconds;
-  summary.comm_s = info.totals.comm_s;
-  summary.samples = info.totals.samples;
-  summary.skipped_steps = info.totals.skipped_steps;
-  summary.bytes_sent = info.totals.bytes_sent;
-  summary.peak_memory_bytes = sum_over_ranks(peak_memory());
-  summary.peak_memory_bytes_max = sum_over_ranks(peak_memory(), ReduceOp::max);
-  const std::uint64_t on_device = peak_device_memory(context_.device);
-  summary.peak_device_memory_bytes = sum_over_ranks(on_device);
-  summary.peak_device_memory_bytes_max = sum_over_ranks(on_device, ReduceOp::max);
-  summary.checkpoint = checkpoint_;
-  summary.consensus_distance = context_.replica->stats().consensus_distance;
-  summary.noise_scale = noise_scale();
-  summary.switched_after = context_.switched_after;
-  summary.lost = lost_;
-  summary.broken_samples =
-      count_broken(control(), *context_.train) + count_broken(control(), *context_.test);
-  if (context_.validation) summary.broken_samples += count_broken(control(), *context_.validation);
-  summary.parts = context_.choices.parts;
-  if (context_.server && first_rank_) summary.server = keep_server_report();
-  return summary;
-}
-
-// Over all workers, where that is known; else of this one's own batches.
+// Over all workers, where that is known; else of this one's own batches. Of a part of the model it
+// would be something else.
 std::optional<double> RunState::noise_scale() const {
+  if (context_.pipelined) return std::nullopt;
   const auto of_all = context_.replica->stats().noise_scale;
   return of_all ? of_all : context_.portion_noise.noise_scale();
-}
-
-std::uint64_t RunState::sum_over_ranks(std::uint64_t value, ReduceOp op) {
-  auto sum = static_cast<std::int64_t>(value);
-  control().all_reduce(buffer_of(std::span(&sum, 1)), op).or_throw();
-  return static_cast<std::uint64_t>(sum);
 }
 
 }  // namespace asup::train

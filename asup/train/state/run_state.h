@@ -18,12 +18,23 @@
 #include "asup/train/step_hooks.h"
 #include "asup/train/weights.h"
 
+namespace asup {
+class RecordedTimeline;
+}
+
 namespace asup::train {
+
+// The rank that a worker had at first: its id counts members from 1 as they come.
+inline std::int64_t first_rank_of(const net::Member& worker) {
+  return static_cast<std::int64_t>(worker.id) - 1;
+}
 
 class RunState {
  public:
   // Collective. `display` is told on rank 0 alone.
-  RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks);
+  // `timeline`: where one is recorded; outlives it.
+  RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks,
+           RecordedTimeline* timeline = nullptr);
 
   const TrainConfig& config() const { return context_.config; }  // as it counts in this phase
   const report::RunFolder& folder() const { return folder_; }
@@ -65,8 +76,10 @@ class RunState {
   bool sees_folder() const;
   // This worker writes the run's folder from now on, instead of one that is lost.
   void keep_folder();
-  // The others go on without these workers.
+  // The others go on without these workers, by their ranks.
   void lose(const std::vector<int>& ranks);
+  // These were lost in earlier generations, by first_rank_of().
+  void lost_before(std::vector<std::int64_t> workers) { lost_ = std::move(workers); }
   template <typename... Parameters, typename... Args>
   void tell(void (report::Observer::*event)(Parameters...), const Args&... args) {
     for (report::Observer* observer : observers_) (observer->*event)(args...);
@@ -89,6 +102,11 @@ class RunState {
   bool ends_early() const { return config_.patience && tests_since_best() >= *config_.patience; }
   // Whether this step's test is the best, and a checkpoint of it is to stay.
   bool is_best_to_keep() const { return config_.keep_best && best_ && best_->step == step_; }
+  // What was recorded since the last time goes to where the folder is kept; nothing where no
+  // timeline is recorded.
+  void collect_timeline();
+  // The same of those who are left, where the run cannot go on without a worker that was lost.
+  void collect_timeline_after_loss();
   // At the end: whether a test and a checkpoint are wanted and not done.
   bool wants_last_test() const;
   bool wants_last_checkpoint() const;
@@ -110,6 +128,7 @@ class RunState {
 
  private:
   bool resumes_in_place() const;
+  bool has_ended_without_this() const;
   void open_files(std::int64_t first_step);
   void forget_own_counts();
   void require_all_workers();
@@ -122,7 +141,7 @@ class RunState {
   void with_model_to_use(const std::function<void()>& use);
   void add_average(checkpoint::Trained& trained);
   Weights mean_weights();
-  void write_generated();
+  void write_generated(const Weights& weights);
   Metadata describe_model() const;
   std::int64_t last_step_of(const TrainConfig& config) const;
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
@@ -134,6 +153,7 @@ class RunState {
   const report::RunFolder folder_;
   report::Observer& display_;
   StepHooks& hooks_;
+  RecordedTimeline* const timeline_;  // null: none is recorded
 
   TrainConfig config_;  // of the whole run; where it is found out on the way, with `then`
   TrainingContext context_;
@@ -142,6 +162,9 @@ class RunState {
   std::vector<report::Observer*> observers_;
   std::unique_ptr<report::Observer> metrics_, tensorboard_;
 
+  const net::Roster roster_;             // of the generation
+  const std::string who_;                // this worker, for people
+  std::optional<report::RunLock> lock_;  // where it keeps the folder
   bool first_rank_;
   std::int64_t step_ = 0;
   std::deque<report::StepRecord> logged_;  // the last rows

@@ -25,7 +25,9 @@
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sync_batch_norm.h"
+#include "asup/train/batch_schedule.h"
 #include "asup/train/device.h"
+#include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/choose_path.h"
 #include "asup/train/state/inputs.h"
@@ -57,9 +59,18 @@ std::set<std::string> hosts_of(const Job& job) {
   return names;
 }
 
+bool any_link_is_encrypted(Job& job) {
+  const net::MeshLock lock(job.mesh().loop());
+  for (int rank = 0; rank < job.mesh().size(); ++rank)
+    if (rank != job.member() && job.mesh().link(rank).wire().abilities().name == "tls") return true;
+  return false;
+}
+
 std::string links_in_words(Job& job) {
   if (job.mesh().shares_memory()) return "shared memory";
-  return job.roster().one_host() ? "TCP on this host" : "TCP";
+  const bool encrypted = any_link_is_encrypted(job);
+  return fmt::format("TCP{}{}", job.roster().one_host() ? " on this host" : "",
+                     encrypted ? ", encrypted" : "");
 }
 
 // Other launchers than asup train could give each rank flags of its own. A device may be.
@@ -109,6 +120,10 @@ std::string common_tokenizer(const TrainingContext& context, const TrainConfig& 
   return broadcast_text(*context.control, model);
 }
 
+int group_of(const Job& job, const TrainConfig& config) {
+  return parallel::place_of(job.rank(), grid_shape(config)).data;
+}
+
 // The test set's pixels are taken as those of the training set, which need not be measured twice.
 void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config) {
   if (!config.data_threads) config.data_threads = usual_threads(job);
@@ -118,7 +133,7 @@ void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config
   const auto same = known.mean.empty() ? std::nullopt : std::optional(known);
   context.test = open_data(config, data::Split::test, same, tokenizer);
   context.validation = open_validation(config, same);
-  context.batches = make_batches(config, *context.train, job.rank());
+  context.batches = make_batches(config, *context.train, group_of(job, config));
   context.length =
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 }
@@ -157,10 +172,19 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.memory_format = context.path.channels_last ? "channels-last" : "contiguous";
   facts.precision = name_of(context.path.precision);
   facts.workers = config.workers;
+  if (context.pipelined) {
+    facts.pipeline = config.pipeline;
+    facts.pipeline_schedule = config.pipeline_schedule;
+    facts.micro_batches = micro_batches_of(config);
+    facts.stages = context.pipelined->describe();
+  }
   facts.threads = context.choices.threads;
   facts.device = devices_in_words(*context.control, context.device);
   facts.batch = config.batch;
-  facts.parameters = count_parameters(*context.model);
+  if (const Updates updates(config, context.length); updates.grow()) {
+    facts.batch_schedule = config.batch_schedule;
+    facts.updates = updates.count();
+  }
   facts.train_samples = static_cast<std::int64_t>(context.train->size());
   facts.test_samples = static_cast<std::int64_t>(context.test->size());
   if (context.validation)
@@ -220,7 +244,7 @@ models::MakeNorm norms_of(Job& job, const TrainConfig& config) {
   };
 }
 
-void make_trained_parts(TrainingContext& context, Job& job) {
+void make_whole_model(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
@@ -232,16 +256,46 @@ void make_trained_parts(TrainingContext& context, Job& job) {
         context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
     });
   require_statistics(*context.model, config, context.train->size());
+  context.facts.parameters = count_parameters(*context.model);
   context.model->to(context.device);
-  context.optimizer = make_optimizer(config, *context.model);
   // Dropout is each rank's own.
   torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
-  // What another way of staying in step has observed is of no use to this one.
-  if (context.resumed &&
+  // What another way of staying in step has observed is of no use to this one, nor what was of a
+  // whole model to a part of it.
+  if (context.resumed && !has_pipeline(config) &&
       context.resumed->config_of_phase().strategy.name() == config.strategy.name())
     context.choices.observed = context.resumed->choices.observed;
   if (context.resumed && config.balance && context.resumed->ranks == config.workers)
     context.choices.parts = context.resumed->choices.parts;
+}
+
+// As they were measured before, where a run goes on with as many stages on as many workers.
+std::vector<int> layers_of_stages(TrainingContext& context, const TrainConfig& config) {
+  check_pipeline_of(config, *context.model);
+  if (!cuts_by_measure(config)) return layers_by_setting(config);
+  std::vector<int>& stages = context.choices.stages;
+  if (context.resumed && context.resumed->ranks == config.workers &&
+      std::ssize(context.resumed->choices.stages) == pipeline_spec(config).stages())
+    stages = context.resumed->choices.stages;
+  else
+    stages = measured_stages(*context.gradients, config, *context.model, context.path,
+                             first_samples(context));
+  return stages;
+}
+
+// The layers that other workers have are freed here. Weights that begin the run are rank 0's.
+void spread_layers(TrainingContext& context, Job& job, const checkpoint::Reader* checkpoint) {
+  const TrainConfig& config = context.config;
+  if (checkpoint) checkpoint::check_is_of(checkpoint->index(), *context.model);
+  if (!has_pipeline(config)) return;
+  if (!config.init.empty() && !context.resumed)
+    for (const auto& tensors :
+         {sync::parameters_of(*context.model), sync::buffers_of(*context.model)})
+      sync::broadcast_tensors(*context.control, tensors);
+  make_gradients(context, job, config);
+  context.pipelined = std::make_unique<PipelinedModel>(
+      *context.gradients, config, context.model, context.path, layers_of_stages(context, config),
+      context.resumed ? context.resumed->step : 0);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -298,10 +352,9 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
     make_replica_of_phase(context, job, 0);
     return begin_average(context);
   }
-  checkpoint::check_is_of(checkpoint->index(), *context.model);  // both are alike on all ranks
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
-  restore.common(*context.model, *context.optimizer);
+  restore.common(context.module(), *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
   const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);
@@ -320,17 +373,20 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
   std::optional<ps::pace::Workload> work;
   if (capabilities.leases_samples)
     work = work_of(context.config, context.length, *context.batches, step);
-  MadeReplica made = strategy.make(
-      {.job = job,
-       .communicator = capabilities.needs_servers ? *context.control : *context.gradients,
-       .model = *context.model,
-       .optimizer = *context.optimizer,
-       .timeout = strategy.timeout,
-       .observed = context.choices.observed,
-       .progress = {context.length.steps, step},
-       .work = work ? &*work : nullptr,
-       .seed = static_cast<std::uint64_t>(context.config.seed),
-       .clip_norm = context.config.clip_norm});
+  MadeReplica made =
+      strategy.make({.job = job,
+                     .communicator = capabilities.needs_servers ? *context.control
+                                     : context.pipelined        ? context.pipelined->replicas()
+                                                                : *context.gradients,
+                     .model = context.module(),
+                     .optimizer = *context.optimizer,
+                     .timeout = strategy.timeout,
+                     .observed = context.choices.observed,
+                     .progress = {context.length.steps, step},
+                     .work = work ? &*work : nullptr,
+                     .seed = static_cast<std::uint64_t>(context.config.seed),
+                     .clip_norm = context.config.clip_norm,
+                     .parts = context.pipelined ? context.pipelined->parts() : sync::ModelParts()});
   context.replica = std::move(made.replica);
   context.server = made.server;
   context.local = made.local;
@@ -343,13 +399,16 @@ void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::in
 }
 
 checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
-  return {*context.model,
-          *context.optimizer,
-          context.server ? context.server->unshared() : sync::buffers_of(*context.model),
-          context.replica->keeps_own_optimizer(),
-          rank,
-          {},
-          context.replica->state()};
+  checkpoint::Trained trained{
+      context.module(),
+      *context.optimizer,
+      context.server ? context.server->unshared() : sync::buffers_of(context.module()),
+      context.replica->keeps_own_optimizer(),
+      rank,
+      {},
+      context.replica->state()};
+  if (context.pipelined) trained.part = context.pipelined->written();
+  return trained;
 }
 
 TrainingContext make_context(Job& job, const TrainConfig& whole) {
@@ -369,10 +428,13 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.device = choose_device(config.device, place_on_host(job));
   set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
-  make_trained_parts(context, job);
+  make_whole_model(context, job);
   const PathChoice path = choose_path(context, job);
   context.path = path.path;
   context.choices.compute_path = models::name_of(path.path);
+  spread_layers(context, job, checkpoint.get());
+  context.optimizer =
+      make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());
   scale_losses(context, job.rank());
   context.facts = facts_of(context, job, whole);

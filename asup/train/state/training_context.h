@@ -21,6 +21,7 @@
 #include "asup/train/config.h"
 #include "asup/train/phases.h"
 #include "asup/train/schedule.h"
+#include "asup/train/state/pipelined_model.h"
 #include "asup/train/state/weight_average.h"
 #include "asup/train/tuned_choices.h"
 
@@ -35,6 +36,7 @@ struct TrainingContext {
   std::unique_ptr<data::ShardedBatches> batches;
   torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
+  std::unique_ptr<PipelinedModel> pipelined;  // the same, where its layers are spread over workers
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
   std::optional<WeightAverage> average;       // of the model, where it is wanted
@@ -50,6 +52,14 @@ struct TrainingContext {
   std::vector<std::string> damaged;  // checkpoints newer than that one, as rank 0 finds them
   Phase phase = Phase::first;
   std::optional<std::int64_t> switched_after;  // the step after which the second began
+
+  // What is trained here: the model, or the layers of it that this worker has.
+  torch::nn::Module& module() const {
+    return pipelined ? pipelined->module() : static_cast<torch::nn::Module&>(*model);
+  }
+  // Groups of workers that share batches, each of which trains one model; most often of one worker.
+  int groups() const { return pipelined ? pipelined->groups() : control->size(); }
+  int group() const { return pipelined ? pipelined->group() : control->rank(); }
 };
 
 // What of it a checkpoint holds; `rank` is this one's in the job. Collective.

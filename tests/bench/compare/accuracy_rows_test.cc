@@ -166,5 +166,13 @@ TEST(LineChart, PutsDecadesAtEqualDistances) {
                            Not(HasSubstr(">95 %</text>"))));
 }
 
+TEST(LineChart, HasMarksWhereItIsTold) {
+  const Series series{"red", false, {{{128, 0.93}, {8192, 0.92}}}, true, {{8192, 0.91, 0.93}}};
+  const std::string chart = line_chart({"batch", true, {128, 8192}}, {series}, std::nullopt, 0.7);
+  EXPECT_THAT(chart, AllOf(HasSubstr(">128</text>"), HasSubstr(">8192</text>"),
+                           HasSubstr(">91 %</text>"), HasSubstr("<circle"),
+                           Not(HasSubstr(">100</text>")), Not(HasSubstr("class=\"target\""))));
+}
+
 }  // namespace
 }  // namespace asup::bench

@@ -24,7 +24,7 @@ constexpr const char* kMetrics =
 {"step":4,"test_accuracy":0.9,"eval_s":2.0,"seconds":7.0}
 )";
 constexpr const char* kSummary =
-    R"({"samples":512,"bytes_sent":8000000,"comm_share":0.25,)"
+    R"({"step":4,"samples":512,"bytes_sent":8000000,"comm_share":0.25,)"
     R"("server":{"mean_staleness_steps":1.5,"worst_staleness_steps":4}})";
 
 TEST(Figures, LeaveTestsOutOfTheTime) {
@@ -42,6 +42,7 @@ TEST(Figures, LeaveTestsOutOfTheTime) {
   EXPECT_DOUBLE_EQ(figures.bytes, 8e6);
   EXPECT_DOUBLE_EQ(figures.idle, 0.25);
   EXPECT_DOUBLE_EQ(figures.worst_staleness, 4);
+  EXPECT_EQ(figures.updates, 4);
   EXPECT_FALSE(figures.diverged);
   EXPECT_FALSE(read_figures(folder.path(), 0.95).seconds_to_target);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/support/thrown.h"
@@ -37,6 +38,13 @@ TEST(Training, LetsTheWaySpeakLast) {
   EXPECT_THAT(text_of(command_of(training, {.name = "x", .way = {"x", "--sync local"}}, "asup")),
               AllOf(HasSubstr("--optimizer rmsprop --lr 0.02 "),
                     ::testing::EndsWith("--stem small --sync local ")));
+}
+
+TEST(Training, MayBeForEpochs) {
+  const Training training{.epochs = 3, .threads = 2, .folder = "/runs"};
+  EXPECT_THAT(text_of(command_of(training, {.name = "x", .way = {"x", ""}}, "asup")),
+              AllOf(HasSubstr("--epochs 3 "), HasSubstr("--eval-every epoch "),
+                    HasSubstr("--threads 2 "), ::testing::Not(HasSubstr("--steps"))));
 }
 
 TEST(Training, KnowsWhatAWayTrainsWith) {
@@ -102,6 +110,34 @@ TEST(ProgramRunner, GivesTheStatusAndKeepsTheWords) {
   std::getline(std::ifstream(folder.file("log")), said);
   EXPECT_EQ(said, "said");
   EXPECT_EQ(runner.run({"sh", "-c", "kill -9 $$"}, {}, folder.file("log")), 128 + SIGKILL);
+}
+
+TEST(ProgramRunner, RunsSomeAtATime) {
+  const TemporaryFolder folder;
+  const std::string go = folder.file("go");
+  {
+    ProgramRunner runner;
+    // The first ends after the second.
+    const pid_t first =
+        runner.start({"sh", "-c", "until [ -e " + go + " ]; do sleep 0.01; done; exit 4"}, {},
+                     folder.file("first"));
+    const pid_t second = runner.start({"sh", "-c", "exit 5"}, {}, folder.file("second"));
+    const ProgramRunner::Ended one = runner.wait();
+    EXPECT_EQ(one.pid, second);
+    EXPECT_EQ(one.status, 5);
+    folder.write("go", "");
+    const ProgramRunner::Ended other = runner.wait();
+    EXPECT_EQ(other.pid, first);
+    EXPECT_EQ(other.status, 4);
+    runner.start(
+        {"sh", "-c",
+         "trap 'echo ended; exit' TERM; echo > " + folder.file("is-there") + "; sleep 100 & wait"},
+        {}, folder.file("left"));
+    while (!std::filesystem::exists(folder.file("is-there"))) usleep(1000);
+  }
+  std::string said;
+  std::getline(std::ifstream(folder.file("left")), said);
+  EXPECT_EQ(said, "ended");
 }
 
 TEST(ProgramRunner, EndsTheProgramWhenItIsToldToEnd) {

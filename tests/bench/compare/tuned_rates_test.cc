@@ -51,6 +51,15 @@ TEST(TuneRate, GoesOnWhileTheBestIsAtAnEnd) {
   EXPECT_DOUBLE_EQ(found, 16);
 }
 
+// Some may be tried at a time: it says which are still to try.
+TEST(NextRates, AreThreeAtFirst) {
+  EXPECT_THAT(next_rates(0.1, {}), ElementsAre(0.05, 0.1, 0.2));
+  EXPECT_THAT(next_rates(0.1, {{0.1, 0.5}}), ElementsAre(0.05, 0.2));
+  EXPECT_THAT(next_rates(0.1, {{0.2, 0.7}, {0.1, 0.5}, {0.05, 0.6}}), ElementsAre(0.4));
+  EXPECT_THAT(next_rates(0.1, {{0.2, 0.5}, {0.1, 0.7}, {0.05, 0.6}}), ElementsAre());
+  EXPECT_DOUBLE_EQ(best_of({{0.2, 0.5}, {0.1, 0.7}, {0.05, 0.6}}).lr, 0.1);
+}
+
 // A run would fail: there is no such program as this test's own.
 TEST(TunedRates, AreTakenFromTheFileOfAnEarlierBenchmark) {
   const TemporaryFolder folder;

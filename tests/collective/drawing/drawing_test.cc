@@ -6,10 +6,13 @@
 #include "asup/collective/drawing/text.h"
 #include "asup/collective/plan/build.h"
 #include "tests/collective/cases.h"
+#include "tests/support/xml.h"
 
 namespace asup::collective::drawing {
 namespace {
 
+using asup::testing::count_of;
+using asup::testing::flaw_of_xml;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -19,33 +22,6 @@ Spec spec_of(Collective collective, int ranks, std::size_t count) {
 
 Timeline timeline_by(const char* algorithm, const Spec& spec) {
   return timeline_of(spec, testing::plans_of(find_algorithm(spec.collective, algorithm), spec));
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
-// Every tag is closed in its order and every attribute quoted; "" where that is so.
-std::string flaw_of_xml(const std::string& text) {
-  std::vector<std::string> open;
-  for (std::size_t at = text.find('<'); at != text.npos; at = text.find('<', at + 1)) {
-    const std::size_t end = text.find('>', at);
-    if (end == text.npos) return "a tag that does not end";
-    const std::string tag = text.substr(at + 1, end - at - 1);
-    if (tag.find('<') != tag.npos) return "a tag inside a tag: " + tag;
-    if (count_of(tag, "\"") % 2 != 0) return "a quote that does not end: " + tag;
-    const std::string name =
-        tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
-    if (tag[0] == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return "unexpected " + tag;
-      open.pop_back();
-    } else if (!tag.ends_with('/')) {
-      open.push_back(name);
-    }
-  }
-  return open.empty() ? "" : "never closed: " + open.back();
 }
 
 TEST(Timeline, BeginsWhenBothRanksHaveCome) {

@@ -27,9 +27,19 @@ TEST(Notes, AFailureMayNameNobody) {
 TEST(Notes, WhatNoMemberWritesIsNoNote) {
   for (const char* wrong : {"", "1", "x 1  y", "1 0  ok is no failure", "1 99  y", "1 2x y", "1 2"})
     EXPECT_FALSE(read_failure(wrong)) << wrong;
-  for (const char* wrong : {"", "x", "12x", "-1", "99999999999999999999999"})
-    EXPECT_FALSE(read_number(wrong)) << wrong;
-  EXPECT_EQ(read_number("12"), 12u);
+  for (const char* wrong : {"", "x", "12x", "-1", "99999999999999999999999", "1 ", "1 x", "1 -2"})
+    EXPECT_FALSE(read_whereabouts(wrong)) << wrong;
+}
+
+TEST(Notes, SayWhereARankIs) {
+  const auto busy = read_whereabouts(write_whereabouts({12, {}}));
+  ASSERT_TRUE(busy);
+  EXPECT_EQ(busy->started, 12u);
+  EXPECT_FALSE(busy->waits_for);
+  const auto waiting = read_whereabouts(write_whereabouts({3, 2}));
+  ASSERT_TRUE(waiting);
+  EXPECT_EQ(waiting->started, 3u);
+  EXPECT_EQ(waiting->waits_for, 2);
 }
 
 }  // namespace

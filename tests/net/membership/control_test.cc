@@ -39,7 +39,7 @@ TEST(FrameReader, FindsFramesHoweverTheBytesArrive) {
 }
 
 TEST(FrameReader, RefusesWhatCannotBeAFrame) {
-  for (const char kind : {'\0', '\x0c', '\xff'}) {
+  for (const char kind : {'\0', '\x0d', '\xff'}) {
     FrameReader reader;
     reader.feed(bytes_of(std::string("\0\0\0\0", 4) + kind + std::string(3, '\0')));
     EXPECT_THROW(reader.next(), BadInput) << static_cast<int>(kind);
@@ -74,11 +74,29 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_TRUE(refusal.can_be_mended);
   EXPECT_EQ(parse_member(to_json(some_member())), some_member());
   EXPECT_EQ(parse_member(to_json(some_server())), some_server());
+
+  const Loss loss = parse_loss(to_json(Loss{some_member(), true, "it ended"}));
+  EXPECT_EQ(loss.member, some_member());
+  EXPECT_TRUE(loss.ended);
+  EXPECT_EQ(loss.why, "it ended");
+  const Cut cut = parse_cut(to_json(Cut{7, true}));
+  EXPECT_EQ(cut.id, 7u);
+  EXPECT_TRUE(cut.breach);
+  const Ready ready = parse_ready(to_json(Ready{some_member(), {1, 2, 7}}));
+  EXPECT_EQ(ready.member, some_member());
+  EXPECT_EQ(ready.workers, (std::vector<std::uint64_t>{1, 2, 7}));
 }
 
 TEST(Messages, ARosterHasAPlaceForItsReceiver) {
   RosterMessage message{{5, {some_member()}}, 1, 0, 1};
   EXPECT_THROW(parse_roster(to_json(message)), BadInput);
+}
+
+// Text that a member with the key can send, one value of it changed.
+std::string changed(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  check(at != text.npos, "no {} in {}", from, text);
+  return text.replace(at, from.size(), to);
 }
 
 TEST(Messages, WrongOnesAreRefused) {
@@ -87,7 +105,35 @@ TEST(Messages, WrongOnesAreRefused) {
     EXPECT_THROW(parse_roster(text), BadInput) << text;
     EXPECT_THROW(parse_refusal(text), BadInput) << text;
     EXPECT_THROW(parse_member(text), BadInput) << text;
+    EXPECT_THROW(parse_loss(text), BadInput) << text;
+    EXPECT_THROW(parse_cut(text), BadInput) << text;
+    EXPECT_THROW(parse_ready(text), BadInput) << text;
   }
+  EXPECT_THROW(parse_cut(R"({"id": 0, "breach": false})"), BadInput) << "nobody has that id";
+  EXPECT_THROW(parse_ready(changed(to_json(Ready{some_member(), {7}}), "s\":[7]", "s\":[-7]")),
+               BadInput);
+}
+
+TEST(Messages, NumbersAndTextsHaveLimits) {
+  const std::string member = to_json(some_member());
+  for (const char* rank : {"1e300", "3.5", "99999999999999999999", "-2147483649", "\"3\"", "null"})
+    EXPECT_THROW(parse_member(changed(member, "\"rank\":3", fmt::format("\"rank\":{}", rank))),
+                 BadInput)
+        << rank;
+  EXPECT_THROW(parse_member(changed(member, "4711", "-1")), BadInput);
+  const std::string longer(300, 'a');
+  for (const char* text : {"alpha", "net:[1]", "asup-7"})
+    EXPECT_THROW(parse_member(changed(member, text, longer)), BadInput) << text;
+  for (const char* address : {"nowhere", "10.0.0.1:99999", "10.0.0.1"})
+    EXPECT_THROW(parse_member(changed(member, "10.0.0.1:5000", address)), BadInput) << address;
+  EXPECT_EQ(parse_member(changed(member, "alpha", "al\\npha")).hostname, "al?pha")
+      << "a name has one line";
+  const RosterMessage message{{5, {some_member()}}, 0, 0, 1};
+  for (const char* generation : {"0", "-1", "1e18", "18446744073709551615"})
+    EXPECT_THROW(parse_roster(changed(to_json(message), "\"generation\":5",
+                                      fmt::format("\"generation\":{}", generation))),
+                 BadInput)
+        << generation;
 }
 
 TEST(Messages, AJobHasMoreMembersThanServers) {

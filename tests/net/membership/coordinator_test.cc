@@ -126,7 +126,8 @@ TEST_F(CoordinatorTest, RefusesAnotherVersionAndAMumbledHello) {
   Coordinator coordinator(options(2));
   const SocketAddress address = resolve(parse_endpoint(coordinator.address(), "")).front();
   const auto answer_to = [&](Kind kind, const std::string& body) {
-    ControlConnection connection = reach_coordinator(address, key_, "test", after(kLimit));
+    ControlConnection connection =
+        reach_coordinator(address, key_, TlsMode::automatic, "test", after(kLimit));
     connection.send(kind, body);
     const ControlFrame frame = next_frame(connection, after(kLimit));
     EXPECT_EQ(frame.kind, Kind::refused);

@@ -107,11 +107,11 @@ TEST(Handshake, GarbageIsToldAtItsFirstByteAndGetsNoAnswer) {
 
 TEST(Handshake, AnotherVersionIsNamed) {
   Pair pair = unix_pair();
-  const std::string hello = std::string("asupC\x02\0\0", 8) + std::string(32, 'n');
+  const std::string hello = std::string("asupC\x01\0\0", 8) + std::string(32, 'n');
   ASSERT_EQ(send(pair.a.get(), hello.data(), hello.size(), 0), 40);
   const HandshakeResult result = run(pair.b.get(), random_key(), Side::acceptor);
   EXPECT_EQ(result.kind, Kind::version);
-  EXPECT_EQ(result.reason, "it speaks version 2 of the handshake, this is 1");
+  EXPECT_EQ(result.reason, "it speaks version 1 of the handshake, this is 2");
 }
 
 TEST(Handshake, SilenceEndsAtTheDeadline) {
@@ -128,7 +128,7 @@ TEST(Handshake, DrippingBytesDoNotStretchTheDeadline) {
   Pair pair = unix_pair();
   std::atomic<bool> stop = false;
   auto dripper = std::async(std::launch::async, [&] {
-    const std::string hello = std::string("asupC\x01\0\0", 8) + std::string(32, 'n');
+    const std::string hello = std::string("asupC\x02\0\0", 8) + std::string(32, 'n');
     for (std::size_t i = 0; i < hello.size() && !stop; ++i) {
       send(pair.a.get(), &hello[i], 1, MSG_NOSIGNAL);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));  // 8 s in all
@@ -190,6 +190,58 @@ TEST(Handshake, AProofHeardOnceDoesNotOpenTheDoorAgain) {
   second.feed(hello);
   second.feed(proof);
   EXPECT_EQ(second.result().kind, Kind::wrong_key);
+}
+
+// Both ends as state machines, and what they come to.
+struct Agreed {
+  HandshakeResult connector, acceptor;
+};
+
+Agreed agree(TlsPolicy connector_tls, TlsPolicy acceptor_tls, std::size_t flip_in_hello = 0,
+             std::size_t flip_in_challenge = 0) {
+  const Key key = random_key();
+  Handshake connector(Side::connector, key, "test", connector_tls);
+  Handshake acceptor(Side::acceptor, key, "test", acceptor_tls);
+  const auto passed_on = [](std::vector<std::byte> message, std::size_t flip) {
+    if (flip > 0) message[flip] ^= std::byte{1};
+    return message;
+  };
+  acceptor.feed(passed_on(connector.take_output(), flip_in_hello));
+  connector.feed(passed_on(acceptor.take_output(), flip_in_challenge));
+  if (!connector.finished()) {
+    acceptor.feed(connector.take_output());
+    connector.feed(acceptor.take_output());
+  }
+  return {connector.result(), acceptor.result()};
+}
+
+TEST(Handshake, BothAgreeOnWhetherToEncrypt) {
+  constexpr TlsPolicy kOn{TlsMode::on, false}, kOff{TlsMode::off, true},
+      kHere{TlsMode::automatic, false}, kLeaves{TlsMode::automatic, true};
+  struct {
+    TlsPolicy connector, acceptor;
+    bool encrypted;
+  } const cases[] = {{kOn, kOn, true},       {kOff, kOff, false},    {kHere, kHere, false},
+                     {kHere, kLeaves, true}, {kLeaves, kHere, true}, {kLeaves, kLeaves, true},
+                     {kHere, kOn, true},     {kLeaves, kOff, false}, {kOn, kHere, true},
+                     {kOff, kHere, false}};
+  for (const auto& one : cases) {
+    const Agreed agreed = agree(one.connector, one.acceptor);
+    ASSERT_TRUE(agreed.connector.ok() && agreed.acceptor.ok()) << agreed.connector.reason;
+    EXPECT_EQ(agreed.connector.secret.has_value(), one.encrypted);
+    EXPECT_EQ(agreed.connector.secret, agreed.acceptor.secret);
+  }
+  EXPECT_NE(agree(kOn, kOn).connector.secret, agree(kOn, kOn).connector.secret);
+  for (const auto& [connector, acceptor] : {std::pair{kOn, kOff}, {kOff, kOn}, {kOff, kLeaves}})
+    EXPECT_EQ(agree(connector, acceptor).connector.kind, Kind::tls);
+}
+
+TEST(Handshake, NobodyBetweenThemTalksThemOutOfIt) {
+  constexpr std::size_t kFlag = 6;
+  constexpr TlsPolicy kLeaves{TlsMode::automatic, true};
+  EXPECT_EQ(agree(kLeaves, kLeaves, kFlag, 0).acceptor.kind, Kind::wrong_key);
+  EXPECT_EQ(agree(kLeaves, kLeaves, 0, kFlag).acceptor.kind, Kind::wrong_key);
+  EXPECT_EQ(agree(kLeaves, kLeaves, kFlag, kFlag).acceptor.kind, Kind::wrong_key);
 }
 
 TEST(Handshake, EveryFlippedBitOfTheProofIsSeen) {

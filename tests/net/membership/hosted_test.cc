@@ -30,7 +30,7 @@ TEST_F(HostedTest, RanksOfOneHostMeetWithoutAKeyFileOrAPort) {
 
   // Rank 0 leaves first: the others lose the coordinator, but nobody is lost.
   Heard lost, left;
-  b.watch({[&](const Member& member) { lost.add(member.describe()); },
+  b.watch({[&](const Member& member, const std::string&) { lost.add(member.describe()); },
            [&](const Member& member) { left.add(member.describe()); }});
   const std::string who = a.self().describe();
   a.leave();
@@ -46,7 +46,7 @@ TEST_F(HostedTest, WhenRankZeroDiesItIsLost) {
   zero.start("127.0.0.1:0");
   Membership one = join(hosted(1, 2)).get();
   Heard lost;
-  one.watch({[&](const Member& member) { lost.add(member.describe()); }, {}});
+  one.watch({[&](const Member& member, const std::string&) { lost.add(member.describe()); }, {}});
   zero.signal(SIGKILL);
   EXPECT_EQ(lost.wait(1),
             std::vector{fmt::format("rank 0 (pid {} on {})", zero.pid(), this_hostname())});

@@ -68,12 +68,16 @@ TEST(Identity, NoVariablesAreAJobOfOne) {
 TEST(Identity, CommonVariablesSetTheirFields) {
   const JoinOptions options = identity({{"ASUP_INTERFACE", "eth0"},
                                         {"ASUP_LINKS", "tcp"},
+                                        {"ASUP_TLS", "on"},
                                         {"ASUP_JOIN_TIMEOUT", "2.5"},
                                         {"ASUP_CALL_TIMEOUT", "7"}});
   EXPECT_EQ(options.interface, "eth0");
   EXPECT_EQ(options.links, LinkKind::tcp);
+  EXPECT_EQ(options.tls, TlsMode::on);
   EXPECT_EQ(options.join_timeout, Seconds(2.5));
   EXPECT_EQ(options.call_timeout, Seconds(7));
+  EXPECT_THAT(complaint({{"ASUP_TLS", "1.3"}}),
+              HasSubstr("ASUP_TLS='1.3': auto, on or off is needed"));
   EXPECT_THAT(complaint({{"ASUP_LINKS", "carrier-pigeon"}}),
               AllOf(HasSubstr("ASUP_LINKS='carrier-pigeon'"), HasSubstr("auto, shm, tcp or mpi")));
   for (const char* wrong : {"soon", "0", "-1", "inf", "3s"})

@@ -24,7 +24,7 @@ TEST_F(LostMembers, GoodbyeIsNotALoss) {
   Coordinator coordinator(options(2));
   auto members = join_all(2, coordinator.address());
   Heard lost, left;
-  members[0].watch({[&](const Member& member) { lost.add(member.describe()); },
+  members[0].watch({[&](const Member& member, const std::string&) { lost.add(member.describe()); },
                     [&](const Member& member) { left.add(member.describe()); }});
   const std::string who = members[1].self().describe();
   members[1].leave();
@@ -42,8 +42,10 @@ TEST_F(LostMembers, AKilledMemberIsKnownToAll) {
   auto zero = join(0, 3, coordinator.address()), two = join(2, 3, coordinator.address());
   Membership first = zero.get(), third = two.get();
   Heard to_first, to_third;
-  first.watch({[&](const Member& member) { to_first.add(member.describe()); }, {}});
-  third.watch({[&](const Member& member) { to_third.add(member.describe()); }, {}});
+  first.watch(
+      {[&](const Member& member, const std::string&) { to_first.add(member.describe()); }, {}});
+  third.watch(
+      {[&](const Member& member, const std::string&) { to_third.add(member.describe()); }, {}});
 
   victim.signal(SIGKILL);
   const std::string who = fmt::format("rank 1 (pid {} on {})", victim.pid(), this_hostname());
@@ -59,7 +61,8 @@ TEST_F(LostMembers, ALossBeforeAnybodyWatchesIsNotForgotten) {
   Coordinator coordinator(options(2));
   Membership survivor = survivor_of(victim, coordinator);
   Heard heard;
-  survivor.watch({[&](const Member& member) { heard.add(member.describe()); }, {}});
+  survivor.watch(
+      {[&](const Member& member, const std::string&) { heard.add(member.describe()); }, {}});
   EXPECT_EQ(heard.wait(1).size(), 1u);
   survivor.leave();
 }
@@ -92,6 +95,42 @@ TEST_F(LostMembers, AStoppedMemberIsLateNotLost) {
   sleeper.signal(SIGKILL);
   EXPECT_EQ(lost_.wait(1), std::vector{who});
   other.leave();
+}
+
+// All are there, and two of them have lost each other: the coordinator says who goes.
+TEST_F(LostMembers, OfTwoThatAreCutApartOneIsLeftOut) {
+  for (const auto& [news, out] : {std::pair(LinkNews::ended, 2), {LinkNews::breached, 1}}) {
+    Coordinator coordinator(options(4));
+    auto members = join_all(4, coordinator.address());
+    Heard lost, left_out;
+    members[0].watch(
+        {[&](const Member& member, const std::string&) { lost.add(member.describe()); }, {}});
+    Membership& loser = members[static_cast<std::size_t>(out)];
+    loser.watch({{}, {}, [&](const std::string& why) { left_out.add(why); }});
+    members[2].tell_of_link(1, news);
+    EXPECT_EQ(lost.wait(1), std::vector{loser.self().describe()});
+    const std::string why = left_out.wait(1).at(0);
+    EXPECT_THAT(why, HasSubstr(fmt::format("the others go on without rank {}", out)));
+    EXPECT_EQ(loser.why_out(), why);
+    EXPECT_EQ(members[0].gone().at(0).how, Gone::How::unknown);
+    EXPECT_EQ(members[3].why_out(), "");
+    EXPECT_THROW((void)loser.renew(loser.self(), after(kLimit)), JobFailed);
+  }
+}
+
+// Its connection ends too, and nobody else has to go.
+TEST_F(LostMembers, WhoEndsIsNotTakenForCutOff) {
+  MemberProcess victim(join_options(1, 3, ""));
+  Coordinator coordinator(options(3));
+  victim.start(coordinator.address());
+  auto zero = join(0, 3, coordinator.address()), two = join(2, 3, coordinator.address());
+  Membership first = zero.get(), third = two.get();
+  victim.signal(SIGKILL);
+  first.tell_of_link(1, LinkNews::ended);
+  third.tell_of_link(1, LinkNews::ended);
+  EXPECT_EQ(lost_.wait(1).size(), 1u);
+  EXPECT_EQ(lost_.wait(2, Seconds(3)).size(), 1u) << "two seconds after it was told";
+  EXPECT_EQ(first.gone().at(0).how, Gone::How::ended);
 }
 
 TEST_F(LostMembers, AMemberKilledWhileOthersWaitEndsTheWait) {

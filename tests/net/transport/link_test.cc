@@ -1,4 +1,4 @@
-// Links between threads, over shared memory and over TCP.
+// Links between threads, over shared memory and over TCP, plain and encrypted.
 #include "asup/net/transport/link.h"
 
 #include <arpa/inet.h>
@@ -13,6 +13,7 @@
 #include "asup/net/transport/inproc/wire.h"
 #include "asup/net/transport/shm/wire.h"
 #include "asup/net/transport/tcp/wire.h"
+#include "tests/net/tls/ends.h"
 #include "tests/net/transport/link_suite.h"
 
 namespace asup::net {
@@ -78,6 +79,23 @@ Kind tcp() {
   return {"tcp", make, tcp_sockets, wire, wire};
 }
 
+template <Side side>
+std::unique_ptr<Wire> encrypted(int fd) {
+  return std::make_unique<TcpWire>(fd, established_stream(fd, side));
+}
+
+Kind tls() {
+  const auto make = [] {
+    const auto [one, other] = tcp_sockets();
+    WirePair pair;
+    std::thread acceptor([&pair, fd = other] { pair.second = encrypted<Side::acceptor>(fd); });
+    pair.first = encrypted<Side::connector>(one);
+    acceptor.join();
+    return pair;
+  };
+  return {"tls", make, tcp_sockets, encrypted<Side::connector>, encrypted<Side::acceptor>};
+}
+
 TEST(TcpLink, TakesGarbageForALostPeer) {
   const auto [ours, theirs] = tcp_sockets();
   Link link(std::make_unique<TcpWire>(ours));
@@ -92,8 +110,10 @@ TEST(TcpLink, TakesGarbageForALostPeer) {
   close(theirs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkSuite, ::testing::Values(inproc(), shm(), tcp()), name_of_kind);
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkToProcess, ::testing::Values(shm(), tcp()), name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkSuite, ::testing::Values(inproc(), shm(), tcp(), tls()),
+                         name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkToProcess, ::testing::Values(shm(), tcp(), tls()),
+                         name_of_kind);
 
 // Brings back what was written, however much: a link to itself.
 class EndlessWire : public Wire {

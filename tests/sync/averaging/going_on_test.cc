@@ -26,13 +26,14 @@ struct Case {
 
 // Models are exchanged after every second step.
 std::vector<Case> ways() {
-  const auto local = [](MergeState state, bool adaptive) {
+  const auto local = [](MergeState state, bool adaptive, kernels::Code code = kernels::Code::none) {
     return [=](auto& communicator, auto& module, auto& optimizer) {
       return make_local_replica(
           communicator, module, optimizer,
           {.every = 2,
            .adaptive = adaptive ? std::optional(AdaptiveIntervalOptions{8}) : std::nullopt,
-           .state = state});
+           .state = state,
+           .code = code});
     };
   };
   const auto diloco = [](DilocoOptions options) {
@@ -48,7 +49,9 @@ std::vector<Case> ways() {
   return {{"local", local(MergeState::average, false)},
           {"local_keep", local(MergeState::keep, false)},
           {"local_auto", local(MergeState::reset, true)},
+          {"local_int4", local(MergeState::average, false, kernels::Code::int4)},
           {"diloco", diloco({.every = 2})},
+          {"diloco_int4", diloco({.every = 2, .code = kernels::Code::int4})},
           {"streaming", diloco({.every = 4, .overlap = 1, .fragments = 2, .in_bf16 = true})},
           {"ring", gossip("ring")},
           {"exponential", gossip("exponential")}};

@@ -37,14 +37,16 @@ torch::Tensor row_of(const torch::nn::Module& module) {
 
 // Ranks begin with models of their own, and never step: what they have after each round, by rank.
 std::vector<std::vector<torch::Tensor>> gossiped(const char* graph, int ranks, int rounds,
-                                                 LinkKind links) {
+                                                 LinkKind links,
+                                                 kernels::Code code = kernels::Code::none) {
   std::vector<std::vector<torch::Tensor>> models(
       static_cast<std::size_t>(rounds) + 1,
       std::vector<torch::Tensor>(static_cast<std::size_t>(ranks)));
   train_ranks(ranks, links, [&](Communicator& communicator) {
     Mlp model;
     auto optimizer = sgd(model);
-    const auto replica = make_gossip_replica(communicator, model, optimizer, {.graph = graph});
+    const auto replica =
+        make_gossip_replica(communicator, model, optimizer, {.graph = graph, .code = code});
     fill(model, 10 + 100 * communicator.rank());
     const auto rank = static_cast<std::size_t>(communicator.rank());
     models[0][rank] = row_of(model);
@@ -88,6 +90,98 @@ TEST(GossipReplica, OnTheExponentialGraphFourAgreeAfterTwoRounds) {
   const auto models = gossiped("exponential", 4, 2, LinkKind::tcp);
   EXPECT_GT(apart(models[1]), 0.1);
   EXPECT_LT(apart(models[2]), 1e-6 * apart(models[0]));
+}
+
+// What a code loses of a difference is in the next one: models come together as without.
+TEST(GossipReplica, InACodeTheMeanIsKeptAndModelsComeTogether) {
+  for (const char* graph : kGraphs)
+    for (const kernels::Code code :
+         {kernels::Code::bf16, kernels::Code::int8, kernels::Code::int4}) {
+      const auto models = gossiped(graph, 5, 40, LinkKind::inproc, code);
+      const auto mean = mean_of(models[0]);
+      for (const auto& round : models)
+        EXPECT_LT((mean_of(round) - mean).norm().item<double>(), 2e-6 * mean.norm().item<double>());
+      EXPECT_LT(apart(models[40]), 1e-3 * apart(models[0])) << graph << kernels::name_of(code);
+    }
+}
+
+// The equations, a round after the other: what others know of a model moves by what a code says.
+TEST(GossipReplica, InACodePublicCopiesTakeThePlaceOfModels) {
+  const auto models = gossiped("ring", 4, 6, LinkKind::tcp, kernels::Code::int4);
+  Mlp begin;
+  const auto count = static_cast<std::size_t>(row_of(begin).numel());
+  std::vector<torch::Tensor> copies;
+  for (int rank = 0; rank < 4; ++rank) copies.push_back(row_of(begin).to(torch::kFloat32));
+  for (std::size_t round = 0; round < 6; ++round) {
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      torch::Tensor difference = models[round][rank].to(torch::kFloat32) - copies[rank];
+      std::vector<std::byte> code(kernels::coded_bytes(kernels::Code::int4, count));
+      auto* numbers = difference.data_ptr<float>();
+      kernels::encode(kernels::Code::int4, code.data(), numbers, count, {.decoded = numbers});
+      copies[rank].add_(difference);
+    }
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      const auto expected =
+          models[round][rank] +
+          (copies[(rank + 3) % 4] + copies[(rank + 1) % 4] - 2 * copies[rank]) / 3;
+      EXPECT_LT((models[round + 1][rank] - expected).abs().max().item<double>(), 1e-5) << round;
+    }
+  }
+}
+
+// Training, with a checkpoint in the middle: the same bits.
+TEST(GossipReplica, InACodeGoesOnFromACheckpoint) {
+  for (const char* graph : kGraphs)
+    train_ranks(4, LinkKind::inproc, [&](Communicator& communicator) {
+      const GossipOptions options{.graph = graph, .code = kernels::Code::int8};
+      Mlp whole, second;
+      auto first_optimizer = sgd(whole), second_optimizer = sgd(second);
+      const auto first = make_gossip_replica(communicator, whole, first_optimizer, options);
+      const auto step = [&](Mlp& model, torch::optim::SGD& optimizer, Replica& replica,
+                            int number) {
+        optimizer.zero_grad();
+        loss_of(model, part(Mlp::batch(number), communicator.rank(), 4)).backward();
+        replica.step();
+      };
+      for (int number = 0; number < 5; ++number) step(whole, first_optimizer, *first, number);
+      ReplicaState saved = first->state();
+      for (auto* tensors : {&saved.common, &saved.own})
+        for (auto& tensor : *tensors) tensor.tensor = tensor.tensor.clone();
+      const auto replica = make_gossip_replica(communicator, second, second_optimizer, options);
+      {
+        torch::NoGradGuard no_grad;
+        for (std::size_t i = 0; i < whole.parameters().size(); ++i)
+          second.parameters()[i].copy_(whole.parameters()[i]);
+      }
+      replica->restore(saved);
+      for (int number = 5; number < 9; ++number) {
+        step(whole, first_optimizer, *first, number);
+        step(second, second_optimizer, *replica, number);
+      }
+      EXPECT_EQ(testing::distance(testing::snapshot(second), testing::snapshot(whole)), 0);
+      first->synchronize();
+      first->check_equal();
+    });
+}
+
+TEST(GossipReplica, InACodeFewerBytesTravel) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    std::array<std::uint64_t, 2> bytes{};
+    for (const bool coded : {false, true}) {
+      Mlp model(64);
+      auto optimizer = sgd(model);
+      const auto replica =
+          make_gossip_replica(communicator, model, optimizer,
+                              {.code = coded ? kernels::Code::int4 : kernels::Code::none});
+      const auto before = communicator.bytes_moved();
+      for (int step = 0; step < 5; ++step) {
+        optimizer.zero_grad();
+        replica->step();
+      }
+      bytes[coded] = communicator.bytes_moved() - before;
+    }
+    EXPECT_GT(bytes[0], 6 * bytes[1]);
+  });
 }
 
 TEST(GossipReplica, EverySecondStepIsOnesOwn) {

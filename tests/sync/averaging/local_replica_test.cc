@@ -46,6 +46,69 @@ double first_of(const torch::nn::Module& module) {
   return module.parameters()[0].flatten()[0].item<double>();
 }
 
+// Ranks weigh differently, and all end with the same bits, near those of models that travel whole.
+TEST(LocalReplica, InACodeDifferencesTravelInFewerBytes) {
+  constexpr std::array kCodes{kernels::Code::none, kernels::Code::bf16, kernels::Code::int8,
+                              kernels::Code::int4};
+  std::array<double, kCodes.size()> moved{};
+  std::array<std::vector<torch::Tensor>, kCodes.size()> models;
+  for (std::size_t i = 0; i < kCodes.size(); ++i)
+    train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
+      Mlp model(256);
+      auto optimizer = sgd(model);
+      const auto replica =
+          make_local_replica(communicator, model, optimizer,
+                             {.every = 4, .state = MergeState::keep, .code = kCodes[i]});
+      std::uint64_t before = 0;
+      for (int step = 0; step < 40; ++step) {
+        if (step == 4) before = replica->stats().bytes_moved;  // the first merge is of whole models
+        optimizer.zero_grad();
+        const auto samples = static_cast<std::uint64_t>(4 + communicator.rank());
+        const auto loss = loss_of(model, part(Mlp::batch(step), communicator.rank(), 3));
+        loss.backward();
+        replica->describe_batch(samples, loss.item<double>());
+        replica->step();
+      }
+      replica->check_equal();
+      if (communicator.rank() != 0) return;
+      moved[i] = static_cast<double>(replica->stats().bytes_moved - before);
+      models[i] = snapshot(model);
+    });
+  EXPECT_NEAR(moved[0] / moved[1], 2, 0.2);
+  EXPECT_GT(moved[0] / moved[2], 3.5);
+  EXPECT_GT(moved[0] / moved[3], 6.5);
+  for (std::size_t i = 1; i < kCodes.size(); ++i) {
+    EXPECT_GT(distance(models[i], models[0]), 0);
+    EXPECT_LT(distance(models[i], models[0]), 0.05);
+  }
+}
+
+// Workers that go on in a code from a run without one, with models of their own, have no past in
+// common: they become one all the same.
+TEST(LocalReplica, GoesOnInACodeFromARunWithoutOne) {
+  for (const auto code : {kernels::Code::int8, kernels::Code::int4})
+    train_ranks(3, LinkKind::tcp, [&](Communicator& communicator) {
+      Mlp before, model;
+      auto first = sgd(before), optimizer = sgd(model);
+      const auto whole = make_local_replica(communicator, before, first, {.every = 4});
+      train(*whole, first, before, communicator.rank(), 3, 0, 6);
+      const auto replica =
+          make_local_replica(communicator, model, optimizer, {.every = 4, .code = code});
+      {
+        torch::NoGradGuard no_grad;
+        for (std::size_t i = 0; i < model.parameters().size(); ++i)
+          model.parameters()[i].copy_(before.parameters()[i]);
+      }
+      ReplicaState state = replica->state();
+      const ReplicaState known = whole->state();
+      state.common[0] = known.common[0];
+      state.own = known.own;
+      replica->restore(state);
+      train(*replica, optimizer, model, communicator.rank(), 3, 6, 16);
+      replica->check_equal();
+    });
+}
+
 // With plain SGD, and with momentum whatever becomes of it: the mean of models moves by the mean of
 // momenta, wherever these are averaged.
 TEST(LocalReplica, MergedAfterEveryStepItIsAllReduce) {

@@ -38,15 +38,22 @@ std::vector<Way> ways() {
       return make_gossip_replica(communicator, module, optimizer, options);
     };
   };
-  return {{"local", local({.every = 4})},
-          {"local_keep", local({.every = 3, .state = MergeState::keep})},
-          {"local_reset", local({.every = 5, .state = MergeState::reset})},
-          {"local_auto", local({.adaptive = AdaptiveIntervalOptions{}})},
-          {"diloco", diloco({.every = 5})},
-          {"streaming", diloco({.every = 6, .overlap = 2, .fragments = 3})},
-          {"streaming_bf16", diloco({.every = 6, .overlap = 4, .fragments = 2, .in_bf16 = true})},
-          {"ring", gossip({.every = 2})},
-          {"exponential", gossip({.every = 1, .graph = "exponential"})}};
+  return {
+      {"local", local({.every = 4})},
+      {"local_keep", local({.every = 3, .state = MergeState::keep})},
+      {"local_reset", local({.every = 5, .state = MergeState::reset})},
+      {"local_auto", local({.adaptive = AdaptiveIntervalOptions{}})},
+      {"local_int8", local({.every = 4, .code = kernels::Code::int8})},
+      {"local_int4", local({.every = 3, .state = MergeState::keep, .code = kernels::Code::int4})},
+      {"diloco", diloco({.every = 5})},
+      {"streaming", diloco({.every = 6, .overlap = 2, .fragments = 3})},
+      {"diloco_int4", diloco({.every = 5, .code = kernels::Code::int4})},
+      {"streaming_int8",
+       diloco({.every = 6, .overlap = 2, .fragments = 3, .code = kernels::Code::int8})},
+      {"sparse", diloco({.every = 5, .density = 0.1})},
+      {"streaming_bf16", diloco({.every = 6, .overlap = 4, .fragments = 2, .in_bf16 = true})},
+      {"ring", gossip({.every = 2})},
+      {"exponential", gossip({.every = 1, .graph = "exponential"})}};
 }
 
 // A worker's model and optimizer.
@@ -139,7 +146,7 @@ TEST_P(Undisturbed, ByAnInterruption) {
       const auto next =
           GetParam().make(communicator, other.model, other.optimizer, replica->observed());
       copy(worker, other);
-      next->restore({copy(state.common), copy(state.own)});
+      next->restore({copy(state.common), copy(state.own), copy(state.parts)});
       for (int i = done; i < kSteps; ++i) other.step(*next, i, rank);
       expect_same(other, whole.own, fmt::format("interrupted after {} steps", done));
       next->synchronize();

@@ -10,7 +10,7 @@
 #include "asup/sync/compressors/sparse_payload.h"
 #include "asup/sync/compressors/taken_momentum.h"
 #include "tests/support/thrown.h"
-#include "tests/sync/gradients/all_reduce_training.h"
+#include "tests/sync/compressors/sparse_training.h"
 #include "tests/sync/watched_communicator.h"
 
 namespace asup {
@@ -18,48 +18,17 @@ namespace {
 
 using net::LinkKind;
 using testing::distance;
+using testing::Given;
 using ::testing::HasSubstr;
 using testing::message_of;
 using testing::snapshot;
+using testing::sparse;
 using testing::train_ranks;
 using torch::Tensor;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-// A weight and a bias, whose gradients in a step are given numbers.
-struct Given : torch::nn::Module {
-  Given()
-      : weight(register_parameter("weight", testing::numbers({40, 50}, 1))),
-        bias(register_parameter("bias", testing::numbers({50}, 2))) {}
-  static Tensor gradient(int step, int rank) {
-    return testing::numbers({40, 50}, static_cast<std::uint64_t>(100 + 10 * step + rank));
-  }
-  Tensor loss(int step, int rank) { return (weight * gradient(step, rank)).sum() + bias.sum(); }
-  Tensor weight, bias;
-};
-
-AllReduceOptions sparse(double density, bool takes_momentum, std::uint64_t warmup = 0) {
-  const sync::Sparsity sparsity{.density = density, .warmup = warmup};
-  return {.compressor = takes_momentum ? sync::dgc(sparsity) : sync::topk(sparsity)};
-}
-
-struct Training {
-  Training(Communicator& communicator, const AllReduceOptions& options, SGDOptions how)
-      : communicator(communicator),
-        optimizer(model.parameters(), how),
-        replica(make_all_reduce_replica(communicator, model, optimizer, options)) {}
-
-  void step(int number, float factor = 1) {
-    optimizer.zero_grad();
-    (factor * model.loss(number, communicator.rank())).backward();
-    replica->step();
-  }
-
-  Communicator& communicator;
-  Given model;
-  SGD optimizer;
-  std::unique_ptr<Replica> replica;
-};
+using Training = testing::SparseTraining<Given>;
 
 // Deep gradient compression of the weight as the paper has it, in one process.
 struct ByThePaper {
@@ -121,17 +90,60 @@ TEST(SparseGradients, LoseNothing) {
   train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
     Training training(communicator, sparse(0.002, false), SGDOptions(1));
     const Tensor begin = training.model.weight.detach().clone();
-    Tensor sum = torch::zeros({40, 50}), kept = torch::zeros({40, 50});
+    Tensor sum = torch::zeros({40, 50});
     for (int step = 0; step < 8; ++step) {
       training.step(step);
       sum += (Given::gradient(step, 0) + Given::gradient(step, 1)) / 2;
     }
-    const auto parts = training.replica->state().parts;
-    ASSERT_EQ(parts.size(), 1u);
-    kept.copy_(parts[0].tensor);
-    communicator.all_reduce(sync::buffer_of(kept), ReduceOp::average).or_throw();
-    EXPECT_LT((begin - training.model.weight.detach() + kept - sum).abs().max().item<float>(),
+    ASSERT_EQ(training.replica->state().parts.size(), 1u);
+    EXPECT_LT((begin - training.model.weight.detach() + training.mean_kept() - sum)
+                  .abs()
+                  .max()
+                  .item<float>(),
               1e-5);
+  });
+}
+
+// Before another way of training: nothing waits any more then, and the optimizer's momentum is not
+// added to one that is there.
+TEST(SparseGradients, WhatWaitsCanBeApplied) {
+  for (const bool takes_momentum : {false, true})
+    train_ranks(3, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, sparse(0.01, takes_momentum), SGDOptions(0.5).momentum(0.9));
+      training.replica->apply_kept();  // nothing yet
+      for (int step = 0; step < 5; ++step) training.step(step);
+      const Tensor before = training.model.weight.detach().clone();
+      const Tensor bias = training.model.bias.detach().clone();
+      const Tensor kept = training.mean_kept();
+      ASSERT_GT(kept.norm().item<float>(), 10);
+      Tensor expected = before - 0.5 * kept;
+      if (!takes_momentum) {
+        using torch::optim::SGDParamState;
+        const auto& state = static_cast<const SGDParamState&>(
+            *training.optimizer.state().at(training.model.weight.unsafeGetTensorImpl()));
+        expected = before - 0.5 * (0.9 * state.momentum_buffer() + kept);
+      }
+      training.replica->apply_kept();
+      EXPECT_LT((training.model.weight.detach() - expected).abs().max().item<float>(), 1e-5);
+      EXPECT_TRUE(torch::equal(training.model.bias.detach(), bias));
+      training.replica->check_equal();
+      for (const auto& part : training.replica->state().parts)
+        EXPECT_EQ(part.tensor.abs().max().item<float>(), 0);
+    });
+}
+
+// Also where each rank moves a part of the parameters: the same bits.
+TEST(SparseGradients, WhatWaitsIsAppliedByShardsToo) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    AllReduceOptions by_shards = sparse(0.01, false);
+    by_shards.shard = Shard::optimizer;
+    Training whole(communicator, sparse(0.01, false), SGDOptions(0.5).momentum(0.9));
+    Training shards(communicator, by_shards, SGDOptions(0.5).momentum(0.9));
+    for (Training* training : {&whole, &shards}) {
+      for (int step = 0; step < 5; ++step) training->step(step);
+      training->replica->apply_kept();
+    }
+    EXPECT_EQ(distance(snapshot(shards.model), snapshot(whole.model)), 0);
   });
 }
 
@@ -173,9 +185,7 @@ TEST(SparseGradients, GoOnFromACheckpointToTheSameBits) {
     const SGDOptions how = SGDOptions(0.1).momentum(0.9);
     Training whole(communicator, sparse(0.01, true, 6), how);
     for (int step = 0; step < 4; ++step) whole.step(step);
-    ReplicaState saved = whole.replica->state();
-    for (auto* tensors : {&saved.common, &saved.own, &saved.parts})
-      for (auto& tensor : *tensors) tensor.tensor = tensor.tensor.clone();
+    const ReplicaState saved = whole.saved();
     EXPECT_EQ(saved.parts.size(), 2u);  // sums, and momenta
     Training second(communicator, sparse(0.01, true, 6), how);
     {

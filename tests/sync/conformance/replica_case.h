@@ -29,6 +29,7 @@ struct ReplicaWay {
   bool skips_unused = true;         // what no rank used stays; else it has a gradient of zeros
   bool exchanges_every_step = true;
   bool averages_gradients = false;  // grad() is the average of all ranks when backward returns
+  bool keeps_gradients = true;      // else there is none then
   bool repeats = true;              // the same bits each time
   double rounding = 0;              // the mean of equal models may be off by so much, by their size
 };

@@ -57,6 +57,15 @@ Roster roster_of(const std::vector<std::string>& hellos, const Roles& roles) {
   return admission.roster();
 }
 
+void refuse_to_encrypt(const Roster& roster, TlsMode tls) {
+  const bool due = tls == TlsMode::on || (tls == TlsMode::automatic && !roster.one_host());
+  require(!due,
+          "links over MPI cannot be encrypted, as they should be{}: allow it by --tls off "
+          "(ASUP_TLS=off on all ranks) where nobody else can read or write on that network, or use "
+          "asup's own links (ASUP_LINKS=auto)",
+          tls == TlsMode::on ? " with --tls on" : " between hosts");
+}
+
 }  // namespace
 
 MpiMembers join_by_mpi(const JoinOptions& options, const Member& self) {
@@ -73,6 +82,7 @@ MpiMembers join_by_mpi(const JoinOptions& options, const Member& self) {
   MpiMembers members;
   members.roster =
       roster_of(exchange(process, *group, to_json(hello), options, deadline), options.roles());
+  refuse_to_encrypt(members.roster, options.tls);
   members.wires.resize(static_cast<std::size_t>(options.size));
   for (int peer = 0; peer < options.size; ++peer)
     if (peer != options.rank)

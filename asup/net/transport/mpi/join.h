@@ -18,8 +18,9 @@ struct MpiMembers {
 };
 
 // Comes back when all ranks of MPI_COMM_WORLD have called it. Throws BadInput where asup was built
-// without MPI, where MPI knows another job than the options tell of, or where a job over MPI lives
-// in this process already; JobFailed where not all came in time. Called from one thread.
+// without MPI, where MPI knows another job than the options tell of, where a job over MPI lives in
+// this process already, or where the links should be encrypted (--tls), which MPI cannot; JobFailed
+// where not all came in time. Called from one thread.
 MpiMembers join_by_mpi(const JoinOptions& options, const Member& self);
 
 // The MPI that asup was built with, as it names itself; "none".

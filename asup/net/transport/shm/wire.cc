@@ -16,6 +16,14 @@ namespace {
 
 using Record = ShmRecord;
 
+// Regions that a peer may have offered and not withdrawn: each is a mapping, of which the kernel
+// gives a process 65,530.
+constexpr std::size_t kMostRegions = 16 * 1024;
+
+// Read in one go, so that a peer that writes without end does not hold the others up: more than a
+// socket holds.
+constexpr int kMostRecords = 4096;
+
 bool send_record(int socket, const Record& record, int fd = -1) {
   iovec piece{const_cast<Record*>(&record), sizeof record};
   msghdr message{};
@@ -36,11 +44,12 @@ bool send_record(int socket, const Record& record, int fd = -1) {
 
 struct Received {
   Record record;
-  int fd = -1;
+  Fd fd;
 };
-enum class Ended { nothing_there, closed };
+enum class Ended { nothing_there, closed, cut };
 
-// One record, or why there is none. A descriptor comes with the first byte of its record.
+// One record, or why there is none. A descriptor comes with the first byte of its record; the
+// kernel closes what there is no room for.
 std::optional<Received> receive_record(int socket, Ended& ended) {
   Received received;
   iovec piece{&received.record, sizeof received.record};
@@ -49,18 +58,21 @@ std::optional<Received> receive_record(int socket, Ended& ended) {
   message.msg_iovlen = 1;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
     ended = Ended::nothing_there;
     return std::nullopt;
   }
-  if (cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-      header && header->cmsg_type == SCM_RIGHTS)
-    std::memcpy(&received.fd, CMSG_DATA(header), sizeof(int));
-  if (n != sizeof received.record) {  // records are written whole: anything else is the end
-    if (received.fd >= 0) close(received.fd);
-    ended = Ended::closed;
+  if (const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+      header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    received.fd.reset(fd);
+  }
+  if (n != sizeof received.record) {  // records are written whole
+    ended = n > 0 ? Ended::cut : Ended::closed;
     return std::nullopt;
   }
   return received;
@@ -69,22 +81,25 @@ std::optional<Received> receive_record(int socket, Ended& ended) {
 }  // namespace
 
 std::unique_ptr<ShmWire> ShmWire::connect(int socket) {
+  Fd owned(socket);
   Region rings = Region::make(2 * kRingBytes);
   check(send_record(socket, {Record::Kind::rings, 0, rings.bytes().size()}, rings.fd()),
         "cannot pass shared memory to a peer: {}", std::strerror(errno));
-  return std::unique_ptr<ShmWire>(new ShmWire(socket, std::move(rings), true));
+  rings.close_fd();
+  return std::unique_ptr<ShmWire>(new ShmWire(owned.release(), std::move(rings), true));
 }
 
 std::unique_ptr<ShmWire> ShmWire::accept(int socket) {
+  Fd owned(socket);
   pollfd wait{socket, POLLIN, 0};
   poll(&wait, 1, 5000);
   Ended ended{};
   auto received = receive_record(socket, ended);
-  check(received && received->record.kind == Record::Kind::rings && received->fd >= 0 &&
+  check(received && received->record.kind == Record::Kind::rings && received->fd &&
             received->record.bytes == 2 * kRingBytes,
         "a peer on this host did not offer its rings");
-  Region rings = Region::map(received->fd, received->record.bytes);
-  return std::unique_ptr<ShmWire>(new ShmWire(socket, std::move(rings), false));
+  Region rings = Region::map(std::move(received->fd), received->record.bytes);
+  return std::unique_ptr<ShmWire>(new ShmWire(owned.release(), std::move(rings), false));
 }
 
 ShmWire::ShmWire(int socket, Region rings, bool connected)
@@ -93,28 +108,48 @@ ShmWire::ShmWire(int socket, Region rings, bool connected)
       socket_(socket),
       rings_(std::move(rings)) {}
 
-ShmWire::~ShmWire() {
-  for (const auto& [record, fd] : untold_)
-    if (fd >= 0) close(fd);
-  close(socket_);
-}
+ShmWire::~ShmWire() { close(socket_); }
+
+void ShmWire::end_writing() { shutdown(socket_, SHUT_WR); }
 
 // A full socket means that the peer has wake-ups waiting already.
 void ShmWire::wake_peer() { send_record(socket_, {Record::Kind::wake, 0, 0}); }
 
 void ShmWire::on_fd_ready() {
-  Ended ended{};
-  while (auto received = receive_record(socket_, ended)) {
-    const auto& [record, fd] = *received;
-    if (record.kind == Record::Kind::region && fd >= 0)
-      regions_.insert_or_assign(record.region,
-                                std::make_shared<const Region>(Region::map(fd, record.bytes)));
-    else if (fd >= 0)
-      close(fd);
-    else if (record.kind == Record::Kind::withdrawn)
-      regions_.erase(record.region);
+  Ended ended = Ended::nothing_there;
+  for (int i = 0; i < kMostRecords && breach_.empty(); ++i) {
+    auto received = receive_record(socket_, ended);
+    if (!received) break;
+    breach_ = take(received->record, std::move(received->fd));
   }
-  if (ended == Ended::closed) closed_ = true;
+  if (ended == Ended::cut) breach_ = "it sent a part of a record";
+  closed_ = closed_ || ended == Ended::closed || !breach_.empty();
+}
+
+std::string ShmWire::take(const Record& record, Fd fd) {
+  switch (record.kind) {
+    case Record::Kind::wake:
+      return fd ? "it passed a descriptor with a wake-up" : "";
+    case Record::Kind::withdrawn:
+      regions_.erase(record.region);
+      return fd ? "it passed a descriptor with what it withdrew" : "";
+    case Record::Kind::region:
+      break;
+    default:
+      return fmt::format("it sent a record of kind {}", static_cast<std::uint32_t>(record.kind));
+  }
+  if (!fd) return fmt::format("it offered region {} without its memory", record.region);
+  if (record.region == 0 || regions_.contains(record.region))
+    return fmt::format("it offered region {} twice", record.region);
+  if (regions_.size() == kMostRegions)
+    return fmt::format("it offered more than {} regions", kMostRegions);
+  try {
+    regions_.emplace(record.region,
+                     std::make_shared<const Region>(Region::map(std::move(fd), record.bytes)));
+  } catch (const std::exception& error) {
+    return fmt::format("region {} of its memory: {}", record.region, error.what());
+  }
+  return "";
 }
 
 void ShmWire::withdraw(std::uint32_t id) { tell({Record::Kind::withdrawn, id, 0}, -1); }
@@ -128,14 +163,13 @@ void ShmWire::offer(std::uint32_t id, const std::shared_ptr<const Region>& regio
 void ShmWire::tell(const Record& record, int fd) {
   on_fd_ready();  // ranks offer their memory together: each makes room for the other
   if (untold_.empty() && (send_record(socket_, record, fd) || errno != EAGAIN)) return;
-  untold_.push_back({record, fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0)});
+  untold_.push_back({record, fd < 0 ? Fd() : Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0))});
 }
 
 bool ShmWire::tell_the_rest() {
   while (!untold_.empty()) {
     const auto& [record, fd] = untold_.front();
-    if (!send_record(socket_, record, fd) && errno == EAGAIN) return false;
-    if (fd >= 0) close(fd);
+    if (!send_record(socket_, record, fd.get()) && errno == EAGAIN) return false;
     untold_.pop_front();
   }
   return true;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "asup/base/fd.h"
 #include "asup/net/transport/region.h"
 #include "asup/net/transport/ring_wire.h"
 
@@ -28,7 +29,10 @@ class ShmWire : public RingWire {
   ~ShmWire() override;
 
   WireAbilities abilities() const override { return {"shm", true, true, true, false}; }
-  bool closed() const override { return closed_; }
+  bool closed() const override { return closed_ || broken(); }
+  std::string breach() const override {
+    return broken() ? "it wrote what does not fit the ring" : breach_;
+  }
   std::size_t write(std::span<const ConstBytes> pieces) override;
   bool arm(bool wants_room) override;
   int fd() const override { return socket_; }
@@ -36,20 +40,23 @@ class ShmWire : public RingWire {
   void withdraw(std::uint32_t id) override;
   std::shared_ptr<const Region> reach(std::uint32_t id) override;
   void on_fd_ready() override;
+  void end_writing() override;
 
  private:
   ShmWire(int socket, Region rings, bool connected);
   void wake_peer() override;
   void tell(const ShmRecord& record, int fd);
-  bool tell_the_rest();  // false: the socket is full
+  bool tell_the_rest();                              // false: the socket is full
+  std::string take(const ShmRecord& record, Fd fd);  // what is wrong with it; empty: nothing
 
   int socket_;
   Region rings_;
   bool closed_ = false;
+  std::string breach_;
   std::map<std::uint32_t, std::shared_ptr<const Region>> regions_;  // the peer's, as mapped here
   struct Untold {
     ShmRecord record;
-    int fd;  // our own; -1: none
+    Fd fd;  // our own
   };
   std::deque<Untold> untold_;
 };

@@ -33,36 +33,43 @@ void set(int socket, int level, int option, int value) {
 
 }  // namespace
 
-TcpWire::TcpWire(int socket) : socket_(socket), buffer_(kBufferBytes) {
+TcpWire::TcpWire(int socket, std::unique_ptr<TlsStream> tls)
+    : socket_(socket), tls_(std::move(tls)), buffer_(kBufferBytes) {
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
-  // A host that vanishes without a word is noticed by its silence.
+  // A host that vanishes without a word is noticed by its silence: that of a link which nothing
+  // waits to leave by, by these probes; of others by silence().
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 4);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 10);
 }
 
 TcpWire::~TcpWire() { close(socket_); }
 
 std::size_t TcpWire::write(std::span<const ConstBytes> pieces) {
   if (closed_ || !may_write_) return 0;
+  std::size_t bytes = 0;
+  for (const ConstBytes piece : pieces) bytes += piece.size();
+  // A broken pipe is seen by the reading side too, after what arrived before it.
+  const std::size_t taken = tls_ ? tls_->write(pieces) : send(pieces);
+  may_write_ = taken == bytes;
+  if (tls_) closed_ = tls_->closed();
+  return taken;
+}
+
+std::size_t TcpWire::send(std::span<const ConstBytes> pieces) {
   std::array<iovec, 4> vectors;
-  std::size_t n = 0, bytes = 0;
+  std::size_t n = 0;
   for (ConstBytes piece : pieces)
-    if (!piece.empty() && n < vectors.size()) {
+    if (!piece.empty() && n < vectors.size())
       vectors[n++] = {const_cast<std::byte*>(piece.data()), piece.size()};
-      bytes += piece.size();
-    }
   msghdr message{};
   message.msg_iov = vectors.data();
   message.msg_iovlen = n;
   const ssize_t sent = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  // A broken pipe is seen by the reading side too, after what arrived before it.
-  const std::size_t taken = sent < 0 ? 0 : static_cast<std::size_t>(sent);
-  may_write_ = taken == bytes;
-  return taken;
+  return sent < 0 ? 0 : static_cast<std::size_t>(sent);
 }
 
 // Sent and not acknowledged yet, or not sent.
@@ -77,6 +84,7 @@ void TcpWire::end_writing() { shutdown(socket_, SHUT_WR); }
 // come together with the last bytes.
 std::size_t TcpWire::receive(Bytes into, Bytes then) {
   if (closed_ || !may_read_) return 0;
+  if (tls_) return receive_encrypted(into, then);
   std::array<iovec, 2> vectors{{{into.data(), into.size()}, {then.data(), then.size()}}};
   msghdr message{};
   message.msg_iov = vectors.data();
@@ -86,6 +94,14 @@ std::size_t TcpWire::receive(Bytes into, Bytes then) {
   may_read_ = got < 0 && errno == EINTR;
   closed_ = got == 0 || (errno != EAGAIN && errno != EINTR);
   return 0;
+}
+
+std::size_t TcpWire::receive_encrypted(Bytes into, Bytes then) {
+  std::size_t got = tls_->read(into);
+  if (got == into.size()) got += tls_->read(then);
+  may_read_ = tls_->may_have_more();
+  closed_ = tls_->closed();
+  return got;
 }
 
 ConstBytes TcpWire::peek(std::size_t want, std::size_t useful) {

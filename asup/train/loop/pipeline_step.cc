@@ -1,0 +1,22 @@
+#include "asup/train/loop/pipeline_step.h"
+
+namespace asup::train {
+
+StepOutcome PipelineStep::run(const StepWork& work, double progress) {
+  const auto samples = static_cast<std::size_t>(work.batch.input.size(0));
+  for (auto& group : optimizer_.param_groups()) group.options().set_lr(work.lr);
+  optimizer_.zero_grad();
+  hooks_.before_batch(samples, progress);
+  const double waited_before = wait_seconds();
+  replica_.describe_weighed_batch(samples);
+  double loss = 0;
+  {
+    const NoSync local(replica_);  // gradients of micro-batches add up
+    loss = model_.backward(work.batch, work.weight);
+  }
+  hooks_.after_batch(samples, wait_seconds() - waited_before);
+  if (!model_.tells()) return {work.step, 0, 0};
+  return {work.step, static_cast<std::int64_t>(samples), loss};
+}
+
+}  // namespace asup::train

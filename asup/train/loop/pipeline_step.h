@@ -1,0 +1,34 @@
+// A step of a worker that has some of the model's layers: its group's part of the batch goes
+// through the pipeline's schedule, and gradients leave when all of it is through. Used from the
+// thread that trains.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "asup/sync/replica.h"
+#include "asup/train/loop/step_executor.h"
+#include "asup/train/state/pipelined_model.h"
+#include "asup/train/step_hooks.h"
+
+namespace asup::train {
+
+class PipelineStep final : public StepExecutor {
+ public:
+  // What it refers to must outlive it.
+  PipelineStep(PipelinedModel& model, torch::optim::Optimizer& optimizer, Replica& replica,
+               StepHooks& hooks)
+      : model_(model), optimizer_(optimizer), replica_(replica), hooks_(hooks) {}
+
+  // One worker of the group tells of the samples and their loss.
+  StepOutcome run(const StepWork& work, double progress) override;
+  void stepped() override { model_.stepped(); }
+  double wait_seconds() const override { return model_.wait_seconds(); }
+
+ private:
+  PipelinedModel& model_;
+  torch::optim::Optimizer& optimizer_;
+  Replica& replica_;
+  StepHooks& hooks_;
+};
+
+}  // namespace asup::train

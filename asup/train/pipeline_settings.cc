@@ -1,0 +1,166 @@
+#include "asup/train/pipeline_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "asup/base/error.h"
+#include "asup/train/settings.h"
+
+namespace asup::train {
+namespace {
+
+constexpr std::int64_t kMicroBatchesOfAStage = 4;
+
+// The most parts, up to `most`, into which so many samples are cut evenly.
+std::int64_t most_even_parts(std::int64_t samples, std::int64_t most) {
+  std::int64_t parts = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, samples));
+  while (samples % parts != 0) --parts;
+  return parts;
+}
+
+void unused(const TrainConfig& config, std::string_view name, std::string_view because) {
+  config::require_usual(settings(), config, name, because);
+}
+
+// What has no meaning for parts of a model, or is not made for them.
+void check_settings(const TrainConfig& config) {
+  const auto because = [&](const char* why) {
+    return fmt::format("pipeline is {}, and {}", config.pipeline, why);
+  };
+  unused(config, "accumulate",
+         because("its micro-batches are portions of a batch already: say microbatches"));
+  unused(config, "balance", because("its stages are cut by the workers' speeds instead"));
+  unused(config, "sync-bn", because("BatchNorm takes its statistics from a micro-batch"));
+  unused(config, "batch-schedule", because("its batches are of one size"));
+  unused(config, "ema", because("no worker has the whole model to average"));
+  require(!config.then,
+          "pipeline = {} goes on by one way, and then = {} is another: leave one of them out.",
+          config.pipeline, config.then ? config.then->name() : "");
+  require(
+      config.on_loss != "continue",
+      "on-loss = continue: the layers of a lost worker are lost with it, and pipeline = {} "
+      "cannot go on without them. Leave it out; restarts = 1 starts the run again from its last "
+      "checkpoint.",
+      config.pipeline);
+  require(config.precision != "fp16",
+          "precision = fp16 scales the loss of a whole batch, which pipeline = {} cuts up: use "
+          "precision = bf16.",
+          config.pipeline);
+  require(config.precision == "fp32" ||
+              !parallel::find_schedule(config.pipeline_schedule).splits_backward,
+          "precision = {}: pipeline-schedule = {} computes gradients of weights later, in f32. Use "
+          "pipeline-schedule = 1f1b, or precision = fp32.",
+          config.precision, config.pipeline_schedule);
+  require(config.device == "auto" || config.device == "cpu",
+          "device = {}: asup train has pipelines on CPUs. Leave device out, or use "
+          "asup::parallel::Pipeline in a program of your own.",
+          config.device);
+}
+
+void check_batch(const TrainConfig& config) {
+  const std::int64_t groups = groups_of(config);
+  require(config.batch % groups == 0,
+          "batch = {} cannot be dealt out evenly to {} groups (workers {} / pipeline {}): give a "
+          "multiple of {}.",
+          config.batch, groups, config.workers, config.pipeline, groups);
+  const std::int64_t part = config.batch / groups;
+  const std::int64_t micro_batches = micro_batches_of(config);
+  require(part % micro_batches == 0,
+          "microbatches = {} do not divide a group's part of a batch, which has {} samples (batch "
+          "{} / {} groups): give one of its divisors, such as {}, or another batch.",
+          micro_batches, part, config.batch, groups, most_even_parts(part, micro_batches));
+}
+
+}  // namespace
+
+std::vector<std::string> pipeline_details() {
+  return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut", "microbatches", "recompute"};
+}
+
+parallel::GridShape grid_shape(const TrainConfig& config) {
+  return parallel::grid_of(static_cast<int>(config.workers), static_cast<int>(config.pipeline), 1);
+}
+
+std::int64_t micro_batches_of(const TrainConfig& config) {
+  if (config.microbatches) return *config.microbatches;
+  return most_even_parts(config.batch / groups_of(config), kMicroBatchesOfAStage * config.pipeline);
+}
+
+int micro_batches_for(std::int64_t samples, const TrainConfig& config) {
+  const std::int64_t usual = micro_batches_of(config);
+  const std::int64_t least = std::max<std::int64_t>(1, samples_at_a_time(config) / 2);
+  return static_cast<int>(most_even_parts(samples, std::min(usual, samples / least)));
+}
+
+std::int64_t samples_at_a_time(const TrainConfig& config) {
+  const std::int64_t portions = has_pipeline(config) ? micro_batches_of(config) : config.accumulate;
+  return std::max<std::int64_t>(1, config.batch / groups_of(config) / portions);
+}
+
+parallel::PipelineSpec pipeline_spec(const TrainConfig& config) {
+  const parallel::PipelineSchedule& schedule = parallel::find_schedule(config.pipeline_schedule);
+  return {.ranks = static_cast<int>(config.pipeline),
+          .micro_batches = static_cast<int>(micro_batches_of(config)),
+          .chunks = static_cast<int>(config.pipeline_chunks.value_or(schedule.least_chunks)),
+          .placement = schedule.placement};
+}
+
+std::vector<int> layers_by_setting(const TrainConfig& config) {
+  const std::string& text = config.pipeline_cut;
+  if (cuts_by_measure(config) || text == "even") return {};
+  std::vector<int> layers;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    int count = 0;
+    const auto [stop, error] = std::from_chars(at, end, count);
+    const bool is_number = error == std::errc() && count > 0;
+    require(is_number && (stop == end || (*stop == ',' && stop + 1 < end)),
+            "pipeline-cut = '{}' is not auto, even, or how many layers each stage has, like 4,5,3.",
+            text);
+    layers.push_back(count);
+    at = stop == end ? end : stop + 1;
+  }
+  const int stages = pipeline_spec(config).stages();
+  require(std::ssize(layers) == stages,
+          "pipeline-cut = {} has layers for {} stages, and there are {}: give one number for each.",
+          text, layers.size(), stages);
+  return layers;
+}
+
+void check_pipeline(const TrainConfig& config, std::span<const Strategy> strategies) {
+  (void)grid_shape(config);  // throws where workers cannot be divided
+  check_settings(config);
+  for (const Strategy& strategy : strategies)
+    require(strategy.capabilities().takes_parts,
+            "pipeline = {}: each worker has a part of the model, and sync = {}, as it is set, is "
+            "for whole ones. Train by sync = allreduce with shard none or optimizer and compress "
+            "none, bf16, fp16 or int8 without compress-feedback; or leave pipeline out.",
+            config.pipeline, strategy.name());
+  check_batch(config);
+  parallel::require_valid(parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
+  (void)layers_by_setting(config);
+}
+
+void check_pipeline_of(const TrainConfig& config, models::Model& model) {
+  const auto layers = std::ssize(model.layers());
+  require(layers > 0,
+          "pipeline = {}: model {} is no sequence of layers that could be cut into stages; mlp, "
+          "cnn, gpt and the ResNets are.",
+          config.pipeline, config.model);
+  const int stages = pipeline_spec(config).stages();
+  require(
+      layers >= stages,
+      "{} stages of a model of {} layers: each stage has one at least. Lower pipeline{}, or use "
+      "a deeper model.",
+      stages, layers, config.pipeline_chunks.value_or(1) > 1 ? " or pipeline-chunks" : "");
+  const std::vector<int> given = layers_by_setting(config);
+  const int sum = std::accumulate(given.begin(), given.end(), 0);
+  require(given.empty() || sum == layers,
+          "pipeline-cut = {} is of {} layers, and the model has {}.", config.pipeline_cut, sum,
+          layers);
+}
+
+}  // namespace asup::train
