@@ -174,10 +174,10 @@ Command add_bench_command(CLI::App& app, const std::vector<std::string>& argumen
   bench->require_subcommand(1);
   Words self{"/proc/self/exe"};
   self.insert(self.end(), arguments.begin(), arguments.end());
-  const std::vector<Command> all = {add_collective(*bench, self), add_server(*bench, self),
-                                    add_embedding(*bench, self),  add_memory(*bench, self),
-                                    add_images(*bench),           add_stragglers(*bench),
-                                    add_time_to_accuracy(*bench), add_large_batch(*bench)};
+  const std::vector<Command> all = {
+      add_collective(*bench, self), add_server(*bench, self), add_embedding(*bench, self),
+      add_memory(*bench, self),     add_images(*bench),       add_stragglers(*bench),
+      add_time_to_accuracy(*bench), add_large_batch(*bench),  add_faults(*bench)};
   for (const Command& one : all) one.app->group("Benchmarks");
   const auto chosen = [all] {
     return *std::find_if(all.begin(), all.end(),

@@ -20,5 +20,6 @@ Command benchmark(CLI::App* command, std::function<void()> check, std::function<
 Command add_stragglers(CLI::App& bench);
 Command add_time_to_accuracy(CLI::App& bench);
 Command add_large_batch(CLI::App& bench);
+Command add_faults(CLI::App& bench);
 
 }  // namespace asup::cli

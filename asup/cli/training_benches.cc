@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "asup/bench/compare/strategies.h"
+#include "asup/bench/faults.h"
 #include "asup/bench/large_batch.h"
 #include "asup/bench/stragglers.h"
 #include "asup/bench/time_to_accuracy.h"
@@ -159,6 +160,33 @@ Command add_large_batch(CLI::App& bench) {
        {"asup bench large-batch --ways nesterov,lars --batches 128,1024,8192 --html page.html"},
        {"asup bench large-batch --model resnet18 --data DIR --workers 1 --jobs 4 --json "
         "rows.json"}});
+}
+
+Command add_faults(CLI::App& bench) {
+  CLI::App* command =
+      add_bench(bench, "faults",
+                "Kill and halt workers that train, at random moments, and count what comes of it");
+  auto options = std::make_shared<bench::FaultsBench>();
+  const auto add = [&](const char* flag, auto& value, const char* help) {
+    command->add_option(flag, value, fmt::format("{} (default: {})", help, value));
+  };
+  command
+      ->add_option(
+          "--ways", options->ways,
+          fmt::format("Names: {} (default: all)", fmt::join(bench::names_of_faulty_ways(), ", ")))
+      ->delimiter(',');
+  add("--seconds", options->seconds, "No job is begun after so many");
+  add("--workers", options->workers, "How many workers a job has");
+  add("--steps", options->steps, "Steps of a job");
+  add("--seed", options->seed, "Of moments and victims");
+  add("--out", options->folder, "Folder of the runs; those in which something is wrong stay there");
+  command->add_option("--json", options->json, "Write the rows to this file too");
+  return benchmark(
+      command, [options] { options->check(); },
+      [options] { return bench::run_faults_bench(*options); },
+      {{"asup bench faults", "a minute, by all ways"},
+       {"asup bench faults --seconds 3600 --json rows.json", "an hour"},
+       {"asup bench faults --ways allreduce,allreduce-tcp --workers 8", "these ways"}});
 }
 
 }  // namespace asup::cli

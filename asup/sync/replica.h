@@ -144,6 +144,13 @@ class Replica {
   // which would not know of it. Collective.
   virtual void apply_kept() {}
 
+  // After a loss, where the way retakes steps (Capabilities): those who are left have rebuilt the
+  // communicator, and come here wherever they were. A step that was under way is dropped, and its
+  // batch may be taken again; where others had made it, this rank takes over what came of it, and
+  // has made it too (stats().steps). Once more where somebody else is lost in it. Throws JobFailed
+  // where nobody has a whole model. Collective.
+  virtual void recover_step() {}
+
   virtual ReplicaStats stats() const = 0;
 };
 

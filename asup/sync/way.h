@@ -51,10 +51,11 @@ enum class Exchange {
 // What a way says of itself, with its options as they are.
 struct Capabilities {
   Exchange exchanges = Exchange::gradients;
-  bool lockstep = true;               // all take the same steps; else each goes at its own pace
-  bool needs_servers = false;         // which keep the parameters
-  bool leases_samples = false;        // and deal samples out
-  bool survives_loss = false;         // the others go on when a worker is lost, from memory
+  bool lockstep = true;         // all take the same steps; else each goes at its own pace
+  bool needs_servers = false;   // which keep the parameters
+  bool leases_samples = false;  // and deal samples out
+  bool survives_loss = false;   // the others go on when a worker is lost, from memory
+  bool retakes_steps = false;   // or take the step again in which it was, where one asks them to
   bool keeps_own_parameters = false;  // workers' models differ even where all meet
   bool names_workers = false;         // the options speak of each worker by its number
   bool computes_together = false;     // each layer: no worker computes with what it has alone

@@ -114,8 +114,9 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "and local do.",
       strategy.name());
   if (strategy.capabilities().computes_together) check_computing_together(config, strategy);
-  require(config.on_loss != "continue" || strategy.capabilities().survives_loss ||
-              config.checkpoint_every.kind != Every::Kind::never,
+  const Capabilities capabilities = strategy.capabilities();
+  require(config.on_loss != "continue" || capabilities.survives_loss ||
+              capabilities.retakes_steps || config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
           "checkpoint-every, or leave on-loss out.");
 }

@@ -139,7 +139,7 @@ const std::vector<Setting>& table() {
       {"sync", sync_field(), "how workers stay in step; `asup train --help WAY` shows the settings of a way", {}, {}, Scope::run, kWorkers, kCommon},
       {"then", then_field(), "a second way, which the run changes to; a setting of both ways has one value for both", {}, {}, Scope::run, kWorkers},
       {"at", field<&C::at>(), "when the run changes to `then`: after a step, after a share of the run, like 80%, or when the loss stops falling: stall", {}, {}, Scope::run, kWorkers},
-      {"on-loss", field<&C::on_loss>(), "when a worker is lost; end: the run ends; continue: without it (allreduce: from the last checkpoint); auto: continue where the way does so by itself", {}, {"auto", "end", "continue"}, Scope::run, kWorkers, kCommon},
+      {"on-loss", field<&C::on_loss>(), "when a worker is lost; end: the run ends; continue: the others go on without it; auto: continue where the way does so by itself", {}, {"auto", "end", "continue"}, Scope::run, kWorkers, kCommon},
       {"restarts", field<&C::restarts>(), "how often a run that fails is started again from its last checkpoint", kCountOrZero, {}, Scope::call, kWorkers},
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
       {"sync-bn", field<&C::sync_bn>(), "BatchNorm takes its statistics from the samples of all workers together; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},

@@ -11,6 +11,11 @@ bool can_change_workers(const TrainConfig& config) {
          !names_workers;
 }
 
+// BatchNorm over all workers is computed by a communicator of the model's own.
+bool can_retake_steps(const TrainConfig& config, const Strategy& strategy) {
+  return strategy.capabilities().retakes_steps && !config.sync_bn && !has_pipeline(config);
+}
+
 std::int64_t most_workers(const TrainConfig& config) { return config.batch / config.accumulate; }
 
 }  // namespace asup::train

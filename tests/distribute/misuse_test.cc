@@ -1,22 +1,21 @@
 // What a program can do wrong with a replica: each is noticed, and what is right is not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 
 #include <limits>
-#include <sstream>
 
 #include "asup/asup.h"
 #include "asup/base/error.h"
-#include "asup/base/log.h"
 #include "asup/distribute/ways.h"
 #include "asup/ps/serve.h"
+#include "tests/support/logged.h"
 #include "tests/support/ranks.h"
 #include "tests/support/thrown.h"
 
 namespace asup {
 namespace {
 
+using asup::testing::logged;
 using asup::testing::message_of;
 using asup::testing::run_ranks;
 using ::testing::HasSubstr;
@@ -192,15 +191,6 @@ TEST(Synchronize, MakesModelsOneInEveryWay) {
           replica.step();  // training goes on
         });
   }
-}
-
-// What asup logs while `action` runs.
-std::string logged(const std::function<void()>& action) {
-  std::ostringstream text;
-  log().sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_mt>(text));
-  action();
-  log().sinks().pop_back();
-  return text.str();
 }
 
 TEST(End, ModelsThatWereNotMergedAreSaid) {

@@ -102,10 +102,11 @@ class Join(Case):
         self.assertIn("the job goes on with 3 ranks", said)
         self.assertEqual(run.summary["workers"], 3)
 
+    # From a checkpoint: parts of the optimizer's state are lost with a worker.
     def test_lost_workers_and_their_successors(self):
         for victim in (1, 0):
             with self.subTest(victim=victim):
-                run, process = self.begin(f"lost-{victim}", "--on-loss=continue",
+                run, process = self.begin(f"lost-{victim}", "--on-loss=continue", "--shard=optimizer",
                                           "--checkpoint-every=5", workers=3)
                 self.wait_for_step(run, 6, process)
                 os.kill(self.ranks(process)[victim], signal.SIGKILL)
@@ -118,6 +119,26 @@ class Join(Case):
                 self.assertIn("the job goes on with 3 ranks", said)
                 self.assertEqual(run.summary["workers"], 3)
                 self.assertEqual(run.summary["samples"], 24 * run.summary["step"])
+
+    # From memory, and then with the successor from a checkpoint that is made for it.
+    def test_a_successor_where_the_others_went_on(self):
+        for victim in (1, 0):
+            with self.subTest(victim=victim):
+                run, process = self.begin(f"went-on-{victim}", "--on-loss=continue", workers=3)
+                os.kill(self.ranks(process)[victim], signal.SIGKILL)
+                self.wait_for_step(run, run.last_step + 5, process)
+                newcomer = self.join(run.folder)
+                self.wait_for(lambda: run.checkpoints, process, "the job takes nobody in")
+                self.wait_for_step(run, run.last_step + 5, process)
+                self.assertIsNone(newcomer.poll())
+                said = self.finish(process)
+                self.assertNotIn("the job goes on with 2 ranks", said)
+                self.assertIn("the job goes on with 3 ranks", said)
+                summary = run.summary
+                self.assertEqual(summary["workers"], 3)
+                self.assertEqual(summary["lost"], [victim])
+                steps = [row["step"] for row in run.rows if "loss" in row]
+                self.assertEqual(steps, list(range(1, summary["step"] + 1)))
 
     def test_a_newcomer_that_dies_at_the_door_changes_nothing(self):
         run, process = self.begin("door")
@@ -165,7 +186,7 @@ class Join(Case):
         self.finish(process)
         last = old.summary["step"]
         run = Run(self.path("new"))
-        process = self.start("train", f"--resume={old.folder}", "--workers=3",
+        process = self.start("train", f"--resume={old.folder}", "--workers=3", "--shard=optimizer",
                              "--on-loss=continue", f"--out={run.folder}")
         self.wait_for_step(run, last + 3, process)
         self.assertEqual(run.checkpoints, [])
@@ -199,7 +220,8 @@ class Join(Case):
         self.assertIn("--resume: names no folder", self.refused("train", "--resume", ""))
         said = self.refused("run", "--join=nobody", "--servers=1", "--", PROGRAM, "train")
         self.assertIn("--join adds workers to a job", said)
-        said = self.refused("train", *SMALL, "--on-loss=continue", "--checkpoint-every=never")
+        said = self.refused("train", *SMALL, "--on-loss=continue", "--checkpoint-every=never",
+                            "--shard=optimizer")
         self.assertIn("on-loss = continue goes on from the last checkpoint", said)
         run, process = self.begin("taken")
         said = self.refused("train", *ENDLESS, f"--out={run.folder}")

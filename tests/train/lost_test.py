@@ -1,4 +1,5 @@
-"""Workers that step on their own and go in step: one that is lost is done without."""
+"""Workers that go in step: one that is lost is done without, where they step on their own and, if
+they are to, where they average gradients."""
 
 import os
 import re
@@ -21,6 +22,17 @@ WAYS = {
                          "--outer-overlap=2", "--exchange-dtype=bf16", "--links=tcp"],
     "gossip": ["--sync=gossip", "--links=tcp"],
     "gossip-exponential": ["--sync=gossip", "--graph=exponential", "--every=2", "--exchange-dtype=int4"],
+}
+
+
+# By all-reduce, from memory: there are no checkpoints that could be gone back to.
+TOGETHER = ["--on-loss=continue", "--checkpoint-every=never"]
+GRADIENTS = {
+    "sgd": ["--momentum=0.9"],
+    "adam-tcp": ["--optimizer=adam", "--lr=0.001", "--links=tcp"],
+    "balance": ["--balance"],
+    "ema": ["--ema=0.9", "--clip-norm=1", "--buffers=average"],
+    "int4": ["--compress=int4", "--links=tcp"],
 }
 
 
@@ -120,6 +132,38 @@ class Lost(Case):
         _, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 1, err)
         self.assertIn("rank 1 is silent, and no other worker is left", err)
+
+    # Nothing but the lost one's losses of a step or two is missing: the same batches, of which the
+    # others have more.
+    def test_all_reduce_takes_the_step_again(self):
+        for name, flags in GRADIENTS.items():
+            for victim in (1, 0):
+                with self.subTest(way=name, victim=victim):
+                    whole = self.train(f"{name}-{victim}-whole", "--workers=3", "--steps=100", *flags)
+                    run, process = self.begin(f"{name}-{victim}", *TOGETHER, *flags)
+                    self.wait_for_step(run, 20, process)
+                    self.kill(victim)
+                    self.check_done(run, process, [victim])
+                    if name == "int4":
+                        continue
+                    for was, now in zip((row for row in whole.rows if "loss" in row),
+                                        (row for row in run.rows if "loss" in row)):
+                        if now["samples"] == was["samples"]:
+                            self.assertAlmostEqual(now["loss"], was["loss"], delta=1e-3 * was["loss"])
+
+    # In the middle of a step, of a test, of sums: wherever it happens to be, and until one is left.
+    def test_all_reduce_again_and_again(self):
+        for number in range(21 if SOAK else 3):
+            name = sorted(GRADIENTS)[number % len(GRADIENTS)]
+            with self.subTest(way=name, number=number):
+                run, process = self.begin(f"{name}-{number}", "--on-loss=continue", *GRADIENTS[name],
+                                          "--eval-every=5", "--checkpoint-every=7")
+                lost = [number % 3, (number + 1) % 3]
+                for step, rank in zip((17 + 11 * number, 47 + 17 * number), lost):
+                    self.wait_for_step(run, step, process)
+                    self.kill(rank)
+                self.check_done(run, process, lost)
+                self.check_resumes(run)
 
     def test_all_reduce_ends(self):
         run, process = self.begin("run", "--sync=allreduce")

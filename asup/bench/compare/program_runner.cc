@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "asup/base/clock.h"
@@ -48,15 +49,22 @@ int ProgramRunner::run(const std::vector<std::string>& argv,
 }
 
 ProgramRunner::Ended ProgramRunner::wait() {
-  for (;;) {
+  for (;;)
+    if (const auto ended = wait_for(Seconds(3600))) return *ended;
+}
+
+std::optional<ProgramRunner::Ended> ProgramRunner::wait_for(Seconds time) {
+  for (const Deadline deadline = after(time);;) {
     for (const int signal : signals_.take()) {
       if (signal == SIGCHLD) continue;
       end_all(signal);
       throw Interrupted(signal);
     }
     if (const auto ended = take_ended()) return *ended;
+    const Seconds left = deadline - Clock::now();
+    if (left <= Seconds(0)) return std::nullopt;
     pollfd waiting{signals_.fd(), POLLIN, 0};
-    poll(&waiting, 1, -1);
+    poll(&waiting, 1, static_cast<int>(std::ceil(left.count() * 1000)));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/launch/signals.h"
 
@@ -45,6 +46,9 @@ class ProgramRunner {
   // The next of those that were started to end. needs: one that runs. Throws Interrupted when all
   // have ended.
   Ended wait();
+  // The same, if one ends within the time.
+  std::optional<Ended> wait_for(Seconds time);
+  bool is_running() const { return !running_.empty(); }  // any of them
 
   // Starts one and waits for it: its status. needs: none that runs
   int run(const std::vector<std::string>& argv, const std::vector<std::string>& variables,

@@ -1,9 +1,11 @@
 #include "asup/sync/compressors/sparse_gradients.h"
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/kernels/update.h"
 #include "asup/sync/compressors/host_sparse_gradients.h"
 
@@ -11,8 +13,32 @@ namespace asup::sync {
 namespace {
 
 constexpr double kFirstDensity = 0.25;
+constexpr std::size_t kLargeBucket = 1 << 20;
+
+// Those who get each other's payloads: ranks, or hosts.
+std::size_t senders(const Communicator& communicator, const Sparsity& sparsity) {
+  if (sparsity.hosts.empty()) return static_cast<std::size_t>(communicator.size());
+  return std::set<int>(sparsity.hosts.begin(), sparsity.hosts.end()).size();
+}
+
+// Where payloads are never less than all-reduce, also after the warm-up.
+void say_if_dense(const Communicator& communicator, const Sparsity& sparsity) {
+  const std::size_t all = senders(communicator, sparsity);
+  const std::size_t most = most_of(sparsity, sparsity.warmup, kLargeBucket);
+  if (is_less_when_sparse(sparsity, kLargeBucket, most, all)) return;
+  std::size_t fits = most;
+  while (fits > 1 && !is_less_when_sparse(sparsity, kLargeBucket, fits, all)) fits -= fits / 16 + 1;
+  log().warn(
+      "compress {} saves no bytes: each of {} {} gets what the others send, and with density {} "
+      "that "
+      "is more than an all-reduce of whole gradients, which is done instead. A density of {:.2g} "
+      "would be less",
+      sparsity.momentum ? "dgc" : "topk", all, sparsity.hosts.empty() ? "workers" : "hosts",
+      sparsity.density, static_cast<double>(fits) / kLargeBucket);
+}
 
 std::unique_ptr<Compressor> make(Communicator& communicator, const Sparsity& sparsity) {
+  if (communicator.rank() == 0) say_if_dense(communicator, sparsity);
   if (sparsity.hosts.empty()) return std::make_unique<SparseGradients>(communicator, sparsity);
   return std::make_unique<HostSparseGradients>(communicator, sparsity);
 }

@@ -237,6 +237,13 @@ bool takes_parts(const AllReduce& options) {
   return is_code && !has_feedback(compress, options.compress_feedback);
 }
 
+// Parts that a lost worker had are lost with it; what hosts keep together is laid out for them.
+bool retakes_steps(const AllReduce& options) {
+  const bool by_host = std::ranges::any_of(options.compress.among, is_sparse) &&
+                       options.compress_per == CompressPer::host;
+  return options.shard == Shard::none && !by_host;
+}
+
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
   if (options.compress.may_be(Compress::dgc)) (void)sync::momentum_to_take(optimizer);
   if (options.shard != Shard::none) sync::require_shardable(optimizer);
@@ -287,7 +294,8 @@ const Way& way_of(const AllReduce&) {
            non_finite_setting<AllReduce>()},
       .capabilities =
           [](const AllReduce& options) {
-            return Capabilities{.computes_together = options.shard == Shard::parameters,
+            return Capabilities{.retakes_steps = retakes_steps(options),
+                                .computes_together = options.shard == Shard::parameters,
                                 .skips_non_finite = options.non_finite != NonFinite::apply,
                                 .takes_parts = takes_parts(options)};
           },

@@ -13,10 +13,12 @@
 #include "asup/sync/gradients/clip.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
+#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
+#include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/sharded/parameters_on_demand.h"
 #include "asup/sync/sharded/sharded_optimizer.h"
@@ -125,10 +127,10 @@ class AllReduceReplica final : public Replica {
   void finish_exchange() override;
   double clip_grad_norm(double max_norm) override;
   bool clips_after_exchange() const override { return !taken_momentum_; }
-  void set_sync(bool sync) override { exchange_.set_sync(sync); }
-  void describe_batch(std::uint64_t samples, double) override { exchange_.describe(samples); }
+  void set_sync(bool sync) override { exchange_->set_sync(sync); }
+  void describe_batch(std::uint64_t samples, double) override { exchange_->describe(samples); }
   void describe_weighed_batch(std::uint64_t samples) override {
-    exchange_.describe_weighed(samples);
+    exchange_->describe_weighed(samples);
   }
   void synchronize() override;
   bool has_moved() const override {
@@ -146,10 +148,15 @@ class AllReduceReplica final : public Replica {
   std::vector<sync::NamedTensor> fetch_optimizer_state() override;
   void gather_optimizer_state() override;
   void apply_kept() override;
+  void recover_step() override;
   ReplicaStats stats() const override;
 
  private:
   std::vector<std::size_t> agree_on_order() const;
+  std::unique_ptr<sync::GradientExchange> make_exchange() const;
+  void drop_exchange();
+  void take_over_from(int rank);
+  void begin_anew();
   void make_shards();
   void exchange_buffers(BufferSync way);
   void learn_order();
@@ -166,17 +173,29 @@ class AllReduceReplica final : public Replica {
   const std::uint64_t bytes_before_;
 
   sync::TrainedModel model_;
-  const std::unique_ptr<Compressor> compressor_;             // none: a code, or nothing
+  std::unique_ptr<Compressor> compressor_;                   // none: a code, or nothing
   const std::optional<sync::TakenMomentum> taken_momentum_;  // by it
   sync::FiniteSteps finite_;
-  std::vector<std::size_t> order_;  // of the gradients; empty until observed
-  sync::GradientExchange exchange_;
+  std::vector<std::size_t> order_;                       // of the gradients; empty until observed
+  std::unique_ptr<sync::GradientExchange> exchange_;     // null: dropped, after a loss
   std::unique_ptr<sync::ShardedOptimizer> sharded_;      // none: each rank moves all parameters
   std::unique_ptr<sync::ParametersOnDemand> on_demand_;  // none: each rank has all of them
   const bool rounds_differently_;                        // than another rank; the same on all
   bool moved_ = false;  // since all had the same bits, where that is so
   std::uint64_t steps_ = 0;
   double buffer_seconds_ = 0;
+
+  // Of an exchange that was dropped: what it has kept of gradients, as it was before its step and
+  // as it is once that is made.
+  struct Dropped {
+    std::uint64_t step = 0, exchanges = 0;
+    double unit = 0;
+    std::vector<sync::NamedTensor> before, after;
+    std::vector<sync::NamedTensor> compressor;  // its own state
+  };
+  std::optional<Dropped> dropped_;
+  bool is_whole_ = true;  // else it was taking over another rank's model when that was lost
+  double wait_seconds_before_ = 0, exchange_seconds_before_ = 0;  // of exchanges that were dropped
 };
 
 // Whether some ranks compute on a CPU and others on GPUs, or on GPUs of several kinds, whose norms
@@ -203,15 +222,20 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       taken_momentum_(momentum_for(compressor_.get(), optimizer)),
       finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(order_of(options, model_.trainable().size())),
-      exchange_(communicator, model_.trainable(), agree_on_order(), rules_of(options, model_),
-                /*looks=*/options.non_finite != NonFinite::apply,
-                {options.code, options.feedback, compressor_.get()},
-                gradient_shards(options, communicator, optimizer)),
+      exchange_(make_exchange()),
       rounds_differently_(devices_differ(communicator, model_.device())) {
   sync::broadcast_tensors(communicator, model_.parameters());
   sync::broadcast_tensors(communicator, model_.buffers());
   finite_.keep_buffers();
   make_shards();
+}
+
+std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange() const {
+  return std::make_unique<sync::GradientExchange>(
+      communicator_, model_.trainable(), agree_on_order(), rules_of(options_, model_),
+      /*looks=*/options_.non_finite != NonFinite::apply,
+      sync::GradientCode{options_.code, options_.feedback, compressor_.get()},
+      gradient_shards(options_, communicator_, model_.optimizer()));
 }
 
 // Where gradients are cut too, parameters are cut alike, and buckets keep the order that they begin
@@ -220,13 +244,13 @@ void AllReduceReplica::make_shards() {
   if (options_.shard == Shard::none) return;
   require(!taken_momentum_, "a compressor that takes the momentum keeps it whole: leave shard out");
   const auto& parameters = model_.trainable();
-  if (exchange_.shards() && order_.empty()) order_ = layout::backwards(parameters.size());
+  if (exchange_->shards() && order_.empty()) order_ = layout::backwards(parameters.size());
   const layout::BucketRules rules = rules_of(options_, model_);
   sharded_ = std::make_unique<sync::ShardedOptimizer>(
       communicator_, model_.optimizer(), parameters,
-      exchange_.shards() ? layout::lay_out(sync::shapes_of(parameters), order_, rules)
-                         : sync::one_bucket_a_type(parameters));
-  if (exchange_.shards() && options_.shard == Shard::parameters)
+      exchange_->shards() ? layout::lay_out(sync::shapes_of(parameters), order_, rules)
+                          : sync::one_bucket_a_type(parameters));
+  if (exchange_->shards() && options_.shard == Shard::parameters)
     on_demand_ = std::make_unique<sync::ParametersOnDemand>(sharded_->parameters(), rules.groups);
 }
 
@@ -252,12 +276,12 @@ std::vector<std::size_t> AllReduceReplica::agree_on_order() const {
 
 void AllReduceReplica::finish_exchange() {
   check(
-      exchange_.sync(),
+      exchange_->sync(),
       "the exchange cannot end while synchronization is off: end the NoSync scope before the last "
       "backward of a step");
   model_.check_unchanged();
   if (on_demand_) on_demand_->check_gathered();
-  exchange_.finish();
+  exchange_->finish();
 }
 
 double AllReduceReplica::clip_grad_norm(double max_norm) {
@@ -266,7 +290,7 @@ double AllReduceReplica::clip_grad_norm(double max_norm) {
       "with compress dgc what has come is a part of the sum of many gradients, which have no norm "
       "to clip any more: give AllReduce a clip_norm, by which they are clipped before they leave");
   finish_exchange();
-  sync::ShardedGradients* shards = exchange_.shards();
+  sync::ShardedGradients* shards = exchange_->shards();
   const sync::ModelParts& parts = options_.parts;
   if (!shards) {
     const double norm = parts.norm(sync::gradient_norm(parts.counted(model_.trainable())));
@@ -274,7 +298,7 @@ double AllReduceReplica::clip_grad_norm(double max_norm) {
     return norm;
   }
   const sync::ParametersOnDemand::AsTheyLie own(on_demand_.get());
-  const double norm = shards->norm(exchange_.used_anywhere());
+  const double norm = shards->norm(exchange_->used_anywhere());
   shards->scale(sync::clip_factor(norm, max_norm));
   return norm;
 }
@@ -286,10 +310,10 @@ StepResult AllReduceReplica::step() {
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
   const bool looks = options_.non_finite != NonFinite::apply;
-  const bool finite = looks ? options_.parts.all(exchange_.finite()) : exchange_.finite();
+  const bool finite = looks ? options_.parts.all(exchange_->finite()) : exchange_->finite();
   const bool admitted = finite_.admits(steps_, finite);
   if (admitted) step_optimizer();
-  exchange_.next_step(admitted);
+  exchange_->next_step(admitted);
   ++steps_;
   if (!admitted) return StepResult::skipped;
   moved_ = rounds_differently_;
@@ -339,11 +363,11 @@ void AllReduceReplica::check_equal() {
 // A wrong order costs overlap: from the second step on, buckets are filled in the order in which
 // gradients came on rank 0 in the first.
 void AllReduceReplica::learn_order() {
-  const auto observed = exchange_.observed_order();
+  const auto observed = exchange_->observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_.broadcast(buffer_of(std::span(order))).or_throw();
   order_.assign(order.begin(), order.end());
-  if (order_ != layout::backwards(order_.size())) exchange_.rebuild(order_);
+  if (order_ != layout::backwards(order_.size())) exchange_->rebuild(order_);
 }
 
 // Where the exchange has taken the momentum over, it has that of sparse gradients; the optimizer
@@ -373,10 +397,10 @@ void AllReduceReplica::step_model() {
 
 void AllReduceReplica::step_own_part() {
   const sync::ParametersOnDemand::AsTheyLie own(on_demand_.get());
-  const sync::ShardedGradients* shards = exchange_.shards();
+  const sync::ShardedGradients* shards = exchange_->shards();
   sharded_->step([&](const layout::Piece& piece) {
     if (shards)
-      return exchange_.used_anywhere()[piece.tensor] ? shards->part(piece) : torch::Tensor();
+      return exchange_->used_anywhere()[piece.tensor] ? shards->part(piece) : torch::Tensor();
     const torch::Tensor& parameter = model_.trainable()[piece.tensor].tensor;
     if (!parameter.grad().defined()) return torch::Tensor();
     return sync::part_of(sync::lying_as(parameter.grad(), parameter), piece);
@@ -396,7 +420,7 @@ void AllReduceReplica::gather_optimizer_state() {
 void AllReduceReplica::clip_dense() {
   const auto& parameters = model_.trainable();
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (!exchange_.coded(i)) sync::clip_gradients({parameters[i]}, options_.clip_norm);
+    if (!exchange_->coded(i)) sync::clip_gradients({parameters[i]}, options_.clip_norm);
 }
 
 void AllReduceReplica::step_those(bool sparse) {
@@ -404,7 +428,7 @@ void AllReduceReplica::step_those(bool sparse) {
   std::vector<torch::Tensor> others(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
-    if (exchange_.coded(i) != sparse)
+    if (exchange_->coded(i) != sparse)
       others[i] = std::exchange(parameter.mutable_grad(), torch::Tensor());
     else if (sparse)  // a momentum from before it was taken over
       model_.optimizer().state().erase(parameter.unsafeGetTensorImpl());
@@ -419,7 +443,7 @@ void AllReduceReplica::step_those(bool sparse) {
 void AllReduceReplica::apply_kept() {
   if (!compresses()) return;
   torch::NoGradGuard no_grad;
-  const auto waiting = exchange_.take_residuals();
+  const auto waiting = exchange_->take_residuals();
   const auto& parameters = model_.trainable();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
@@ -441,12 +465,12 @@ void AllReduceReplica::apply_kept() {
 ReplicaState AllReduceReplica::state() {
   ReplicaState state;
   if (!compresses()) return state;
-  const auto unit = torch::tensor({exchange_.residual_unit()}, torch::kFloat64);
-  state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_.exchanges())},
+  const auto unit = torch::tensor({exchange_->residual_unit()}, torch::kFloat64);
+  state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_->exchanges())},
                                               torch::kInt64)},
                   {"samples of what was lost", unit}};
   state.own = {{"samples of what was lost", unit.clone()}};
-  state.parts = exchange_.residuals();
+  state.parts = exchange_->residuals();
   if (!compressor_) return state;
   for (auto& named : compressor_->state()) state.common.push_back(std::move(named));
   return state;
@@ -457,13 +481,72 @@ void AllReduceReplica::restore(const ReplicaState& state) {
   moved_ = rounds_differently_;
   finite_.keep_buffers();
   if (!compresses()) return;
-  exchange_.set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
+  exchange_->set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
   const double own = state.own[0].tensor.item<double>();
-  exchange_.restore_residuals(state.parts, own > 0 ? own : state.common[1].tensor.item<double>());
+  exchange_->restore_residuals(state.parts, own > 0 ? own : state.common[1].tensor.item<double>());
   if (!compressor_) return;
   const auto own_state = compressor_->state();
   for (std::size_t i = 0; i < own_state.size(); ++i)
     own_state[i].tensor.copy_(state.common[kCommon + i].tensor);
+}
+
+void AllReduceReplica::drop_exchange() {
+  if (!exchange_) return;
+  dropped_.emplace();
+  dropped_->step = steps_;
+  dropped_->exchanges = exchange_->exchanges();
+  dropped_->unit = exchange_->residual_unit();
+  dropped_->before = sync::copies_of(exchange_->residuals());
+  exchange_->end_step_of_residuals();
+  dropped_->after = sync::copies_of(exchange_->residuals());
+  if (compressor_) dropped_->compressor = sync::copies_of(compressor_->state());
+  wait_seconds_before_ += exchange_->wait_seconds();
+  exchange_seconds_before_ += exchange_->exchange_seconds();
+  exchange_.reset();
+  for (const auto& [name, parameter] : model_.trainable())
+    parameter.mutable_grad() = torch::Tensor();
+}
+
+// Who is behind takes over what the furthest has made of the step, whose sums are gone.
+void AllReduceReplica::recover_step() {
+  drop_exchange();
+  const sync::FurthestSteps furthest = sync::furthest_steps(
+      communicator_, {.steps = is_whole_ ? std::optional(steps_) : std::nullopt,
+                      .exchanges = dropped_->exchanges,
+                      .skipped = finite_.in_succession() > 0});
+  dropped_->exchanges = furthest.exchanges;
+  if (!furthest.by_all) take_over_from(furthest.rank);
+  if (steps_ < furthest.steps) (void)finite_.count(steps_, !furthest.skipped);
+  steps_ = furthest.steps;
+  begin_anew();
+}
+
+void AllReduceReplica::take_over_from(int rank) {
+  if (communicator_.rank() != rank) is_whole_ = false;
+  sync::broadcast_packed(communicator_, model_.trainable(), rank);
+  sync::broadcast_state(communicator_, model_.optimizer(), model_.trainable(), rank);
+  std::vector<std::int64_t> order(order_.begin(), order_.end());
+  order.resize(model_.trainable().size(), -1);  // not learned yet
+  communicator_.broadcast(buffer_of(std::span(order)), rank).or_throw();
+  order_.clear();
+  if (order.front() >= 0) order_.assign(order.begin(), order.end());
+  sync::broadcast_packed(communicator_, dropped_->compressor, rank);
+  is_whole_ = true;
+}
+
+// Those who are left, with what each has kept.
+void AllReduceReplica::begin_anew() {
+  compressor_ = compressor_of(options_, communicator_, model_);
+  exchange_ = make_exchange();
+  exchange_->set_exchanges(dropped_->exchanges);
+  exchange_->restore_residuals(steps_ > dropped_->step ? dropped_->after : dropped_->before,
+                               dropped_->unit);
+  if (compressor_) {
+    const auto state = compressor_->state();
+    for (std::size_t i = 0; i < state.size(); ++i)
+      state[i].tensor.copy_(dropped_->compressor[i].tensor);
+  }
+  dropped_.reset();
 }
 
 std::string AllReduceReplica::observed() const {
@@ -473,15 +556,17 @@ std::string AllReduceReplica::observed() const {
 
 ReplicaStats AllReduceReplica::stats() const {
   const double others = buffer_seconds_ + (on_demand_ ? on_demand_->wait_seconds() : 0);
-  return {.steps = steps_,
-          .wait_seconds = exchange_.wait_seconds() + others,
-          .exchange_seconds = exchange_.exchange_seconds() + others,
-          .bytes_moved = communicator_.bytes_moved() - bytes_before_ +
-                         (compressor_ ? compressor_->bytes_moved() : 0),
-          .noise_scale = exchange_.noise_scale(),
-          .skipped = finite_.skipped(),
-          .skipped_in_succession = finite_.in_succession(),
-          .skipped_lately = finite_.lately()};
+  return {
+      .steps = steps_,
+      .wait_seconds = wait_seconds_before_ + others + (exchange_ ? exchange_->wait_seconds() : 0),
+      .exchange_seconds =
+          exchange_seconds_before_ + others + (exchange_ ? exchange_->exchange_seconds() : 0),
+      .bytes_moved = communicator_.bytes_moved() - bytes_before_ +
+                     (compressor_ ? compressor_->bytes_moved() : 0),
+      .noise_scale = exchange_ ? exchange_->noise_scale() : std::nullopt,
+      .skipped = finite_.skipped(),
+      .skipped_in_succession = finite_.in_succession(),
+      .skipped_lately = finite_.lately()};
 }
 
 }  // namespace

@@ -407,6 +407,10 @@ std::vector<torch::Tensor> GradientExchange::take_residuals() {
   return taken;
 }
 
+void GradientExchange::end_step_of_residuals() {
+  for (Residuals& residuals : residuals_) residuals.end_step(true);
+}
+
 std::vector<NamedTensor> GradientExchange::residuals() const {
   const std::vector<std::string> prefixes = code_.keeps();
   std::vector<NamedTensor> all;

@@ -100,6 +100,10 @@ class GradientExchange : private BucketCarrier {
   // them out.
   void restore_residuals(std::span<const NamedTensor> tensors, double unit);
 
+  // After a loss: what is kept becomes what it is when the step under way has been applied, as it
+  // was on another rank. Nothing but residuals() is to be asked then.
+  void end_step_of_residuals();
+
   // What of it is still to be applied, as the average over ranks, by parameter; undefined where
   // there is none. It is kept no more, and neither is the rest. Collective.
   std::vector<torch::Tensor> take_residuals();

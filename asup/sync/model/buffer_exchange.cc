@@ -30,7 +30,8 @@ bool is_averaged(const torch::Tensor& buffer) {
   return dtype && is_floating(*dtype);
 }
 
-void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, bool average) {
+void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, bool average,
+              int root) {
   torch::NoGradGuard no_grad;
   std::map<torch::ScalarType, Tensors> by_type;
   for (const NamedTensor& named : buffers)
@@ -44,7 +45,7 @@ void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, 
     results[type] = packed;
     const Outcome outcome = average && is_averaged(packed)
                                 ? communicator.all_reduce(buffer_of(packed), ReduceOp::average)
-                                : communicator.broadcast(bytes_of(packed));
+                                : communicator.broadcast(bytes_of(packed), root);
     outcome.or_throw("exchanging the model's buffers");
   }
   for (const auto& [type, tensors] : by_type) unpack(results[type], tensors);
@@ -52,12 +53,12 @@ void exchange(Communicator& communicator, std::span<const NamedTensor> buffers, 
 
 }  // namespace
 
-void broadcast_packed(Communicator& communicator, std::span<const NamedTensor> buffers) {
-  exchange(communicator, buffers, false);
+void broadcast_packed(Communicator& communicator, std::span<const NamedTensor> buffers, int root) {
+  exchange(communicator, buffers, false, root);
 }
 
 void average_packed(Communicator& communicator, std::span<const NamedTensor> buffers) {
-  exchange(communicator, buffers, true);
+  exchange(communicator, buffers, true, 0);
 }
 
 }  // namespace asup::sync

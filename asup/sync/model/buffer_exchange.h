@@ -1,5 +1,5 @@
-// Makes a module's buffers equal on all ranks, in one call for each type. Collective; called by the
-// thread that trains. Throws JobFailed; no buffer has changed then.
+// Makes a module's buffers, or other tensors, equal on all ranks, in one call for each type.
+// Collective; called by the thread that trains. Throws JobFailed; no buffer has changed then.
 #pragma once
 
 #include <span>
@@ -9,8 +9,9 @@
 
 namespace asup::sync {
 
-// Rank 0's.
-void broadcast_packed(Communicator& communicator, std::span<const NamedTensor> buffers);
+// That rank's.
+void broadcast_packed(Communicator& communicator, std::span<const NamedTensor> buffers,
+                      int root = 0);
 
 // The average for floating points, rank 0's for others (counters).
 void average_packed(Communicator& communicator, std::span<const NamedTensor> buffers);

@@ -396,8 +396,8 @@ void average_state(Communicator& communicator, torch::optim::Optimizer& optimize
 }
 
 void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
-                     const std::vector<NamedTensor>& parameters) {
-  broadcast_packed(communicator, completed(communicator, optimizer, parameters));
+                     const std::vector<NamedTensor>& parameters, int root) {
+  broadcast_packed(communicator, completed(communicator, optimizer, parameters), root);
 }
 
 }  // namespace asup::sync

@@ -100,10 +100,11 @@ std::vector<std::string> state_names(torch::optim::Optimizer& optimizer,
                                      const std::vector<NamedTensor>& parameters);
 
 // Makes ranks' optimizers one: each tensor of the parameters' becomes the mean of all ranks', or
-// rank 0's. Throws BadInput for an optimizer whose state is not known, JobFailed. Collective.
+// that of one of them. Throws BadInput for an optimizer whose state is not known, JobFailed.
+// Collective.
 void average_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
                    const std::vector<NamedTensor>& parameters);
 void broadcast_state(Communicator& communicator, torch::optim::Optimizer& optimizer,
-                     const std::vector<NamedTensor>& parameters);
+                     const std::vector<NamedTensor>& parameters, int root = 0);
 
 }  // namespace asup::sync

@@ -34,6 +34,11 @@ std::vector<NamedTensor> buffers_of(const torch::nn::Module& module) {
   return each_once(module.named_buffers());
 }
 
+std::vector<NamedTensor> copies_of(std::vector<NamedTensor> tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.detach().clone();
+  return tensors;
+}
+
 std::optional<Dtype> dtype_of(const torch::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case torch::kFloat32:

@@ -23,6 +23,9 @@ struct NamedTensor {
 std::vector<NamedTensor> parameters_of(const torch::nn::Module& module);
 std::vector<NamedTensor> buffers_of(const torch::nn::Module& module);
 
+// The same in memory of their own, without gradients.
+std::vector<NamedTensor> copies_of(std::vector<NamedTensor> tensors);
+
 // None for types that no reduction knows (complex, bool, 8-bit floats).
 std::optional<Dtype> dtype_of(const torch::Tensor& tensor);
 

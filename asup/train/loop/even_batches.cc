@@ -53,7 +53,7 @@ StepWork EvenBatches::next() {
   work.batch =
       work.alone ? context_.train->get(context_.batches->indices(epoch(), step_in_epoch()), epoch())
                  : next_batches();
-  work.step = run_.step();
+  work.step = from_ = run_.step();
   work.lr = learning_rate(run_.config(), context_.length, work.step);
   work.parts = context_.choices.parts;
   samples_ = work.batch.input.size(0);
@@ -82,13 +82,7 @@ data::Batch EvenBatches::next_batches() {
 // Batches of an epoch, or what is left of it, are assembled ahead, as long as parts stay what they
 // are.
 data::Batch EvenBatches::next_batch() {
-  if (groups_ != context_.groups()) {
-    groups_ = context_.groups();
-    TrainConfig left = run_.config();
-    left.workers = groups_ * left.pipeline;
-    ahead_.reset();
-    context_.batches = make_batches(left, *context_.train, context_.group());
-  }
+  if (groups_ != context_.groups()) deal_out_anew();
   if (ahead_ && parts_ahead_ == context_.choices.parts)
     if (auto batch = ahead_->next()) return *batch;
   parts_ahead_ = context_.choices.parts;
@@ -98,6 +92,18 @@ data::Batch EvenBatches::next_batch() {
   check(batch.has_value(), "step {} is in no epoch", run_.step());
   since_ = Clock::now();  // waiting for the first tells nothing of those to come
   return *batch;
+}
+
+// Among those who are left.
+void EvenBatches::deal_out_anew() {
+  groups_ = context_.groups();
+  TrainConfig left = run_.config();
+  left.workers = groups_ * left.pipeline;
+  ahead_.reset();
+  context_.batches = make_batches(left, *context_.train, context_.group());
+  if (!balance_) return;
+  balance_.emplace(run_.control(), left.batch, std::vector<std::int64_t>());
+  context_.choices.parts = balance_->parts();
 }
 
 void EvenBatches::computed(const StepOutcome& outcome) {
@@ -158,13 +164,18 @@ void EvenBatches::end_sync_point() {
   must_merge_ = false;
 }
 
+void EvenBatches::end_lost_step(bool made) {
+  before_ = from_;
+  run_.set_step(made ? from_ + steps_ : from_);
+}
+
 // Those who are left have found together again, each in the step in which it missed the lost one.
 // Who is behind takes the steps alone that others have taken; then all merge, and deal out the
 // steps to come among themselves. What the lost one had of the steps until here is lost.
 void EvenBatches::regroup() {
   furthest_ = run_.step();
   run_.control().all_reduce(buffer_of(std::span(&furthest_, 1)), ReduceOp::max).or_throw();
-  must_merge_ = true;
+  must_merge_ = exchanges_models_;
 }
 
 }  // namespace asup::train

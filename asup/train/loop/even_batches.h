@@ -2,8 +2,9 @@
 // `--balance`, one that fits its speed. Batches are assembled ahead; where they grow, those of
 // several steps are one work. Used from the thread that trains.
 //
-// Where workers step on their own, those who are left go on when one is lost: nothing is lost but
-// what it did since it last exchanged its model, and its parts of the steps until it was missed.
+// When a worker is lost, those who are left may go on. Where workers step on their own, nothing is
+// lost but what it did since it last exchanged its model, and its parts of the steps until it was
+// missed. Where they average gradients nothing is: a step that nobody has made is dealt out anew.
 #pragma once
 
 #include <optional>
@@ -28,6 +29,7 @@ class EvenBatches : public WorkSource {
   bool sync_point_due(const StopRequest& stop) override;
   SyncPoint reach(bool stops) override;
   void end_sync_point() override;
+  void end_lost_step(bool made) override;
   void regroup() override;
   bool is_behind() const override { return run_.step() < furthest_; }
 
@@ -36,6 +38,7 @@ class EvenBatches : public WorkSource {
   std::size_t step_in_epoch() const;
   data::Batch next_batch();
   data::Batch next_batches();
+  void deal_out_anew();
   void rebalance();
   bool is_beginning() const;
   bool at_sync_point() const;
@@ -57,6 +60,7 @@ class EvenBatches : public WorkSource {
   Clock::time_point since_;
   std::int64_t steps_ = 1;   // that it is, where batches have grown
   std::int64_t before_ = 0;  // steps done, before it
+  std::int64_t from_ = 0;    // the same, from next() on
   std::int64_t samples_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "asup/base/log.h"
 #include "asup/net/membership/roles.h"
 #include "asup/sync/averaging/local_update_replica.h"
+#include "asup/train/worker_changes.h"
 
 namespace asup::train {
 namespace {
@@ -18,8 +19,20 @@ std::vector<Communicator*> communicators_of(TrainingContext& context) {
 
 RunRecovery::RunRecovery(RunState& run, Job& job)
     : run_(run), rank_(job.rank()), recovery_(job, communicators_of(run.context()), [&run] {
-        if (auto* replica = run.context().local) replica->regroup();
+        if (auto* replica = run.context().local)
+          replica->regroup();
+        else
+          run.context().replica->recover_step();
       }) {}
+
+// Who has joined goes on in any case, whatever the others were told.
+bool RunRecovery::is_for(RunState& run, const Job& job) {
+  if (run.config().strategy.capabilities().survives_loss) return true;
+  if (!can_retake_steps(run.config(), run.config().strategy)) return false;
+  std::int32_t asked = job.options().goes_on_after_loss ? 1 : 0;
+  run.control().all_reduce(buffer_of(std::span(&asked, 1)), ReduceOp::min).or_throw();
+  return asked != 0;
+}
 
 bool RunRecovery::regroup() {
   const int keeper = left().front();

@@ -12,7 +12,12 @@ namespace asup::train {
 
 class RunRecovery {
  public:
+  // needs: is_for()
   RunRecovery(RunState& run, Job& job);
+
+  // Whether workers go on from memory. By all-reduce they do where all are asked to; else a loss
+  // ends the generation. Collective.
+  static bool is_for(RunState& run, const Job& job);
 
   // After JobFailed, by all who are left, each wherever it was: whether somebody was lost and they
   // are together again, so that they can go on. Throws JobFailed where they cannot. Collective.

@@ -41,7 +41,7 @@ std::unique_ptr<StepExecutor> make_executor(RunState& run) {
 }
 
 std::optional<RunRecovery> make_recovery(RunState& run, Job& job) {
-  if (!run.config().strategy.capabilities().survives_loss) return std::nullopt;
+  if (!RunRecovery::is_for(run, job)) return std::nullopt;
   return std::optional<RunRecovery>(std::in_place, run, job);
 }
 
@@ -99,15 +99,15 @@ void Trainer::take_step() {
   const StepWork work = next_work();
   step.set_step(work.step + 1);
   next_step_ = work.step + 2;
+  exchanging_ = true;
+  made_before_ = replica_.stats().steps;
   const StepOutcome outcome = executor_->run(work, run_.share_done(work.step));
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
+  exchanging_ = false;
   executor_->stepped();
-  const bool skipped = note_skipped(outcome);
-  if (auto& scaler = run_.context().scaler)
-    scaler->update(skipped ? StepResult::skipped : StepResult::applied);
-  if (auto& average = run_.context().average; average && !skipped) average->update(run_.step());
+  count_step(outcome);
   const double waited = new_wait();
   log_.took(outcome, waited);
   source_->stepped(waited);
@@ -117,6 +117,14 @@ void Trainer::take_step() {
   }
   // All are told at a sync point. Where such a step is skipped, the run goes on.
   if (!std::isfinite(outcome.loss) && !source_->traits().skips_non_finite) stop_.asked = true;
+}
+
+// The replica has made it.
+void Trainer::count_step(const StepOutcome& outcome) {
+  const bool skipped = note_skipped(outcome);
+  if (auto& scaler = run_.context().scaler)
+    scaler->update(skipped ? StepResult::skipped : StepResult::applied);
+  if (auto& average = run_.context().average; average && !skipped) average->update(run_.step());
 }
 
 StepWork Trainer::next_work() {
@@ -174,8 +182,17 @@ bool Trainer::recover(const JobFailed& failure) {
   if (!recovery_ || !together) return false;
   source_->call_others();
   if (!recovery_->regroup()) return false;
+  end_lost_step();
   if (stage_ != Stage::beginning) stage_ = Stage::rejoining;
   return true;
+}
+
+// Where workers step on their own, a step is made before its exchange, whatever becomes of that.
+void Trainer::end_lost_step() {
+  if (!std::exchange(exchanging_, false) || run_.context().local || run_.context().server) return;
+  const bool made = replica_.stats().steps > made_before_;
+  source_->end_lost_step(made);
+  if (made) count_step({.step = run_.step() - 1});
 }
 
 // Those who are left are where each of them missed the lost one. They come to the furthest of their

@@ -85,6 +85,9 @@ class WorkSource {
   virtual bool gives_up(const JobFailed&) { return false; }
   // A worker was lost: those who go on meanwhile are to come.
   virtual void call_others() {}
+  // Of workers that average gradients: the step under way has ended by a loss. Others have `made`
+  // it, and so has this worker now; else it is taken again.
+  virtual void end_lost_step(bool /*made*/) {}
   // Those who are left are together. Collective.
   virtual void regroup() {}
   // After regroup(): others are further; next() is what is to be done alone.

@@ -24,12 +24,6 @@ namespace {
 // By workers that do not write them: as many as the one that does may not have written yet.
 constexpr std::size_t kRowsToKeep = 1000;
 
-std::vector<sync::NamedTensor> copies_of(const torch::nn::Module& module) {
-  std::vector<sync::NamedTensor> copies = sync::parameters_of(module);
-  for (auto& [name, tensor] : copies) tensor = tensor.detach().clone();
-  return copies;
-}
-
 }  // namespace
 
 RunState::RunState(Job& job, const TrainConfig& config, report::Observer& display, StepHooks& hooks,
@@ -397,7 +391,8 @@ void RunState::save() {
   trained.fetched_state = context_.replica->fetch_optimizer_state();
   if (context_.pipelined) context_.pipelined->drop_copies(trained.fetched_state);
   if (context_.replica->models_differ())
-    context_.replica->with_mean_model([&] { trained.mean_model = copies_of(*context_.model); });
+    context_.replica->with_mean_model(
+        [&] { trained.mean_model = sync::copies_of(sync::parameters_of(*context_.model)); });
   if (context_.average) add_average(trained);
   const auto info = to_json(checkpoint_info());
   context_.replica->with_whole_model([&] { checkpoint::save(control(), path, info, trained); });

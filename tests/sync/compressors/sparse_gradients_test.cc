@@ -9,6 +9,7 @@
 
 #include "asup/sync/compressors/sparse_payload.h"
 #include "asup/sync/compressors/taken_momentum.h"
+#include "tests/support/logged.h"
 #include "tests/support/thrown.h"
 #include "tests/sync/compressors/sparse_training.h"
 #include "tests/sync/watched_communicator.h"
@@ -163,6 +164,19 @@ TEST(SparseGradients, TravelAsPayloadsOrByAllReduceWhicheverIsLess) {
                 density < 0.1 ? sync::payload_bytes(2000, 20, sync::SparseNumbers::f32) : 2000);
       training.replica->check_equal();
     });
+}
+
+TEST(SparseGradients, ThatWouldBeMoreThanAllReduceAreSaid) {
+  const auto said = [](double density) {
+    return testing::logged([&] {
+      train_ranks(3, LinkKind::inproc, [&](Communicator& communicator) {
+        Training training(communicator, sparse(density, false), SGDOptions(0.1));
+      });
+    });
+  };
+  EXPECT_THAT(said(0.5), HasSubstr("compress topk saves no bytes: each of 3 workers"));
+  EXPECT_THAT(said(0.5), HasSubstr("A density of 0.4"));
+  EXPECT_EQ(said(0.4), "");
 }
 
 TEST(SparseGradients, ASkippedStepLeavesWhatIsKeptAsItWas) {

@@ -1,0 +1,56 @@
+#include "asup/bench/faults/members.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace asup::bench {
+namespace {
+
+// "NAME=value" one after the other, each with a zero at its end; empty where it has ended.
+std::string environment_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "environ", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {
+  while (!environment.empty()) {
+    const std::string_view variable = environment.substr(0, environment.find('\0'));
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('='))
+      return variable.substr(name.size() + 1);
+    environment.remove_prefix(std::min(environment.size(), variable.size() + 1));
+  }
+  return std::nullopt;
+}
+
+int number(std::string_view text) {
+  int value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::vector<pid_t> workers_with(const std::string& variable) {
+  const std::size_t equals = variable.find('=');
+  std::vector<std::pair<int, pid_t>> found;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    const int pid = number(process.path().filename().string());
+    if (pid <= 0) continue;
+    const std::string environment = environment_of(process.path());
+    const auto marked = value_in(environment, variable.substr(0, equals));
+    const auto rank = value_in(environment, "ASUP_RANK");
+    if (marked == variable.substr(equals + 1) && rank && !value_in(environment, "ASUP_SERVER_RANK"))
+      found.emplace_back(number(*rank), pid);
+  }
+  std::ranges::sort(found);
+  std::vector<pid_t> pids;
+  for (const auto& [rank, pid] : found) pids.push_back(pid);
+  return pids;
+}
+
+}  // namespace asup::bench

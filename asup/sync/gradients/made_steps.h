@@ -1,0 +1,33 @@
+// After a loss: how far those who are left have come, where all ranks step together.
+//
+// A step is made on a rank when its exchange has ended there, which takes all ranks. So whoever has
+// made the most steps has made one more than the others at most: the one in which a rank was lost.
+// Collective; called by the thread that trains.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "asup/collective/communicator.h"
+
+namespace asup::sync {
+
+// Of one rank.
+struct MadeSteps {
+  std::optional<std::uint64_t> steps;  // none: it was taking a model over when that one was lost
+  std::uint64_t exchanges = 0;         // that it began, of the run
+  bool skipped = false;                // the last step
+};
+
+struct FurthestSteps {
+  std::uint64_t steps = 0;
+  int rank = 0;                 // the first that has made them
+  bool by_all = true;           // else others are to take its model over
+  bool skipped = false;         // the last one
+  std::uint64_t exchanges = 0;  // the most that a rank began
+};
+
+// Throws PeerLost where none of them has a whole model.
+FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here);
+
+}  // namespace asup::sync

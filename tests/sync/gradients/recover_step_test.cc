@@ -1,0 +1,169 @@
+// A step in which a rank is lost: those who are left take it again, or take over what came of it
+// from those who had made it.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <optional>
+
+#include "asup/base/error.h"
+#include "asup/sync/compressors/low_rank_gradients.h"
+#include "asup/sync/compressors/sparse_gradients.h"
+#include "asup/sync/gradients/all_reduce_replica.h"
+#include "asup/sync/gradients/made_steps.h"
+#include "tests/sync/optimizers.h"
+#include "tests/sync/training.h"
+
+namespace asup {
+namespace {
+
+using net::LinkKind;
+using testing::loss_of;
+using testing::Mlp;
+using testing::part;
+using testing::train_ranks;
+
+constexpr int kRanks = 3, kLostAfter = 3, kSteps = 9;
+
+struct Case {
+  std::string name;
+  testing::MakeOptimizer optimizer;
+  AllReduceOptions options{};
+  bool is_exact = true;  // as one process trains, to rounding
+};
+
+std::vector<Case> cases() {
+  using namespace torch::optim;
+  const auto momentum = testing::maker<SGD>(SGDOptions(0.05).momentum(0.9));
+  const auto adam = testing::maker<Adam>(AdamOptions(0.01));
+  AllReduceOptions int4{.code = kernels::Code::int4, .feedback = true};
+  return {{"momentum", momentum},
+          {"adam", adam},
+          {"small_buckets", adam, {.bucket_bytes = 1, .first_bucket_bytes = 1}},
+          {"int4", adam, int4, false},
+          {"topk", adam, {.compressor = sync::topk({.density = 0.1})}, false},
+          {"dgc", momentum, {.compressor = sync::dgc({.density = 0.1})}, false},
+          {"powersgd", adam, {.compressor = sync::powersgd(2)}, false}};
+}
+
+// Large enough a weight to be compressed.
+constexpr std::int64_t kWidth = 40;
+
+class RecoverStep : public ::testing::TestWithParam<Case> {
+ protected:
+  struct Training {
+    Training(Communicator& ranks, const Case& of)
+        : communicator(ranks),
+          optimizer(of.optimizer(model)),
+          replica(make_all_reduce_replica(ranks, model, *optimizer, of.options)) {}
+
+    std::uint64_t done() const { return replica->stats().steps; }
+    void backward() {
+      optimizer->zero_grad();
+      loss_of(model, part(Mlp::batch(done()), communicator.rank(), communicator.size())).backward();
+    }
+    void recover() {
+      communicator.rebuild().or_throw();
+      replica->recover_step();
+    }
+    void go_on_to(std::uint64_t steps) {
+      while (done() < steps) try {
+          backward();
+          (void)replica->step();
+        } catch (const JobFailed&) {
+          recover();
+          recovered_at = done();
+        }
+    }
+
+    Communicator& communicator;
+    Mlp model{kWidth};
+    std::unique_ptr<torch::optim::Optimizer> optimizer;
+    std::unique_ptr<Replica> replica;
+    std::optional<std::uint64_t> recovered_at;
+  };
+
+  // All batches in one process.
+  std::vector<torch::Tensor> alone() const {
+    Mlp model{kWidth};
+    const auto optimizer = GetParam().optimizer(model);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      optimizer->zero_grad();
+      loss_of(model, Mlp::batch(step)).backward();
+      optimizer->step();
+    }
+    return testing::snapshot(model);
+  }
+
+  void expect_well_trained(Training& training) const {
+    ASSERT_EQ(training.communicator.size(), kRanks - 1);
+    training.replica->check_equal();
+    if (GetParam().is_exact) {
+      EXPECT_LT(testing::distance(testing::snapshot(training.model), alone()), 1e-5);
+    }
+  }
+};
+
+TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
+  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
+    train_ranks(kRanks, links, [&](Communicator& communicator) {
+      Training training(communicator, GetParam());
+      training.go_on_to(kLostAfter);
+      if (communicator.rank() == 2) return;
+      training.go_on_to(kSteps);
+      EXPECT_EQ(training.recovered_at, std::optional<std::uint64_t>(kLostAfter));
+      expect_well_trained(training);
+    });
+}
+
+// Rank 1 has yet to step when it learns of the loss, elsewhere; rank 0 is lost, as any may be.
+TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
+  for (const LinkKind links : {LinkKind::shm, LinkKind::tcp}) {
+    std::barrier all_have_exchanged(kRanks);
+    train_ranks(kRanks, links, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      Training training(communicator, GetParam());
+      training.go_on_to(kLostAfter);
+      rank == 1 ? training.backward() : training.go_on_to(kLostAfter + 1);
+      all_have_exchanged.arrive_and_wait();
+      if (rank == 0) return;
+      if (rank == 1) training.recover();
+      EXPECT_EQ(training.done(), kLostAfter + 1u);
+      training.go_on_to(kSteps);
+      expect_well_trained(training);
+    });
+  }
+}
+
+// Names alone, in the place of bytes.
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
+
+INSTANTIATE_TEST_SUITE_P(Ways, RecoverStep, ::testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
+  train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const auto found = sync::furthest_steps(
+        communicator, {.steps = rank == 0 ? 6u : 7u, .exchanges = 8u - rank, .skipped = rank == 1});
+    EXPECT_EQ(found.steps, 7u);
+    EXPECT_EQ(found.rank, 1);
+    EXPECT_TRUE(found.skipped);
+    EXPECT_FALSE(found.by_all);
+    EXPECT_EQ(found.exchanges, 8u);
+  });
+}
+
+TEST(MadeSteps, NobodyFollowsWhoWasTakingOverItself) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const auto half = std::optional<std::uint64_t>();
+    const auto found = sync::furthest_steps(
+        communicator, {.steps = rank == 0 ? half : std::optional<std::uint64_t>(0)});
+    EXPECT_EQ(found.rank, 1);
+    EXPECT_FALSE(found.by_all);
+    EXPECT_THROW(sync::furthest_steps(communicator, {.steps = half}), PeerLost);
+  });
+}
+
+}  // namespace
+}  // namespace asup
