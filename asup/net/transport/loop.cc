@@ -91,7 +91,7 @@ bool Loop::run_posted() {
     actions.swap(posted_);
     has_posted_.store(false, std::memory_order_relaxed);
   }
-  for (auto& action : actions) action();
+  for (auto& action : actions) guarded(action);
   return true;
 }
 
@@ -226,8 +226,19 @@ void Loop::run() {
   }
 }
 
+template <typename Action>
+void Loop::guarded(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    body_.failed(reason_of(error));
+  }
+}
+
 bool Loop::progress() {
-  if (!body_.progress()) return false;
+  bool moved = true;
+  guarded([&] { moved = body_.progress(); });
+  if (!moved) return false;
   nap_ = kLeastNap;
   if (asks_ && ++moves_ % kMovesBetweenLooks == 0) look_at_descriptors(milliseconds(0));
   return true;

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Loop {
     virtual bool arm() = 0;       // before sleep: true when sleep is right
     virtual void disarm() = 0;
     virtual void on_ready(int fd) = 0;  // a watched descriptor woke us
+    // progress() or a posted action threw this: whoever moves the mesh cannot answer for it.
+    virtual void failed(const std::string& why) = 0;
   };
 
   explicit Loop(Body& body);
@@ -57,7 +60,7 @@ class Loop {
     spin_ = policy.spin;
   }
 
-  // From any thread: runs `action` under the lock, soon.
+  // From any thread: runs `action` under the lock, soon. Where it throws, the body is told.
   void post(std::function<void()> action);
 
   // Needs the lock, and gives way to others that want it: they may do anything meanwhile. Moves the
@@ -97,6 +100,8 @@ class Loop {
   bool call_next();
   Deadline first_deadline(Deadline own) const;
   bool progress();
+  template <typename Action>
+  void guarded(const Action& action);
   void wake();
   bool wait_for_wake(std::chrono::milliseconds at_most);
   void sleep(Deadline until);
