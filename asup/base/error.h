@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -71,6 +72,12 @@ class [[nodiscard]] Outcome {
   std::string message_;
   std::vector<int> ranks_;
 };
+
+// What an exception says to people; std::bad_alloc only gives its name.
+inline std::string reason_of(const std::exception& error) {
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return no_memory ? "this process is out of memory" : error.what();
+}
 
 // Throws Error with a formatted message when `condition` does not hold.
 template <typename... Args>

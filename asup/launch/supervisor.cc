@@ -108,8 +108,9 @@ void Supervisor::on_host_failed(const std::string& why) {
 
 void Supervisor::on_host_lost(const std::string& why, const std::vector<int>& ranks) {
   for (const int rank : ranks) count_ended(rank);
-  if (!can_do_without(ranks)) return on_host_failed(why);
-  let_go(ranks, fmt::format("{}; with it went {}", why, net::name_members(ranks, roles_)));
+  const std::string all = fmt::format("{}; with it went {}", why, net::name_members(ranks, roles_));
+  if (!can_do_without(ranks)) return on_host_failed(all);
+  let_go(ranks, all);
 }
 
 // Only workers, and only once all have joined: before, the others wait for them.

@@ -101,6 +101,9 @@ class Client : private net::Messenger::Handler {
   net::Bytes room_for(int member, net::ConstBytes head, std::uint64_t bytes) override;
   void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
   void gone(int member, net::LinkEnd end) override;
+  void failed(const std::string& why) override {
+    if (failure_.empty()) failure_ = why;
+  }
 
   RemoteAddress remote_address_of(const float* data, std::uint64_t elements);
   bool reaches_us(int member);

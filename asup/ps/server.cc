@@ -147,7 +147,8 @@ void Server::gone(int member, net::LinkEnd end) {
   if (!gone_.insert(member).second) return;  // it left before it ended
   session(member).close();
   questions_.erase(member);
-  if (end == net::LinkEnd::lost) log().warn("{} was lost", name_of_member(group_, member));
+  if (end == net::LinkEnd::lost && server_ == 0)  // one of them tells
+    log().warn("{} was lost", name_of_member(group_, member));
   if (coordinator_) coordinator_->left(member);
 }
 

@@ -45,6 +45,9 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
   void gone(int member, net::LinkEnd end) override;
   bool progress() override;
+  void failed(const std::string& why) override {
+    if (failure_.empty()) failure_ = why;
+  }
 
   void on_hello(int worker, const Hello& hello, net::ConstBytes payload);
   void on_initial(int worker, const Initial& initial, net::ConstBytes payload);
@@ -65,6 +68,9 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void tell(int worker, const Release& release) override;
 
   // Commands, one at a time.
+  using Step = void (Server::*)();
+  void carry_out(Step step);
+  void post(Step step);
   void start_next_command();
   void make_job(const Command& command);
   void start_comparison();
@@ -78,6 +84,7 @@ class Server : private net::Messenger::Handler, private ServerCoordinator::Deleg
   void start_update();
   void start_coding();
   void finish_command();
+  void end_command();
   void tell_squares();
   void hand_out(int worker);
   void send_as_they_are(int worker, Range range);

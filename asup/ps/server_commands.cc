@@ -24,7 +24,23 @@ double clip_factor(double norm, double most) {
 
 void Server::on_command(const Command& command) {
   commands_.push_back(command);
-  if (!working_) start_next_command();
+  if (!working_) carry_out(&Server::start_next_command);
+}
+
+// A step that fails ends the server. The pool works at nothing then: it is started last.
+void Server::carry_out(Step step) {
+  try {
+    (this->*step)();
+  } catch (const std::exception& error) {
+    working_ = false;
+    commands_.clear();
+    failed(fmt::format("server {}: {}", server_, reason_of(error)));
+  }
+}
+
+// For the pool's threads.
+void Server::post(Step step) {
+  group_.mesh.loop().post([this, step] { carry_out(step); });
 }
 
 // Small commands are done when this returns, large ones when finish_command() has been called.
@@ -72,7 +88,7 @@ void Server::start_comparison() {
   if (job_.compared.empty()) return start_squares();
   pool_.start(
       job_.compared.size(), [this](std::size_t part) { shard_->compare(job_, part); },
-      [this] { group_.mesh.loop().post([this] { start_squares(); }); });
+      [this] { post(&Server::start_squares); });
 }
 
 void Server::start_squares() {
@@ -83,7 +99,7 @@ void Server::start_squares() {
   }
   pool_.start(
       shard_->parts(), [this](std::size_t part) { shard_->add_squares(job_, part); },
-      [this] { group_.mesh.loop().post([this] { tell_norm(); }); });
+      [this] { post(&Server::tell_norm); });
 }
 
 void Server::tell_norm() {
@@ -99,7 +115,7 @@ void Server::tell_norm() {
 // One that is ahead may tell of a command that has not come here yet.
 void Server::on_norm(int server, const Norm& norm) {
   norms_[norm.version][server] = norm.squares;
-  if (awaits_norm_) go_on_when_norm_is_known();
+  if (awaits_norm_) carry_out(&Server::go_on_when_norm_is_known);
 }
 
 // Added up in the order of servers: all have the same bits.
@@ -160,7 +176,7 @@ void Server::start_measures() {
   if (shard_->measures(job_) == 0) return start_update();
   pool_.start(
       shard_->measures(job_), [this](std::size_t part) { shard_->measure(job_, part); },
-      [this] { group_.mesh.loop().post([this] { start_update(); }); });
+      [this] { post(&Server::start_update); });
 }
 
 void Server::start_update() {
@@ -170,19 +186,20 @@ void Server::start_update() {
   }
   pool_.start(
       shard_->parts(), [this](std::size_t part) { shard_->run(job_, part); },
-      [this] { group_.mesh.loop().post([this] { start_coding(); }); });
+      [this] { post(&Server::start_coding); });
 }
 
 // The update is done.
 void Server::start_coding() {
-  const auto finish = [this] {
-    finish_command();
-    start_next_command();
-  };
-  if (codings_.empty()) return finish();
+  if (codings_.empty()) return end_command();
   pool_.start(
       codings_.size(), [this](std::size_t part) { codings_[part].run(*shard_); },
-      [this, finish] { group_.mesh.loop().post(finish); });
+      [this] { post(&Server::end_command); });
+}
+
+void Server::end_command() {
+  finish_command();
+  start_next_command();
 }
 
 void Server::finish_command() {

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
@@ -129,6 +130,27 @@ TEST_F(OtherHosts, AHostThatIsLostMayBeDoneWithout) {
     EXPECT_THAT(job.last_line(), StartsWith(goes_on ? "done, but 1 of 2 workers was lost: rank 1"
                                                     : "host beta is no longer in reach"));
     EXPECT_TRUE(all_gone(numbers_after(job.out(), "pid="), Seconds(60)));
+  }
+  std::filesystem::remove(agent);
+}
+
+TEST_F(OtherHosts, AServerOnALostHostIsNamed) {
+  const std::string agent = script_ + ".pid";
+  LaunchOptions options =
+      with_hosts(member_job(0, {"outlive", "0", "0"}),
+                 "case \"$*\" in *beta*) echo $$ > " + agent + ";; esac\n" + run_here_);
+  options.servers = 2;  // one on each
+  for (const OnLoss on_loss : {OnLoss::go_on, OnLoss::end}) {
+    options.on_loss = on_loss;
+    Launched job(options);
+    ASSERT_TRUE(job.wait_for_output("pid=", 4)) << job.err();
+    int pid = 0;
+    std::ifstream(agent) >> pid;
+    ASSERT_GT(pid, 1);
+    kill(pid, SIGKILL);
+    EXPECT_EQ(job.wait(), 1) << job.err();
+    EXPECT_THAT(job.last_line(), AllOf(StartsWith("host beta is no longer in reach: "),
+                                       EndsWith("; with it went rank 1 and server 1")));
   }
   std::filesystem::remove(agent);
 }

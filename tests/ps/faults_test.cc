@@ -94,6 +94,23 @@ TEST_P(OnEveryLink, AWorkerThatDiesWhileItPushesIsDoneWithout) {
   }
 }
 
+TEST_P(OnEveryLink, OneServerTellsOfALostWorker) {
+  const ps::ServerSetup setup = work_of(10, pace::Kind::asp);
+  ::testing::internal::CaptureStderr();
+  asup::testing::run_processes(5, GetParam(), play([&](int rank, net::MemberGroup group) {
+                                 Client client(group, setup, {}, kTimeout);
+                                 client.begin(rank == 0);
+                                 if (rank == 1) raise(SIGKILL);
+                                 work(client, std::vector<float>(kElements, 1.0f), [](int) {});
+                               }),
+                               /*killed=*/1, /*servers=*/3);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto first = said.find("rank 1 (");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_THAT(said.substr(first), HasSubstr(") was lost"));
+  EXPECT_EQ(said.find("rank 1 (", first + 1), std::string::npos) << said;
+}
+
 TEST_P(OnEveryLink, ALostServerIsNamed) {
   const ps::ServerSetup setup = work_of(1'000'000, pace::Kind::asp);
   asup::testing::run_processes(

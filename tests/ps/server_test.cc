@@ -7,12 +7,14 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "asup/base/error.h"
 #include "tests/ps/group.h"
+#include "tests/ps/raw_member.h"
 #include "tests/support/thrown.h"
 
 namespace asup::ps::testing {
@@ -326,6 +328,79 @@ TEST(Refusal, APushThatIsNotWhole) {
     client.push({0, 99}, gradient.data());
     client.commit(figures_of(release), std::vector<double>{1});
     EXPECT_THAT(message_of<JobFailed>([&] { client.wait(); }), HasSubstr("99 of 100 elements"));
+  });
+}
+
+// Before all have come, nothing can begin without it.
+TEST(Refusal, ASecondGreetingBeforeAllHaveComeEndsTheJob) {
+  std::latch refused(1);
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100});
+    if (rank == 1) {
+      RawMember worker(group);
+      for (int times = 0; times < 2; ++times) worker.hello(group.head(), setup, {0, 100});
+      EXPECT_EQ(worker.refusal(), "it greets a second time");
+      refused.count_down();
+      return;
+    }
+    refused.wait();
+    Client client(group, setup, {}, kTimeout);
+    EXPECT_THAT(message_of<JobFailed>([&] { client.begin(true); }),
+                AllOf(HasSubstr("server 0"), HasSubstr("rank 1 ("),
+                      HasSubstr("): it greets a second time")));
+  });
+}
+
+TEST(Refusal, ASecondGreetingAfterTheWelcomeLeavesTheOthersAlone) {
+  std::latch refused(1);
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100});
+    if (rank == 1) {
+      RawMember worker(group);
+      worker.hello(group.head(), setup, {0, 100});
+      EXPECT_EQ(worker.wait_for(Kind::welcome), "");
+      worker.hello(group.head(), setup, {0, 100});
+      EXPECT_EQ(worker.refusal(), "it greets a second time");
+      refused.count_down();
+      return;
+    }
+    Client client(group, setup, {}, kTimeout);
+    client.begin(true);
+    refused.wait();
+    client.arrive();
+    const std::vector<float> gradient(100, 1.0f);
+    client.push({0, 100}, gradient.data());
+    client.commit(figures_of(client.wait()), std::vector<double>{1});
+    client.wait();
+    EXPECT_EQ(client.parameters()[7], -0.5f) << "half a step of two workers";
+  });
+}
+
+// It is lost, by name, and the others go on.
+TEST(Refusal, AWorkerThatArrivesTwiceIsLost) {
+  std::latch lost(1);
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100}, {.kind = pace::Kind::asp});
+    if (rank == 1) {
+      RawMember worker(group);
+      worker.hello(group.head(), setup, {0, 100});
+      EXPECT_EQ(worker.wait_for(Kind::welcome), "");
+      for (int times = 0; times < 2; ++times) worker.send(group.head(), Arrive{});
+      const net::MeshLock lock(group.mesh.loop());
+      const auto ended = [&] { return group.mesh.end_of(group.head()) != net::LinkEnd::open; };
+      EXPECT_TRUE(group.mesh.loop().drive(ended, after(kTimeout)));
+      lost.count_down();
+      return;
+    }
+    Client client(group, setup, {}, kTimeout);
+    client.begin(true);
+    lost.wait();
+    client.arrive();
+    const std::vector<float> gradient(100, 1.0f);
+    client.push({0, 100}, gradient.data());
+    client.commit(figures_of(client.wait()), std::vector<double>{1});
+    client.wait();
+    EXPECT_EQ(client.parameters()[7], -0.5f) << "half a step of two workers";
   });
 }
 

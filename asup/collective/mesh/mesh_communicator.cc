@@ -100,8 +100,18 @@ MeshCommunicator::~MeshCommunicator() {
 Work MeshCommunicator::start(Call call) {
   auto pending = std::make_shared<PendingCall>(mesh_.loop());
   fill(*pending, call);
-  mesh_.loop().post([this, pending] { enqueue(pending); });
+  mesh_.loop().post([this, pending] { enqueue_posted(pending); });
   return Work(pending);
+}
+
+// Nobody but the call itself can tell its caller.
+void MeshCommunicator::enqueue_posted(const PendingCallPtr& pending) {
+  try {
+    enqueue(pending);
+  } catch (const std::exception& error) {
+    failed(reason_of(error));
+    pending->finish(broken_);
+  }
 }
 
 namespace {
@@ -128,7 +138,7 @@ Outcome MeshCommunicator::run(Call call) {
     if (progress()) mesh_.let_movers_go_on();
     mesh_.loop().drive([&] { return pending.done(); }, Deadline::max());
   } catch (const std::exception& error) {
-    fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
+    failed(reason_of(error));
     throw;
   }
   return pending.outcome;

@@ -21,8 +21,8 @@ struct CommunicatorOptions {
   // Which host each member of the job is on, by its rank there, for algorithms that work inside
   // hosts first; or which rack. Empty: as the members say.
   std::vector<int> hosts{};
-  // For a thread beside the one that trains: a caller that waits lets others move the mesh. Two
-  // that both moved it would wait for each other's turn, and those of another rank for theirs.
+  // For a thread beside the one that trains: a caller that waits leaves it to others to move the
+  // mesh, and looks from time to time. The one that trains need not give way to it.
   bool beside = false;
 };
 

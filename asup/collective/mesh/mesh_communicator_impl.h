@@ -54,11 +54,13 @@ class MeshCommunicator : public Communicator, private net::Mesh::Mover {
   void coalesced(PendingCall& pending, Call& call);
   const std::shared_ptr<SharedMemory>& at_least(std::size_t bytes,
                                                 std::shared_ptr<SharedMemory>& memory);
-  void enqueue(PendingCallPtr pending);
+  void enqueue(const PendingCallPtr& pending);
+  void enqueue_posted(const PendingCallPtr& pending);
 
   bool progress() override;
   bool busy() override { return pending_ > 0; }
   void on_note(int rank, std::uint32_t kind, std::string_view text) override;
+  void failed(const std::string& why) override;
 
   bool progress_queue(Queue& queue);
   void begin(PendingCall& pending);

@@ -2,7 +2,7 @@
 
 namespace asup::collective {
 
-void MeshCommunicator::enqueue(PendingCallPtr pending) {
+void MeshCommunicator::enqueue(const PendingCallPtr& pending) {
   if (!broken_.ok()) {
     pending->finish(broken_);
     return;
@@ -12,7 +12,7 @@ void MeshCommunicator::enqueue(PendingCallPtr pending) {
   const int queue = is_point_to_point(kind)
                         ? 1 + 2 * pending->envelope.root + (kind == Collective::recv ? 1 : 0)
                         : 0;
-  queues_[queue].push_back(std::move(pending));
+  queues_[queue].push_back(pending);
   ++pending_;
 }
 
@@ -41,9 +41,13 @@ bool MeshCommunicator::progress_queue(Queue& queue) {
     if (!moved || !pending->execution->mismatch().empty()) look_for_trouble(*pending);
     return moved && !pending->done();
   } catch (const std::exception& error) {
-    fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), error.what())});
+    failed(reason_of(error));
     return false;
   }
+}
+
+void MeshCommunicator::failed(const std::string& why) {
+  fail({Outcome::Kind::broken, fmt::format("rank {}: {}", rank(), why)});
 }
 
 void MeshCommunicator::begin(PendingCall& pending) {

@@ -91,7 +91,7 @@ bool Loop::run_posted() {
     actions.swap(posted_);
     has_posted_.store(false, std::memory_order_relaxed);
   }
-  for (auto& action : actions) action();
+  for (auto& action : actions) guarded(action);
   return true;
 }
 
@@ -106,8 +106,9 @@ MeshLock::MeshLock(Loop& loop) : loop_(loop) {
 
 MeshLock::~MeshLock() {
   const bool busy = loop_.body_.busy() || loop_.has_posted_.load(std::memory_order_acquire);
+  const bool moved_on = loop_.call_next();
   loop_.turn_.unlock();
-  if (busy) loop_.wake();
+  if (busy && !moved_on) loop_.wake();
 }
 
 bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
@@ -116,6 +117,14 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
   for (int looks = 0;;) {
     const bool moved = progress();
     if (done()) return true;
+    if (is_to_give_way()) {
+      stand_by(done, deadline);
+      now_ = Clock::now();
+      if (now_ >= deadline) return done();
+      idle = false;
+      looks = 0;
+      continue;
+    }
     if (moved) {
       idle = false;
       looks = 0;
@@ -137,11 +146,58 @@ bool Loop::drive(const std::function<bool()>& done, Deadline deadline) {
     } else if (waited < spin_ + spin_policy_.yield) {
       sched_yield();  // whom we wait for may wait for this core
     } else {
-      sleep(deadline);
+      sleep(first_deadline(deadline));
       const auto slept_from = std::exchange(now_, Clock::now());
       learn_from_sleep(now_ - slept_from);
     }
   }
+}
+
+// What it throws, its own thread is to hear.
+bool Loop::Standby::is_over(Clock::time_point now) const {
+  try {
+    return now >= deadline || done();
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+// To who wants the lock for the first time, or again: it is over for one of those who stand by.
+bool Loop::is_to_give_way() {
+  const auto over = std::ranges::find_if(
+      standing_by_, [this](const Standby* each) { return each->is_over(now_); });
+  if (over != standing_by_.end()) call(**over);
+  return callers_.load(std::memory_order_relaxed) > 0;
+}
+
+void Loop::stand_by(const std::function<bool()>& done, Deadline deadline) {
+  Standby self{done, deadline};
+  standing_by_.push_back(&self);
+  std::unique_lock turn(turn_, std::adopt_lock);
+  self.call.wait(turn, [&] { return self.called; });
+  turn.release();
+  --called_;
+  callers_.fetch_sub(1);
+}
+
+void Loop::call(Standby& one) {
+  std::erase(standing_by_, &one);
+  ++called_;
+  callers_.fetch_add(1);
+  one.called = true;
+  one.call.notify_one();
+}
+
+// The mesh is to be moved on by one of those who stand by, if there are any; says whether. One that
+// has been called calls the next when it lets go of the lock.
+bool Loop::call_next() {
+  if (called_ == 0 && !standing_by_.empty()) call(*standing_by_.front());
+  return called_ > 0;
+}
+
+Deadline Loop::first_deadline(Deadline own) const {
+  for (const Standby* each : standing_by_) own = std::min(own, each->deadline);
+  return own;
 }
 
 void Loop::learn_from_sleep(Clock::duration slept) {
@@ -170,8 +226,19 @@ void Loop::run() {
   }
 }
 
+template <typename Action>
+void Loop::guarded(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    body_.failed(reason_of(error));
+  }
+}
+
 bool Loop::progress() {
-  if (!body_.progress()) return false;
+  bool moved = true;
+  guarded([&] { moved = body_.progress(); });
+  if (!moved) return false;
   nap_ = kLeastNap;
   if (asks_ && ++moves_ % kMovesBetweenLooks == 0) look_at_descriptors(milliseconds(0));
   return true;

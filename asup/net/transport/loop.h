@@ -2,13 +2,16 @@
 //
 // One thread at a time has the lock. A loop thread of its own takes it whenever there is work; a
 // caller that waits for a call takes it for that long and moves the mesh itself, since handing over
-// costs more than a small all-reduce. The loop thread never spins: it would steal the core from the
-// thread that computes. docs/threads.md tells the whole story.
+// costs more than a small all-reduce. It gives way to whoever else wants the lock, and then stands
+// by until nobody moves the mesh or what it waits for has come. The loop thread never spins: it
+// would steal the core from the thread that computes. docs/threads.md tells the whole story.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -41,6 +44,8 @@ class Loop {
     virtual bool arm() = 0;       // before sleep: true when sleep is right
     virtual void disarm() = 0;
     virtual void on_ready(int fd) = 0;  // a watched descriptor woke us
+    // progress() or a posted action threw this: whoever moves the mesh cannot answer for it.
+    virtual void failed(const std::string& why) = 0;
   };
 
   explicit Loop(Body& body);
@@ -55,10 +60,12 @@ class Loop {
     spin_ = policy.spin;
   }
 
-  // From any thread: runs `action` under the lock, soon.
+  // From any thread: runs `action` under the lock, soon. Where it throws, the body is told.
   void post(std::function<void()> action);
 
-  // Needs the lock. Moves the mesh until `done` or the deadline; says which came first.
+  // Needs the lock, and gives way to others that want it: they may do anything meanwhile. Moves the
+  // mesh until `done` or the deadline; says which came first. Another thread that moves the mesh
+  // may ask `done`, under the lock too.
   bool drive(const std::function<bool()>& done, Deadline deadline);
 
   // Needs the lock. When whoever moves the mesh last looked at the clock: some microseconds ago.
@@ -76,8 +83,25 @@ class Loop {
  private:
   friend class MeshLock;
 
+  // A caller that drives and has given way. It sleeps until it is called.
+  struct Standby {
+    const std::function<bool()>& done;
+    const Deadline deadline;
+    bool called = false;
+    std::condition_variable call{};
+
+    bool is_over(Clock::time_point now) const;
+  };
+
   void run();
+  bool is_to_give_way();
+  void stand_by(const std::function<bool()>& done, Deadline deadline);
+  void call(Standby& one);
+  bool call_next();
+  Deadline first_deadline(Deadline own) const;
   bool progress();
+  template <typename Action>
+  void guarded(const Action& action);
   void wake();
   bool wait_for_wake(std::chrono::milliseconds at_most);
   void sleep(Deadline until);
@@ -100,7 +124,9 @@ class Loop {
   std::atomic<int> callers_{0};      // wait for the lock
   std::atomic<bool> driven_{false};  // a caller had the lock lately: the loop thread stays away
 
-  std::mutex turn_;
+  std::mutex turn_;                    // the lock
+  std::vector<Standby*> standing_by_;  // under the lock: those not called yet
+  int called_ = 0;                     // under the lock: those that were, and have yet to take it
 
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;  // guarded by posted_mutex_

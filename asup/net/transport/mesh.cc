@@ -191,7 +191,7 @@ bool Mesh::progress() {
   if (moved) let_movers_go_on();
   if (movers_due_ == 0) {
     if (watcher_ && loop_.now() >= next_look_) look_for_silence();
-    for (const auto& [id, mover] : movers_) moved = mover->progress() || moved;
+    for (const auto& [id, mover] : movers_) moved = progress_mover(*mover) || moved;
     movers_due_ = moved ? 0 : kLooksBetweenMovers;
   } else {
     --movers_due_;
@@ -220,18 +220,44 @@ void Mesh::wake_sleepers() {
 }
 
 bool Mesh::progress_link(int rank) {
+  bool moved = true;
+  guard_link(rank, [&] { moved = link(rank).progress(); });
+  return moved;
+}
+
+// What the peer sent and cannot be taken ends its link, and nothing else.
+template <typename Action>
+void Mesh::guard_link(int rank, const Action& action) {
   Link& link = this->link(rank);
   const LinkEnd before = link.end();
-  bool moved = true;
   try {
-    moved = link.progress();
-  } catch (const JobFailed&) {  // its receiver ends the job, by what it was told
-    throw;
-  } catch (const std::exception& error) {  // what it sent broke its receiver
-    link.lose(fmt::format("what it sent cannot be taken: {}", error.what()));
+    action();
+  } catch (const std::exception& error) {
+    link.lose(fmt::format("what it sent cannot be taken: {}", reason_of(error)));
   }
   if (link.end() != before) took_end(rank);
-  return moved;
+}
+
+bool Mesh::progress_mover(Mover& mover) {
+  try {
+    return mover.progress();
+  } catch (const std::exception& error) {
+    fail_mover(mover, reason_of(error));
+    return false;
+  }
+}
+
+void Mesh::fail_mover(Mover& mover, const std::string& why) {
+  try {
+    mover.failed(why);
+  } catch (const std::exception& error) {
+    log().error("{}", reason_of(error));
+  }
+}
+
+// Nobody knows whose it was.
+void Mesh::failed(const std::string& why) {
+  for (const auto& [id, mover] : movers_) fail_mover(*mover, why);
 }
 
 void Mesh::took_end(int rank) {
@@ -311,8 +337,9 @@ void Mesh::disarm() {
 }
 
 void Mesh::on_ready(int fd) {
-  for (const auto& link : links_)
-    if (link && link->wire().fd() == fd) link->wire().on_fd_ready();
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank_ && link(peer).wire().fd() == fd)
+      guard_link(peer, [&] { link(peer).wire().on_fd_ready(); });
 }
 
 std::unique_ptr<ReachableMemory> Mesh::allocate(std::size_t bytes) {

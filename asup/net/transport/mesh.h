@@ -31,6 +31,9 @@ class Mesh : private Loop::Body {
     virtual bool busy() = 0;
     // A short message from `rank` about this mover's communicator, outside all channels.
     virtual void on_note(int rank, std::uint32_t kind, std::string_view text) = 0;
+    // It cannot go on, since progress() threw this or something that all share failed: whoever
+    // waits for it is to hear of it.
+    virtual void failed(const std::string& why) = 0;
   };
 
   // Wires by rank, null at our own.
@@ -96,7 +99,12 @@ class Mesh : private Loop::Body {
   bool arm() override;
   void disarm() override;
   void on_ready(int fd) override;
+  void failed(const std::string& why) override;
   bool progress_link(int rank);
+  template <typename Action>
+  void guard_link(int rank, const Action& action);
+  static bool progress_mover(Mover& mover);
+  static void fail_mover(Mover& mover, const std::string& why);
   void took_end(int rank);
   void look_for_silence();
   void on_note(int rank, ConstBytes head, std::string_view text);

@@ -20,20 +20,12 @@ class Messenger::MessageReceiver : public Receiver {
   void set_gone() { gone_ = true; }
 
   bool begin(ConstBytes head, std::uint64_t total) override {
-    head_.assign(head.begin(), head.end());
+    total_ = total;
     got_ = 0;
-    room_ = messenger_.handler_.room_for(member_, head_, total);
-    check(room_.empty() || room_.size() == total, "{} bytes of room for a payload of {}",
-          room_.size(), total);
-    collects_ = room_.empty();
-    if (collects_ && total > kMostCollected) {
-      log().warn("member {} sent {} bytes that nobody expects; they are dropped", member_, total);
-      wait();
-      return false;
-    }
-    if (collects_) collected_.resize(total);
-    if (collects_) room_ = collected_;
-    return true;
+    bool wanted = false;
+    guarded([&] { wanted = find_room(head); });
+    if (!wanted) wait();
+    return wanted;
   }
   Bytes room() override { return room_.subspan(got_); }
   void advance(std::size_t bytes) override { got_ += bytes; }
@@ -42,16 +34,48 @@ class Messenger::MessageReceiver : public Receiver {
     got_ += bytes.size();
   }
   void end() override {
-    messenger_.handler_.arrived(member_, head_, collects_ ? Bytes(collected_) : room_);
+    guarded([&] {
+      messenger_.handler_.arrived(member_, head_, collects_ ? Bytes(collected_) : room_);
+    });
     collected_ = {};
     wait();
   }
 
  private:
+  bool find_room(ConstBytes head) {
+    head_.assign(head.begin(), head.end());
+    room_ = messenger_.handler_.room_for(member_, head_, total_);
+    check(room_.empty() || room_.size() == total_, "{} bytes of room for a payload of {}",
+          room_.size(), total_);
+    collects_ = room_.empty();
+    if (collects_ && total_ > kMostCollected) {
+      log().warn("member {} sent {} bytes that nobody expects; they are dropped", member_, total_);
+      return false;
+    }
+    if (collects_) collected_.resize(total_);
+    if (collects_) room_ = collected_;
+    return true;
+  }
+
+  // What is no fault of the sender's, the handler is told.
+  template <typename Action>
+  void guarded(const Action& action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      messenger_.handler_.failed(fmt::format(
+          "{} ran out of memory while it took a message of {} bytes from {}",
+          messenger_.name_of(messenger_.mesh_.rank()), total_, messenger_.name_of(member_)));
+    } catch (const JobFailed& error) {
+      messenger_.handler_.failed(error.what());
+    }
+  }
+
   Messenger& messenger_;
   const int member_;
   bool gone_ = false;
   std::vector<std::byte> head_;
+  std::uint64_t total_ = 0;
   bool collects_ = false;
   std::vector<std::byte> collected_;
   Bytes room_;

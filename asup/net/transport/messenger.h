@@ -8,8 +8,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "asup/base/error.h"
 #include "asup/net/transport/mesh.h"
 
 namespace asup::net {
@@ -31,6 +33,10 @@ class Messenger : private Mesh::Mover {
     virtual void gone(int member, LinkEnd end) = 0;
     // Called whenever the mesh moves, to do what waits; true when anything was done.
     virtual bool progress() { return false; }
+    // The handler cannot go on: there is no memory for a message, or it threw this: a JobFailed, or
+    // anything in progress() and gone(). Other things that it throws when a message comes are its
+    // sender's fault. One that has nobody to tell throws again: then the sender's link ends.
+    virtual void failed(const std::string& why) { throw Error(why); }
   };
 
   // With those members; `id` is the same on all of them, from Job::next_service_id(). The
@@ -60,6 +66,10 @@ class Messenger : private Mesh::Mover {
   bool progress() override;
   bool busy() override { return false; }
   void on_note(int, std::uint32_t, std::string_view) override {}
+  void failed(const std::string& why) override { handler_.failed(why); }
+  std::string name_of(int member) const {
+    return mesh_.roster().members[static_cast<std::size_t>(member)].describe();
+  }
   void look_for_the_gone();
   void post(int member, std::unique_ptr<OutgoingMessage> message);
 

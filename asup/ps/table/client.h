@@ -59,6 +59,9 @@ class Client : private net::Messenger::Handler {
   net::Bytes room_for(int member, net::ConstBytes head, std::uint64_t bytes) override;
   void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
   void gone(int member, net::LinkEnd end) override;
+  void failed(const std::string& why) override {
+    if (failure_.empty()) failure_ = why;
+  }
 
   template <typename Body>
   void send(int server, const Body& body, std::vector<std::byte> payload = {});

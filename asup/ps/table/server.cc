@@ -97,6 +97,12 @@ void Server::gone(int member, net::LinkEnd end) {
   settle();
 }
 
+// The thread that serves knows of shards, not of tables: the workers hear of it.
+void Server::failed(const std::string& why) {
+  for (int worker = 0; worker < group_.workers; ++worker)
+    if (sessions_[static_cast<std::size_t>(worker)].here) refuse(worker, why, /*tell_all=*/false);
+}
+
 // A table that not all want alike begins for nobody: then all are told.
 void Server::refuse(int worker, const std::string& why, bool tell_all) {
   const std::string who = group_.mesh.roster().members[static_cast<std::size_t>(worker)].describe();

@@ -56,6 +56,7 @@ class Server : private net::Messenger::Handler {
   net::Bytes room_for(int member, net::ConstBytes head, std::uint64_t bytes) override;
   void arrived(int member, net::ConstBytes head, net::Bytes payload) override;
   void gone(int member, net::LinkEnd end) override;
+  void failed(const std::string& why) override;
 
   // Complaints; empty where there is none.
   std::string on_hello(int worker, const Hello& hello, net::ConstBytes payload);

@@ -33,6 +33,7 @@ struct Reader : Mesh::Mover {
   bool progress() override { return false; }
   bool busy() override { return false; }
   void on_note(int, std::uint32_t, std::string_view said) override { text = said; }
+  void failed(const std::string& why) override { ADD_FAILURE() << why; }
   std::string text;
 };
 
