@@ -23,11 +23,14 @@
 namespace asup {
 namespace {
 
+// By what they have, or by exchanging once more what was computed.
+bool goes_on(const Capabilities& way) { return way.survives_loss || way.exchanges_again; }
+
 // Ways whose workers go on, with their usual options.
 std::vector<std::string_view> names_of_survivors() {
   std::vector<std::string_view> names;
   for (const Way* way : ways())
-    if (way->capabilities(way->usual()).survives_loss) names.push_back(way->name);
+    if (goes_on(way->capabilities(way->usual()))) names.push_back(way->name);
   return names;
 }
 
@@ -39,11 +42,10 @@ void check_for_program(const Job& job, const Strategy& strategy, bool servers_ke
           "round-seconds = {:g} is for asup train: in a program of your own, call the replica's "
           "synchronize() when the time is over",
           capabilities.round.count());
-  if (job.rank() == 0 && job.options().goes_on_after_loss && !capabilities.survives_loss)
+  if (job.rank() == 0 && job.options().goes_on_after_loss && !goes_on(capabilities))
     log().warn(
-        "--on-loss continue: by sync = {} workers cannot go on without one of them, and a loss "
-        "ends "
-        "the job. They can by {}.",
+        "--on-loss continue: by sync = {}, as it is set, workers cannot go on without one of them, "
+        "and a loss ends the job. They can by {}.",
         strategy.name(), fmt::join(names_of_survivors(), ", "));
 }
 
@@ -70,11 +72,12 @@ DistributedReplica::DistributedReplica(Job& job, Parts parts)
       made_(std::move(parts.made)),
       left_(static_cast<std::size_t>(job.size())) {
   std::iota(left_.begin(), left_.end(), 0);
-  if (!strategy_.capabilities().survives_loss || !job.options().goes_on_after_loss) return;
+  if (!goes_on(strategy_.capabilities()) || !job.options().goes_on_after_loss) return;
   recovery_.emplace(job, std::vector{communicator_.get(), control_.get()}, [this] {
-    if (made_.local) made_.local->regroup();
+    made_.local ? made_.local->regroup() : made_.replica->recover_step();
     find_furthest();
   });
+  if (parts.regroup) *parts.regroup = [this] { return regroup(); };
 }
 
 DistributedReplica::~DistributedReplica() {
@@ -91,9 +94,11 @@ DistributedReplica::~DistributedReplica() {
         "replica->synchronize() after the last step.");
 }
 
-// This worker's own step is done when an exchange fails. Workers that are left may be in different
-// steps then: those behind take the others' steps too, alone, and all merge there. Servers go on by
-// themselves, and a step that fails has lost one of them.
+// Where workers step on their own, this one's step is done when an exchange fails. Those that are
+// left may be in different steps then: those behind take the others' steps too, alone, and all
+// merge there. Where they average gradients, all are in one step when they are together again, and
+// what failed is done once more. Servers go on by themselves, and a step that fails has lost one of
+// them.
 StepResult DistributedReplica::step() {
   watch_->check();
   if (recovery_) recovery_->require_place();
@@ -103,14 +108,16 @@ StepResult DistributedReplica::step() {
   if (is_behind()) {
     result = made_.local->step_alone();
     merge();
-  } else {
+  } else if (made_.local) {
     try {
       result = made_.replica->step();
     } catch (const JobFailed&) {
-      if (!made_.local || !regroup()) throw;
+      if (!regroup()) throw;
       if (made_.replica->stats().skipped > skipped) result = StepResult::skipped;
       merge();
     }
+  } else {
+    result = step_together();
   }
   watch_->settle();
   if (timeline_) timeline_->end_step();
@@ -120,6 +127,14 @@ StepResult DistributedReplica::step() {
         "diverged. A lower learning rate, a warm-up or clipping may help.",
         too_many.value_or(""));
   return result;
+}
+
+StepResult DistributedReplica::step_together() {
+  for (;;) try {
+      return made_.replica->step();
+    } catch (const JobFailed&) {
+      if (!strategy_.capabilities().exchanges_again || !regroup()) throw;
+    }
 }
 
 void DistributedReplica::synchronize() {
@@ -205,6 +220,7 @@ bool DistributedReplica::regroup() {
   const auto change = recovery_ ? recovery_->regroup() : std::nullopt;
   if (!change) return false;
   left_ = recovery_->left();
+  watch_->settle();  // another's model may have been taken over
   if (communicator_->rank() == 0)
     log().warn("{} {} lost: {} workers go on", net::name_ranks(change->lost),
                change->lost.size() == 1 ? "was" : "were", left_.size());
@@ -250,12 +266,18 @@ std::unique_ptr<DistributedReplica> make_distributed(Job& job, torch::nn::Module
   parts.communicator = make_communicator(
       job, strategy, needs_rates ? find_rates(job, *parts.control, strategy) : std::nullopt);
   parts.watch = std::make_unique<StepWatch>(sync::TrainedModel(model, optimizer).trainable());
+  std::function<bool()> regroup;
+  if (job.options().goes_on_after_loss && strategy.capabilities().exchanges_again) {
+    parts.regroup = std::make_shared<std::function<bool()>>();
+    regroup = [by = parts.regroup] { return *by && (*by)(); };
+  }
   parts.made = strategy.make(
       {.job = job,
        .communicator = *parts.communicator,
        .model = model,
        .optimizer = optimizer,
-       .timeout = strategy.timeout > Seconds(0) ? strategy.timeout : job.options().call_timeout});
+       .timeout = strategy.timeout > Seconds(0) ? strategy.timeout : job.options().call_timeout,
+       .regroup = std::move(regroup)});
   return std::make_unique<DistributedReplica>(job, std::move(parts));
 }
 

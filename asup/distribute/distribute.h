@@ -36,6 +36,8 @@ class DistributedReplica final : public Replica {
     std::unique_ptr<StepWatch> watch{};
     MadeReplica made{};
     std::shared_ptr<RecordedTimeline> timeline{};  // null: none is recorded by this replica
+    // What the replica calls after a loss (ReplicaContext::regroup), for this to fill in; or null.
+    std::shared_ptr<std::function<bool()>> regroup{};
   };
   DistributedReplica(Job& job, Parts parts);
   ~DistributedReplica() override;
@@ -88,6 +90,7 @@ class DistributedReplica final : public Replica {
   const std::vector<int>& left() const { return left_; }  // workers, by their ranks in the job
 
  private:
+  StepResult step_together();
   void merge();
   bool regroup();
   void find_furthest();

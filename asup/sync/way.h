@@ -51,11 +51,12 @@ enum class Exchange {
 // What a way says of itself, with its options as they are.
 struct Capabilities {
   Exchange exchanges = Exchange::gradients;
-  bool lockstep = true;         // all take the same steps; else each goes at its own pace
-  bool needs_servers = false;   // which keep the parameters
-  bool leases_samples = false;  // and deal samples out
-  bool survives_loss = false;   // the others go on when a worker is lost, from memory
-  bool retakes_steps = false;   // or take the step again in which it was, where one asks them to
+  bool lockstep = true;          // all take the same steps; else each goes at its own pace
+  bool needs_servers = false;    // which keep the parameters
+  bool leases_samples = false;   // and deal samples out
+  bool survives_loss = false;    // the others go on when a worker is lost, from memory
+  bool retakes_steps = false;    // or take the step again in which it was, where one asks them to
+  bool exchanges_again = false;  // and in programs exchange what was computed once more
   bool keeps_own_parameters = false;  // workers' models differ even where all meet
   bool names_workers = false;         // the options speak of each worker by its number
   bool computes_together = false;     // each layer: no worker computes with what it has alone
@@ -89,6 +90,9 @@ struct ReplicaContext {
   std::uint64_t seed = 0;             // of what a way draws at random; each worker draws its own
   std::optional<double> clip_norm{};  // where the replica clips gradients before the exchange
   sync::ModelParts parts{};           // what the model is a part of
+  // Where steps cannot be computed again and the way exchanges_again: brings those who are left
+  // together after a loss, of whom each calls Replica::recover_step(), and says whether it could.
+  std::function<bool()> regroup{};
 };
 
 // A replica, and what more its way lets one do with it; null where it does not.

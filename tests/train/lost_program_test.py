@@ -8,6 +8,9 @@ import unittest
 from harness import SOAK, Case
 
 WAYS = {
+    "allreduce": [],
+    "allreduce-tcp": ["ASUP_LINKS=tcp", "ASUP_BUCKET_MB=0.001"],
+    "allreduce-int8": ["ASUP_COMPRESS=int8"],
     "local": ["ASUP_SYNC=local", "ASUP_EVERY=4"],
     "diloco": ["ASUP_SYNC=diloco", "ASUP_EVERY=3"],
     "slowmo": ["ASUP_SYNC=slowmo", "ASUP_EVERY=4"],

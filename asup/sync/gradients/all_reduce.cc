@@ -173,6 +173,7 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.clip_norm =
       compress == Compress::dgc ? clip_norm_of(options, context) : options.clip_norm;
   gradients.parts = context.parts;
+  gradients.regroup = context.regroup;
   gradients.observed = without_choice(context.observed);
   if (options.compress.is_auto())
     gradients.chosen = observed_choice(compress, options, context.communicator.size());
@@ -244,6 +245,12 @@ bool retakes_steps(const AllReduce& options) {
   return options.shard == Shard::none && !by_host;
 }
 
+// A compressor has to take the same gradients twice.
+bool exchanges_again(const AllReduce& options) {
+  return retakes_steps(options) && !options.compressor &&
+         !options.compress.may_be(Compress::powersgd);
+}
+
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
   if (options.compress.may_be(Compress::dgc)) (void)sync::momentum_to_take(optimizer);
   if (options.shard != Shard::none) sync::require_shardable(optimizer);
@@ -295,6 +302,7 @@ const Way& way_of(const AllReduce&) {
       .capabilities =
           [](const AllReduce& options) {
             return Capabilities{.retakes_steps = retakes_steps(options),
+                                .exchanges_again = exchanges_again(options),
                                 .computes_together = options.shard == Shard::parameters,
                                 .skips_non_finite = options.non_finite != NonFinite::apply,
                                 .takes_parts = takes_parts(options)};

@@ -156,7 +156,8 @@ class AllReduceReplica final : public Replica {
   std::unique_ptr<sync::GradientExchange> make_exchange() const;
   void drop_exchange();
   void take_over_from(int rank);
-  void begin_anew();
+  void take_layout_from(int rank);
+  void begin_anew(std::uint64_t exchanges);
   void make_shards();
   void exchange_buffers(BufferSync way);
   void learn_order();
@@ -194,6 +195,8 @@ class AllReduceReplica final : public Replica {
     std::vector<sync::NamedTensor> compressor;  // its own state
   };
   std::optional<Dropped> dropped_;
+  // What became of the step under way where others have made it, and this rank has their model.
+  std::optional<StepResult> made_elsewhere_;
   bool is_whole_ = true;  // else it was taking over another rank's model when that was lost
   double wait_seconds_before_ = 0, exchange_seconds_before_ = 0;  // of exchanges that were dropped
 };
@@ -307,6 +310,10 @@ double AllReduceReplica::clip_grad_norm(double max_norm) {
 // finite when they were exchanged, and step or do not step alike; nobody waits for a GPU.
 StepResult AllReduceReplica::step() {
   finish_exchange();
+  if (const auto made = std::exchange(made_elsewhere_, std::nullopt)) {
+    exchange_->next_step(*made == StepResult::applied);
+    return *made;
+  }
   exchange_buffers(options_.buffers);
   if (order_.empty()) learn_order();
   const bool looks = options_.non_finite != NonFinite::apply;
@@ -509,36 +516,52 @@ void AllReduceReplica::drop_exchange() {
 
 // Who is behind takes over what the furthest has made of the step, whose sums are gone.
 void AllReduceReplica::recover_step() {
-  drop_exchange();
+  const bool drops = !options_.regroup;
+  if (drops) drop_exchange();
   const sync::FurthestSteps furthest = sync::furthest_steps(
       communicator_, {.steps = is_whole_ ? std::optional(steps_) : std::nullopt,
-                      .exchanges = dropped_->exchanges,
-                      .skipped = finite_.in_succession() > 0});
-  dropped_->exchanges = furthest.exchanges;
+                      .exchanges = drops ? dropped_->exchanges : exchange_->exchanges(),
+                      .skipped = finite_.in_succession() > 0,
+                      .rounds = drops ? 0 : exchange_->rounds(),
+                      .holds_averages = !drops && exchange_->holds_averages()});
+  if (!drops && furthest.least == 0)
+    throw PeerLost("a rank was lost in the first step, before all had the same order of gradients");
   if (!furthest.by_all) take_over_from(furthest.rank);
-  if (steps_ < furthest.steps) (void)finite_.count(steps_, !furthest.skipped);
+  const bool was_behind = steps_ < furthest.steps;
+  if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
-  begin_anew();
+  if (drops) return begin_anew(furthest.exchanges);
+  if (was_behind) {
+    made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;
+    exchange_->end_elsewhere();
+  }
+  if (furthest.holder) exchange_->take_averages(*furthest.holder);
+  exchange_->go_on_with_the_others();
 }
 
 void AllReduceReplica::take_over_from(int rank) {
   if (communicator_.rank() != rank) is_whole_ = false;
   sync::broadcast_packed(communicator_, model_.trainable(), rank);
   sync::broadcast_state(communicator_, model_.optimizer(), model_.trainable(), rank);
+  if (dropped_) take_layout_from(rank);
+  is_whole_ = true;
+}
+
+// And how its gradients travel, for an exchange that is still to be made.
+void AllReduceReplica::take_layout_from(int rank) {
   std::vector<std::int64_t> order(order_.begin(), order_.end());
   order.resize(model_.trainable().size(), -1);  // not learned yet
   communicator_.broadcast(buffer_of(std::span(order)), rank).or_throw();
   order_.clear();
   if (order.front() >= 0) order_.assign(order.begin(), order.end());
   sync::broadcast_packed(communicator_, dropped_->compressor, rank);
-  is_whole_ = true;
 }
 
 // Those who are left, with what each has kept.
-void AllReduceReplica::begin_anew() {
+void AllReduceReplica::begin_anew(std::uint64_t exchanges) {
   compressor_ = compressor_of(options_, communicator_, model_);
   exchange_ = make_exchange();
-  exchange_->set_exchanges(dropped_->exchanges);
+  exchange_->set_exchanges(exchanges);
   exchange_->restore_residuals(steps_ > dropped_->step ? dropped_->after : dropped_->before,
                                dropped_->unit);
   if (compressor_) {

@@ -14,6 +14,7 @@
 // round differently, and models may differ, by rounding alone, until synchronize().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -55,6 +56,11 @@ struct AllReduceOptions {
   // What the model is a part of: gradients of all parts are clipped by one norm, and left out
   // together.
   sync::ModelParts parts{};
+  // Where a rank is lost while gradients are exchanged: brings those who are left together, each of
+  // whom calls recover_step() meanwhile, and says whether it could. Then they exchange the same
+  // gradients once more: for those who cannot compute them again. Not with shards, nor with a
+  // compressor that has several calls for a bucket.
+  std::function<bool()> regroup{};
   std::string
       observed{};        // what Replica::observed() said before; empty: observed in the first step
   std::string chosen{};  // what it says before that, of how these options came about

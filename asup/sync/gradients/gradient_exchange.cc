@@ -9,6 +9,7 @@
 #include "asup/base/log.h"
 #include "asup/base/seed.h"
 #include "asup/base/timeline.h"
+#include "asup/kernels/copy.h"
 
 namespace asup::sync {
 namespace {
@@ -125,7 +126,9 @@ void GradientExchange::describe(std::uint64_t samples) {
 void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (bucket == 0) {
     works_.clear();
+    left_.clear();
     weighed_.clear();
+    in_round_ = true;
     arrived_.assign(collector_.buckets().size(), false);
     returned_ = released_ = 0;
     finite_.begin();
@@ -147,8 +150,27 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   if (shards_ && bucket >= kTravelling) release_those_before(bucket - kTravelling + 1);
   if (!under_way_) under_way_since_ = Clock::now();
   under_way_ = true;
+  if (regroup_) keep(bucket, buffer);
   const TimelineLabelled labelled({.bucket = static_cast<int>(bucket)});
   works_.push_back(leave(bucket, buffer));
+}
+
+void GradientExchange::keep(std::size_t bucket, const Buffer& gradients) {
+  const auto* const bytes = static_cast<const std::byte*>(gradients.data);
+  left_.push_back(gradients);
+  if (kept_.size() <= bucket) kept_.resize(bucket + 1);
+  kept_[bucket].resize(gradients.bytes());
+  kernels::copy(kept_[bucket].data(), bytes, gradients.bytes());
+}
+
+void GradientExchange::leave_again() {
+  returned_ = 0;
+  arrived_.assign(works_.size(), false);
+  for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
+    kernels::copy(left_[bucket].data, kept_[bucket].data(), kept_[bucket].size());
+    const TimelineLabelled labelled({.bucket = static_cast<int>(bucket)});
+    works_[bucket] = leave(bucket, left_[bucket]);
+  }
 }
 
 void GradientExchange::begin_round() {
@@ -251,15 +273,59 @@ double GradientExchange::step_note() const {
 }
 
 void GradientExchange::finish_round() {
+  while (!try_to_end_round()) leave_again();
+}
+
+// False where its gradients are to leave once more.
+bool GradientExchange::try_to_end_round() {
+  try {
+    end_round();
+  } catch (const JobFailed&) {
+    if (!regroup_ || !regroup_()) throw;
+  }
+  return !in_round_;
+}
+
+void GradientExchange::end_round() {
   wait_for_works();
   if (shards_) release_those_before(works_.size() - 1);  // the last is of notes
-  ++exchanges_;
   read_notes();
   const double factor = describes() ? weigh() : 1;
   if (shards_) shards_->end_round(factor);
+  close_round();
+  if (noise_.looks()) watch_noise();
+}
+
+// The averages are there.
+void GradientExchange::close_round() {
   bring_back();
   finite_.ends(collector_.buckets().note(kNotFinite));
-  if (noise_.looks()) watch_noise();
+  ++exchanges_;
+  ++rounds_;
+  in_round_ = false;
+}
+
+// Where a parameter was used elsewhere alone, it has a gradient here too.
+void GradientExchange::take_averages(int rank) {
+  const auto& parameters = collector_.parameters();
+  std::vector<std::uint8_t> has;
+  for (const auto& [name, tensor] : parameters) has.push_back(tensor.grad().defined());
+  communicator_.broadcast(buffer_of(std::span(has)), rank).or_throw();
+  for (const Buffer& left : left_)
+    communicator_.broadcast({left.data, left.bytes(), Dtype::u8}, rank).or_throw();
+  if (!in_round_) return;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (has[i] && !parameters[i].tensor.grad().defined()) collector_.define(i);
+  late_samples_.reset();
+  returned_ = 0;
+  close_round();
+}
+
+void GradientExchange::end_elsewhere() {
+  if (in_round_) ++exchanges_;
+  in_round_ = false;
+  rounds_ = 0;
+  late_samples_.reset();
 }
 
 // GPUs get the averages meanwhile.
@@ -432,6 +498,7 @@ void GradientExchange::next_step(bool applied) {
   samples_.reset();
   weighed_samples_.reset();
   has_left_ = false;
+  rounds_ = 0;
 }
 
 // Notes when the exchange came to an end, as closely as gradients arrive.

@@ -17,9 +17,13 @@
 // With shards, buckets leave by reduce-scatter, each rank keeps the averages of its part
 // (ShardedGradients), and parameters have no gradients when the exchange has ended.
 //
+// Where a rank is lost, those who are left may exchange the same gradients once more: these are
+// kept until their averages are there, where that is wanted (retake_by).
+//
 // Gradients arrive on autograd's threads, everything else is called by the thread that trains.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -85,6 +89,21 @@ class GradientExchange : private BucketCarrier {
   ShardedGradients* shards() { return shards_.get(); }
   const std::vector<std::uint8_t>& used_anywhere() const { return used_anywhere_; }
 
+  // What is to be done where a call of a round has failed: it says whether those who are left are
+  // together, and then the round's gradients leave once more, unless it has called one of the next
+  // two. From now on they are kept. Not with shards.
+  void retake_by(std::function<bool()> regroup) { regroup_ = std::move(regroup); }
+  // The round that failed here gets the averages that a rank holds, which has ended it. Collective,
+  // of all who are left.
+  void take_averages(int rank);
+  // Or the step was made without this rank's round, and there is nothing to apply.
+  void end_elsewhere();
+  // Rounds of this step that have ended here, and whether no other has begun since.
+  std::uint64_t rounds() const { return rounds_; }
+  bool holds_averages() const { return rounds_ > 0 && !in_round_; }
+  // The communicator has other ranks now.
+  void go_on_with_the_others() { noise_.go_on_with(communicator_.size()); }
+
   // See GradientCollector.
   std::vector<std::size_t> observed_order() const { return collector_.observed_order(); }
   void rebuild(std::span<const std::size_t> order);
@@ -125,6 +144,11 @@ class GradientExchange : private BucketCarrier {
   bool releases() const override { return shards_ != nullptr; }
   void carry(std::size_t bucket, Buffer buffer) override;
   void finish_round() override;
+  bool try_to_end_round();
+  void end_round();
+  void keep(std::size_t bucket, const Buffer& gradients);
+  void leave_again();
+  void close_round();
   void second_backward() override { one_round_ = false; }  // finishing the round is all else
   void watch() override;
   void about_to_wait() override;
@@ -165,6 +189,12 @@ class GradientExchange : private BucketCarrier {
   bool is_first_round_ = true;  // of this step, the one under way
   bool under_way_ = false;
   Clock::time_point under_way_since_;
+  // Of the round under way: what has left, and what that was.
+  std::function<bool()> regroup_;
+  std::vector<Buffer> left_;
+  std::vector<std::vector<std::byte>> kept_;
+  bool in_round_ = false;
+  std::uint64_t rounds_ = 0;  // of this step, that have ended
   double wait_seconds_ = 0, exchange_seconds_ = 0;
   double mean_samples_ = 1;  // of ranks that describe their batches, as last known
   FiniteLook finite_;

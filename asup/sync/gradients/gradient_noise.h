@@ -45,6 +45,14 @@ class GradientNoise {
   // The averages are there: of the gradients where leaves() was told, and of the notes.
   void compare(const Notes& notes, bool weighed);
 
+  // Ranks were lost: this step tells nothing.
+  void go_on_with(int ranks) {
+    if (ranks_ > 1) ranks_ = ranks;
+    looks_ = false;
+    buffers_.clear();
+    pending_.reset();
+  }
+
   // The step was of this round alone, or was not: then it tells nothing.
   void end_step(bool one_round);
 
@@ -56,7 +64,7 @@ class GradientNoise {
   };
 
   const std::uint64_t every_;
-  const int ranks_;
+  int ranks_;
   bool looks_ = false;
   std::vector<Buffer> buffers_;
   double squares_ = 0;

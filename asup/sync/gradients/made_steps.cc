@@ -1,32 +1,68 @@
 #include "asup/sync/gradients/made_steps.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <vector>
 
 #include "asup/base/error.h"
 
 namespace asup::sync {
 
-FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here) {
-  std::array<std::int64_t, 3> own{here.steps ? static_cast<std::int64_t>(*here.steps) : -1,
-                                  static_cast<std::int64_t>(here.exchanges), here.skipped};
-  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(buffer_of(std::span(own)), buffer_of(std::span(all))).or_throw();
-  FurthestSteps furthest;
-  std::int64_t most = -1;
-  for (int rank = 0; rank < communicator.size(); ++rank) {
-    const std::int64_t* its = &all[own.size() * static_cast<std::size_t>(rank)];
-    furthest.by_all = furthest.by_all && (rank == 0 || its[0] == most);
-    furthest.exchanges = std::max(furthest.exchanges, static_cast<std::uint64_t>(its[1]));
-    if (its[0] <= most) continue;
-    most = its[0];
-    furthest.rank = rank;
-    furthest.skipped = its[2] != 0;
+namespace {
+
+// What a rank tells, as it travels.
+struct Told {
+  std::int64_t steps, exchanges, skipped, rounds, holds;
+};
+constexpr std::size_t kNumbers = sizeof(Told) / sizeof(std::int64_t);
+
+std::vector<Told> tell_all(Communicator& communicator, const MadeSteps& here) {
+  Told own{here.steps ? static_cast<std::int64_t>(*here.steps) : -1,
+           static_cast<std::int64_t>(here.exchanges), here.skipped,
+           static_cast<std::int64_t>(here.rounds), here.holds_averages};
+  std::vector<Told> all(static_cast<std::size_t>(communicator.size()));
+  communicator
+      .all_gather({&own, kNumbers, Dtype::i64}, {all.data(), kNumbers * all.size(), Dtype::i64})
+      .or_throw();
+  return all;
+}
+
+// Of those who have made as many steps.
+std::optional<int> holder_of(const std::vector<Told>& all, std::int64_t steps) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  std::optional<int> holder;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const Told& its = all[rank];
+    if (its.steps != steps) continue;
+    least = std::min(least, its.rounds);
+    if (its.rounds > most) holder.reset();
+    most = std::max(most, its.rounds);
+    if (its.rounds == most && its.holds && !holder) holder = static_cast<int>(rank);
   }
-  if (most < 0) throw PeerLost("those who had made the step in which a rank was lost are lost too");
-  furthest.steps = static_cast<std::uint64_t>(most);
-  return furthest;
+  if (least == most) return std::nullopt;
+  if (!holder) throw PeerLost("a rank was lost between two backward passes of one step");
+  return holder;
+}
+
+}  // namespace
+
+FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here) {
+  const std::vector<Told> all = tell_all(communicator, here);
+  const auto furthest = std::ranges::max_element(all, {}, &Told::steps);
+  if (furthest->steps < 0)
+    throw PeerLost("those who had made the step in which a rank was lost are lost too");
+  std::int64_t least = furthest->steps;
+  for (const Told& each : all)
+    if (each.steps >= 0) least = std::min(least, each.steps);
+  return {.steps = static_cast<std::uint64_t>(furthest->steps),
+          .rank = static_cast<int>(furthest - all.begin()),
+          .by_all = std::ranges::all_of(
+              all, [&](const Told& each) { return each.steps == furthest->steps; }),
+          .least = static_cast<std::uint64_t>(least),
+          .skipped = furthest->skipped != 0,
+          .exchanges =
+              static_cast<std::uint64_t>(std::ranges::max(all, {}, &Told::exchanges).exchanges),
+          .holder = holder_of(all, furthest->steps)};
 }
 
 }  // namespace asup::sync

@@ -17,17 +17,23 @@ struct MadeSteps {
   std::optional<std::uint64_t> steps;  // none: it was taking a model over when that one was lost
   std::uint64_t exchanges = 0;         // that it began, of the run
   bool skipped = false;                // the last step
+  // Of the step after those: rounds of gradients that were exchanged, and whether the averages of
+  // the last one are there still.
+  std::uint64_t rounds = 0;
+  bool holds_averages = false;
 };
 
 struct FurthestSteps {
   std::uint64_t steps = 0;
   int rank = 0;                 // the first that has made them
   bool by_all = true;           // else others are to take its model over
+  std::uint64_t least = 0;      // that a rank with a whole model has made
   bool skipped = false;         // the last one
   std::uint64_t exchanges = 0;  // the most that a rank began
+  std::optional<int> holder{};  // who has averages that others of as many steps have missed
 };
 
-// Throws PeerLost where none of them has a whole model.
+// Throws PeerLost where none of them has a whole model, or the averages that others have missed.
 FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here);
 
 }  // namespace asup::sync

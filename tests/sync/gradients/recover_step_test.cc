@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstring>
 #include <optional>
 
 #include "asup/base/error.h"
@@ -12,6 +13,7 @@
 #include "asup/sync/gradients/made_steps.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
+#include "tests/sync/watched_communicator.h"
 
 namespace asup {
 namespace {
@@ -137,6 +139,149 @@ TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
 // Names alone, in the place of bytes.
 void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
 
+// What a program has that cannot compute a step again.
+class RetakenStep : public RecoverStep {
+ protected:
+  // The replica itself brings those who are left together.
+  struct Program : Training {
+    Program(Communicator& ranks, Case of) : Training(ranks, with_regroup(std::move(of))) {}
+    Case with_regroup(Case of) {
+      of.options.regroup = [this] {
+        recover();
+        ++regrouped;
+        return true;
+      };
+      return of;
+    }
+    void step() {
+      backward();
+      EXPECT_EQ(replica->step(), StepResult::applied);
+    }
+    int regrouped = 0;
+  };
+
+  // In the step in which rank 2 is lost, the others have the first two of three parts.
+  std::vector<torch::Tensor> alone_without_a_part() const {
+    Mlp model{kWidth};
+    const auto optimizer = GetParam().optimizer(model);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      optimizer->zero_grad();
+      testing::Batch batch = Mlp::batch(step);
+      if (step == kLostAfter) batch = {batch.data.narrow(0, 0, 16), batch.target.narrow(0, 0, 16)};
+      loss_of(model, batch).backward();
+      optimizer->step();
+    }
+    return testing::snapshot(model);
+  }
+};
+
+TEST_P(RetakenStep, IsTheMeanOfThoseWhoAreLeft) {
+  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
+    train_ranks(kRanks, links, [&](Communicator& communicator) {
+      Program program(communicator, GetParam());
+      for (int step = 0; step < kSteps; ++step) {
+        if (communicator.rank() == 2 && step == kLostAfter) return;
+        program.step();
+      }
+      EXPECT_EQ(program.regrouped, 1);
+      EXPECT_EQ(program.done(), static_cast<std::uint64_t>(kSteps));
+      program.replica->check_equal();
+      if (GetParam().is_exact) {
+        EXPECT_LT(testing::distance(testing::snapshot(program.model), alone_without_a_part()),
+                  1e-5);
+      }
+    });
+}
+
+// Rank 1 learns of the loss elsewhere, between its backward and its step; rank 2 in the next
+// exchange.
+TEST_P(RetakenStep, IsNotMadeTwiceWhereOthersHadMadeIt) {
+  for (const LinkKind links : {LinkKind::shm, LinkKind::tcp}) {
+    std::barrier all_have_exchanged(kRanks);
+    train_ranks(kRanks, links, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      Program program(communicator, GetParam());
+      for (int step = 0; step < kLostAfter; ++step) program.step();
+      rank == 1 ? program.backward() : program.step();
+      all_have_exchanged.arrive_and_wait();
+      if (rank == 0) return;
+      if (rank == 1) {
+        program.recover();
+        EXPECT_EQ(program.done(), kLostAfter + 1u);
+        EXPECT_EQ(program.replica->step(), StepResult::applied);
+        EXPECT_EQ(program.done(), kLostAfter + 1u);
+      }
+      while (program.done() < kSteps) program.step();
+      program.replica->check_equal();
+    });
+  }
+}
+
+// A communicator whose next exchange fails here once all others have it, and leaves nothing behind.
+class Unlucky : public testing::WatchedCommunicator {
+ public:
+  Unlucky(Communicator& real, std::barrier<>& all_others_have_it)
+      : WatchedCommunicator(real, [](const Call&) {}), all_others_have_it_(all_others_have_it) {}
+
+  void fail_once() { fails_ = true; }
+  Work start(Call call) override {
+    const Buffer output = call.output;
+    Work work = WatchedCommunicator::start(std::move(call));
+    if (!std::exchange(fails_, false)) return work;
+    return Work(std::make_shared<Failing>(work, output, all_others_have_it_));
+  }
+
+ private:
+  struct Failing : Work::State {
+    Failing(Work work, Buffer output, std::barrier<>& all_others_have_it)
+        : work(std::move(work)), output(output), all_others_have_it(all_others_have_it) {}
+    bool done() const override { return false; }
+    Outcome wait() override {
+      if (std::exchange(has_failed, true)) return outcome;
+      (void)work.wait();
+      all_others_have_it.arrive_and_wait();
+      std::memset(output.data, 0xff, output.bytes());
+      return outcome;
+    }
+    Work work;
+    const Buffer output;
+    std::barrier<>& all_others_have_it;
+    bool has_failed = false;
+    const Outcome outcome{Outcome::Kind::lost, "rank 0 was lost, as far as this one knows"};
+  };
+
+  std::barrier<>& all_others_have_it_;
+  bool fails_ = false;
+};
+
+TEST_P(RetakenStep, GetsTheAveragesOfOneWhoHasThem) {
+  std::barrier<> others_have_it(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    Unlucky communicator(real, others_have_it);
+    Program program(communicator, GetParam());
+    for (int step = 0; step < kLostAfter; ++step) program.step();
+    if (rank == 2) communicator.fail_once();
+    program.backward();
+    if (rank < 2) others_have_it.arrive_and_wait();
+    if (rank == 0) return;
+    if (rank == 1) program.recover();
+    EXPECT_EQ(program.replica->step(), StepResult::applied);
+    program.replica->check_equal();
+    while (program.done() < kSteps) program.step();
+    program.replica->check_equal();
+  });
+}
+
+std::vector<Case> cases_to_retake() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& each) { return each.name == "powersgd"; });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RetakenStep, ::testing::ValuesIn(cases_to_retake()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Ways, RecoverStep, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
@@ -150,6 +295,18 @@ TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
     EXPECT_TRUE(found.skipped);
     EXPECT_FALSE(found.by_all);
     EXPECT_EQ(found.exchanges, 8u);
+  });
+}
+
+TEST(MadeSteps, WhoHasAveragesGivesThemToThoseOfAsManySteps) {
+  train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
+    const auto rank = static_cast<std::uint64_t>(communicator.rank());
+    sync::MadeSteps here{.steps = 4, .rounds = rank == 1 ? 1u : 0u, .holds_averages = rank == 1};
+    EXPECT_EQ(sync::furthest_steps(communicator, here).holder, std::optional(1));
+    here.rounds = 1;
+    EXPECT_EQ(sync::furthest_steps(communicator, here).holder, std::nullopt);
+    here = {.steps = 4, .rounds = rank};
+    EXPECT_THROW(sync::furthest_steps(communicator, here), PeerLost);
   });
 }
 
