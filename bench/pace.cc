@@ -115,7 +115,7 @@ double milliseconds_of_a_look(int workers) {
   };
   std::vector<Timing> timings(static_cast<std::size_t>(workers));
   Situation situation;
-  situation.can_balance = true;
+  situation.can_balance = situation.can_leave = true;
   for (int worker = 0; worker < workers; ++worker) {
     Timing& timing = timings[static_cast<std::size_t>(worker)];
     const double typical = uniform(0.5, 4);

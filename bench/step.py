@@ -11,7 +11,7 @@ of a processor, for each step: on a busy machine that tells more than the clock;
 ddp_gloo also has `lost_to_python`, its excess over independent Python processes at their best.
 
 With --rate each rank has a host of its own, with such a link (bench/hosts.py; needs root). Peers that compress are for
-that: asup_dgc and others beside ddp_fp16 and ddp_powersgd, which are DDP with its communication hooks.
+that: asup_dgc and others beside ddp_bf16, ddp_fp16 and ddp_powersgd, which are DDP with its communication hooks.
 
     bench/step.py [--ranks 2,4] [--build build/release] [--against BUILD] [--json FILE] [--quick]
     bench/step.py --rate 1gbit --ranks 4 --peers asup,asup_dgc,independent_kept,ddp_gloo,ddp_fp16,ddp_powersgd
@@ -202,7 +202,7 @@ PEERS = {
     **{f"asup_{name}": compressed(name) for name in ("bf16", "int8", "int4", "onebit", "topk", "dgc", "powersgd")},
     "asup_auto": compressed("auto:int8,dgc"),
     **{f"asup_shard_{name}": sharded(name) for name in ("optimizer", "gradients", "parameters")},
-    **{f"ddp_{name}": ddp_hook(name) for name in ("fp16", "powersgd")},
+    **{f"ddp_{name}": ddp_hook(name) for name in ("bf16", "fp16", "powersgd")},
 }
 USUAL = "asup", "asup_kept", "independent", "independent_kept", "ddp_gloo", "python", "python_kept"
 

@@ -1,6 +1,6 @@
 """One process of bench/step.py: what bench_step does, by PyTorch's DistributedDataParallel on gloo.
 
-    step_ddp.py ddp|ddp_static|ddp_fp16|ddp_powersgd|independent resnet18|mlp onednn|native
+    step_ddp.py ddp|ddp_static|ddp_bf16|ddp_fp16|ddp_powersgd|independent resnet18|mlp onednn|native
 """
 
 import sys
@@ -48,6 +48,11 @@ def mlp():
     )
 
 
+def bf16_hook(group, bucket):
+    """DDP allows its own on NCCL alone; gloo adds up bf16 as well."""
+    return default_hooks._compress_hook(torch.bfloat16, group, bucket)
+
+
 def main():
     peer, name, path = sys.argv[1:]
     torch.set_num_threads(1)
@@ -65,7 +70,9 @@ def main():
         size = {"bucket_cap_mb": 4096} if peer == "ddp_powersgd" else {}
         model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True, **size,
                                                     static_graph=peer == "ddp_static")
-        if peer == "ddp_fp16":
+        if peer == "ddp_bf16":
+            model.register_comm_hook(None, bf16_hook)
+        elif peer == "ddp_fp16":
             model.register_comm_hook(None, default_hooks.fp16_compress_hook)
         elif peer == "ddp_powersgd":
             state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
