@@ -1,6 +1,7 @@
 #include "asup/sync/recovery.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -32,16 +33,21 @@ std::vector<std::int64_t> Recovery::gather(std::int64_t own) {
 }
 
 std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
-  if (!rebuild()) return std::nullopt;
-  if (static_cast<std::size_t>(communicators_.front()->size()) == left_.size()) return std::nullopt;
   Change change;
   std::vector<int> left;
-  try {
-    for (const std::int64_t rank : gather(job_.rank())) left.push_back(static_cast<int>(rank));
-    change.notes = gather(note);
-    if (regroup_users_) regroup_users_();
-  } catch (const JobFailed&) {
-    return regroup(note);  // another one was lost meanwhile
+  std::exception_ptr failure;
+  for (std::size_t before = left_.size();; before = size()) {
+    if (!rebuild() || size() == left_.size()) return std::nullopt;
+    if (failure && size() == before) std::rethrow_exception(failure);  // nobody else was lost
+    try {
+      left.clear();
+      for (const std::int64_t rank : gather(job_.rank())) left.push_back(static_cast<int>(rank));
+      change.notes = gather(note);
+      if (regroup_users_) regroup_users_();
+      break;
+    } catch (const JobFailed&) {
+      failure = std::current_exception();
+    }
   }
   std::set_difference(left_.begin(), left_.end(), left.begin(), left.end(),
                       std::back_inserter(change.lost));

@@ -28,7 +28,7 @@ class Recovery {
   };
   // After JobFailed, by all who are left, each wherever it was; each has a note for the others.
   // What changed, when they are together again; nothing where nobody was lost, or some do not come.
-  // Throws JobFailed where those who are left may not go on. Collective.
+  // Throws JobFailed where those who are left may not go on, or their users cannot. Collective.
   std::optional<Change> regroup(std::int64_t note = 0);
 
   // Throws JobFailed where this worker may not go on (Job::require_place). Quick.
@@ -38,6 +38,7 @@ class Recovery {
 
  private:
   bool rebuild();
+  std::size_t size() const { return static_cast<std::size_t>(communicators_.front()->size()); }
   std::vector<std::int64_t> gather(std::int64_t own);
 
   Job& job_;

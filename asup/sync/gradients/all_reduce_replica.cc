@@ -231,6 +231,7 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
   sync::broadcast_tensors(communicator, model_.buffers());
   finite_.keep_buffers();
   make_shards();
+  if (options.regroup) exchange_->retake_by(options.regroup);
 }
 
 std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange() const {

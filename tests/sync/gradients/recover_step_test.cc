@@ -106,15 +106,18 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
-  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
+  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp}) {
+    std::barrier all_have_stepped(kRanks);
     train_ranks(kRanks, links, [&](Communicator& communicator) {
       Training training(communicator, GetParam());
       training.go_on_to(kLostAfter);
+      all_have_stepped.arrive_and_wait();
       if (communicator.rank() == 2) return;
       training.go_on_to(kSteps);
       EXPECT_EQ(training.recovered_at, std::optional<std::uint64_t>(kLostAfter));
       expect_well_trained(training);
     });
+  }
 }
 
 // Rank 1 has yet to step when it learns of the loss, elsewhere; rank 0 is lost, as any may be.
@@ -176,21 +179,22 @@ class RetakenStep : public RecoverStep {
 };
 
 TEST_P(RetakenStep, IsTheMeanOfThoseWhoAreLeft) {
-  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp})
+  for (const LinkKind links : {LinkKind::inproc, LinkKind::shm, LinkKind::tcp}) {
+    std::barrier all_have_stepped(kRanks);
     train_ranks(kRanks, links, [&](Communicator& communicator) {
       Program program(communicator, GetParam());
-      for (int step = 0; step < kSteps; ++step) {
-        if (communicator.rank() == 2 && step == kLostAfter) return;
-        program.step();
-      }
+      for (int step = 0; step < kLostAfter; ++step) program.step();
+      all_have_stepped.arrive_and_wait();
+      if (communicator.rank() == 2) return;
+      for (int step = kLostAfter; step < kSteps; ++step) program.step();
       EXPECT_EQ(program.regrouped, 1);
       EXPECT_EQ(program.done(), static_cast<std::uint64_t>(kSteps));
       program.replica->check_equal();
-      if (GetParam().is_exact) {
-        EXPECT_LT(testing::distance(testing::snapshot(program.model), alone_without_a_part()),
-                  1e-5);
-      }
+      if (!GetParam().is_exact) return;
+      const auto trained = testing::snapshot(program.model);
+      EXPECT_LT(testing::distance(trained, alone_without_a_part()), 1e-5);
     });
+  }
 }
 
 // Rank 1 learns of the loss elsewhere, between its backward and its step; rank 2 in the next
