@@ -9,19 +9,12 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/layout/groups.h"
-#include "asup/sync/compressors/taken_momentum.h"
+#include "asup/sync/gradients/all_reduce_replica_impl.h"
 #include "asup/sync/gradients/clip.h"
-#include "asup/sync/gradients/finite_steps.h"
-#include "asup/sync/gradients/gradient_exchange.h"
-#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/device.h"
 #include "asup/sync/model/kept_tensors.h"
-#include "asup/sync/model/optimizer_state.h"
-#include "asup/sync/model/trained_model.h"
-#include "asup/sync/sharded/parameters_on_demand.h"
-#include "asup/sync/sharded/sharded_optimizer.h"
 
 namespace asup {
 namespace {
@@ -60,17 +53,6 @@ std::string_view name_of(BufferSync way) {
       return "average";
   }
   return "?";
-}
-
-std::unique_ptr<Compressor> compressor_of(const AllReduceOptions& options,
-                                          Communicator& communicator,
-                                          const sync::TrainedModel& model) {
-  if (!options.compressor) return nullptr;
-  require(options.code == kernels::Code::none,
-          "gradients travel in a code, or as a compressor has them, not both");
-  auto made = options.compressor({communicator, model.trainable(), model.optimizer()});
-  require(made != nullptr, "the function that is to make a compressor has made none");
-  return made;
 }
 
 std::optional<sync::TakenMomentum> momentum_for(const Compressor* compressor,
@@ -116,91 +98,6 @@ void require_shardable_gradients(const AllReduceOptions& options, const sync::Tr
             name, shard);
 }
 
-constexpr std::size_t kCommon = 2;  // tensors of ReplicaState::common before the compressor's
-
-class AllReduceReplica final : public Replica {
- public:
-  AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
-                   torch::optim::Optimizer& optimizer, const AllReduceOptions& options);
-
-  StepResult step() override;
-  void finish_exchange() override;
-  double clip_grad_norm(double max_norm) override;
-  bool clips_after_exchange() const override { return !taken_momentum_; }
-  void set_sync(bool sync) override { exchange_->set_sync(sync); }
-  void describe_batch(std::uint64_t samples, double) override { exchange_->describe(samples); }
-  void describe_weighed_batch(std::uint64_t samples) override {
-    exchange_->describe_weighed(samples);
-  }
-  void synchronize() override;
-  bool has_moved() const override {
-    return moved_ || (steps_ > 0 && on_demand_ && !on_demand_->are_all_here());
-  }
-  bool models_differ() override { return moved_; }  // ranks step alike
-  void average_buffers() override;
-  void with_mean_model(const std::function<void()>& use) override;
-  void with_whole_model(const std::function<void()>& use) override;
-  void check_equal() override;
-  std::string observed() const override;
-  ReplicaState state() override;
-  void restore(const ReplicaState& state) override;
-  bool keeps_own_optimizer() const override { return false; }
-  std::vector<sync::NamedTensor> fetch_optimizer_state() override;
-  void gather_optimizer_state() override;
-  void apply_kept() override;
-  void recover_step() override;
-  ReplicaStats stats() const override;
-
- private:
-  std::vector<std::size_t> agree_on_order() const;
-  std::unique_ptr<sync::GradientExchange> make_exchange() const;
-  void drop_exchange();
-  void take_over_from(int rank);
-  void take_layout_from(int rank);
-  void begin_anew(std::uint64_t exchanges);
-  void make_shards();
-  void exchange_buffers(BufferSync way);
-  void learn_order();
-  void step_optimizer();
-  void step_model();
-  void step_own_part();
-  void clip_dense();
-  void step_those(bool sparse);
-  bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
-
-  // Constant after construction.
-  Communicator& communicator_;
-  const AllReduceOptions options_;
-  const std::uint64_t bytes_before_;
-
-  sync::TrainedModel model_;
-  std::unique_ptr<Compressor> compressor_;                   // none: a code, or nothing
-  const std::optional<sync::TakenMomentum> taken_momentum_;  // by it
-  sync::FiniteSteps finite_;
-  std::vector<std::size_t> order_;                       // of the gradients; empty until observed
-  std::unique_ptr<sync::GradientExchange> exchange_;     // null: dropped, after a loss
-  std::unique_ptr<sync::ShardedOptimizer> sharded_;      // none: each rank moves all parameters
-  std::unique_ptr<sync::ParametersOnDemand> on_demand_;  // none: each rank has all of them
-  const bool rounds_differently_;                        // than another rank; the same on all
-  bool moved_ = false;  // since all had the same bits, where that is so
-  std::uint64_t steps_ = 0;
-  double buffer_seconds_ = 0;
-
-  // Of an exchange that was dropped: what it has kept of gradients, as it was before its step and
-  // as it is once that is made.
-  struct Dropped {
-    std::uint64_t step = 0, exchanges = 0;
-    double unit = 0;
-    std::vector<sync::NamedTensor> before, after;
-    std::vector<sync::NamedTensor> compressor;  // its own state
-  };
-  std::optional<Dropped> dropped_;
-  // What became of the step under way where others have made it, and this rank has their model.
-  std::optional<StepResult> made_elsewhere_;
-  bool is_whole_ = true;  // else it was taking over another rank's model when that was lost
-  double wait_seconds_before_ = 0, exchange_seconds_before_ = 0;  // of exchanges that were dropped
-};
-
 // Whether some ranks compute on a CPU and others on GPUs, or on GPUs of several kinds, whose norms
 // of equal tensors are not equal. Collective.
 bool devices_differ(Communicator& communicator, const torch::Device& device) {
@@ -214,6 +111,8 @@ bool devices_differ(Communicator& communicator, const torch::Device& device) {
   return extremes[0] != -extremes[1];
 }
 
+}  // namespace
+
 AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module& module,
                                    torch::optim::Optimizer& optimizer,
                                    const AllReduceOptions& options)
@@ -221,7 +120,7 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
       options_(options),
       bytes_before_(communicator.bytes_moved()),
       model_(module, optimizer),
-      compressor_(compressor_of(options, communicator, model_)),
+      compressor_(make_compressor()),
       taken_momentum_(momentum_for(compressor_.get(), optimizer)),
       finite_(model_, options.non_finite, communicator.rank() == 0),
       order_(order_of(options, model_.trainable().size())),
@@ -232,6 +131,15 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
   finite_.keep_buffers();
   make_shards();
   if (options.regroup) exchange_->retake_by(options.regroup);
+}
+
+std::unique_ptr<Compressor> AllReduceReplica::make_compressor() const {
+  if (!options_.compressor) return nullptr;
+  require(options_.code == kernels::Code::none,
+          "gradients travel in a code, or as a compressor has them, not both");
+  auto made = options_.compressor({communicator_, model_.trainable(), model_.optimizer()});
+  require(made != nullptr, "the function that is to make a compressor has made none");
+  return made;
 }
 
 std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange() const {
@@ -470,109 +378,6 @@ void AllReduceReplica::apply_kept() {
   for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::Tensor();
 }
 
-ReplicaState AllReduceReplica::state() {
-  ReplicaState state;
-  if (!compresses()) return state;
-  const auto unit = torch::tensor({exchange_->residual_unit()}, torch::kFloat64);
-  state.common = {{"exchanges", torch::tensor({static_cast<std::int64_t>(exchange_->exchanges())},
-                                              torch::kInt64)},
-                  {"samples of what was lost", unit}};
-  state.own = {{"samples of what was lost", unit.clone()}};
-  state.parts = exchange_->residuals();
-  if (!compressor_) return state;
-  for (auto& named : compressor_->state()) state.common.push_back(std::move(named));
-  return state;
-}
-
-// As many ranks have their own unit again, others that of rank 0.
-void AllReduceReplica::restore(const ReplicaState& state) {
-  moved_ = rounds_differently_;
-  finite_.keep_buffers();
-  if (!compresses()) return;
-  exchange_->set_exchanges(static_cast<std::uint64_t>(state.common[0].tensor.item<std::int64_t>()));
-  const double own = state.own[0].tensor.item<double>();
-  exchange_->restore_residuals(state.parts, own > 0 ? own : state.common[1].tensor.item<double>());
-  if (!compressor_) return;
-  const auto own_state = compressor_->state();
-  for (std::size_t i = 0; i < own_state.size(); ++i)
-    own_state[i].tensor.copy_(state.common[kCommon + i].tensor);
-}
-
-void AllReduceReplica::drop_exchange() {
-  if (!exchange_) return;
-  dropped_.emplace();
-  dropped_->step = steps_;
-  dropped_->exchanges = exchange_->exchanges();
-  dropped_->unit = exchange_->residual_unit();
-  dropped_->before = sync::copies_of(exchange_->residuals());
-  exchange_->end_step_of_residuals();
-  dropped_->after = sync::copies_of(exchange_->residuals());
-  if (compressor_) dropped_->compressor = sync::copies_of(compressor_->state());
-  wait_seconds_before_ += exchange_->wait_seconds();
-  exchange_seconds_before_ += exchange_->exchange_seconds();
-  exchange_.reset();
-  for (const auto& [name, parameter] : model_.trainable())
-    parameter.mutable_grad() = torch::Tensor();
-}
-
-// Who is behind takes over what the furthest has made of the step, whose sums are gone.
-void AllReduceReplica::recover_step() {
-  const bool drops = !options_.regroup;
-  if (drops) drop_exchange();
-  const sync::FurthestSteps furthest = sync::furthest_steps(
-      communicator_, {.steps = is_whole_ ? std::optional(steps_) : std::nullopt,
-                      .exchanges = drops ? dropped_->exchanges : exchange_->exchanges(),
-                      .skipped = finite_.in_succession() > 0,
-                      .rounds = drops ? 0 : exchange_->rounds(),
-                      .holds_averages = !drops && exchange_->holds_averages()});
-  if (!drops && furthest.least == 0)
-    throw PeerLost("a rank was lost in the first step, before all had the same order of gradients");
-  if (!furthest.by_all) take_over_from(furthest.rank);
-  const bool was_behind = steps_ < furthest.steps;
-  if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
-  steps_ = furthest.steps;
-  if (drops) return begin_anew(furthest.exchanges);
-  if (was_behind) {
-    made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;
-    exchange_->end_elsewhere();
-  }
-  if (furthest.holder) exchange_->take_averages(*furthest.holder);
-  exchange_->go_on_with_the_others();
-}
-
-void AllReduceReplica::take_over_from(int rank) {
-  if (communicator_.rank() != rank) is_whole_ = false;
-  sync::broadcast_packed(communicator_, model_.trainable(), rank);
-  sync::broadcast_state(communicator_, model_.optimizer(), model_.trainable(), rank);
-  if (dropped_) take_layout_from(rank);
-  is_whole_ = true;
-}
-
-// And how its gradients travel, for an exchange that is still to be made.
-void AllReduceReplica::take_layout_from(int rank) {
-  std::vector<std::int64_t> order(order_.begin(), order_.end());
-  order.resize(model_.trainable().size(), -1);  // not learned yet
-  communicator_.broadcast(buffer_of(std::span(order)), rank).or_throw();
-  order_.clear();
-  if (order.front() >= 0) order_.assign(order.begin(), order.end());
-  sync::broadcast_packed(communicator_, dropped_->compressor, rank);
-}
-
-// Those who are left, with what each has kept.
-void AllReduceReplica::begin_anew(std::uint64_t exchanges) {
-  compressor_ = compressor_of(options_, communicator_, model_);
-  exchange_ = make_exchange();
-  exchange_->set_exchanges(exchanges);
-  exchange_->restore_residuals(steps_ > dropped_->step ? dropped_->after : dropped_->before,
-                               dropped_->unit);
-  if (compressor_) {
-    const auto state = compressor_->state();
-    for (std::size_t i = 0; i < state.size(); ++i)
-      state[i].tensor.copy_(dropped_->compressor[i].tensor);
-  }
-  dropped_.reset();
-}
-
 std::string AllReduceReplica::observed() const {
   if (order_.empty() || !options_.parts.is_whole()) return options_.chosen;
   return options_.chosen + fmt::format("order {}", fmt::join(order_, " "));
@@ -592,8 +397,6 @@ ReplicaStats AllReduceReplica::stats() const {
       .skipped_in_succession = finite_.in_succession(),
       .skipped_lately = finite_.lately()};
 }
-
-}  // namespace
 
 std::unique_ptr<Replica> make_all_reduce_replica(Communicator& communicator,
                                                  torch::nn::Module& module,

@@ -9,7 +9,6 @@
 #include "asup/base/log.h"
 #include "asup/base/seed.h"
 #include "asup/base/timeline.h"
-#include "asup/kernels/copy.h"
 
 namespace asup::sync {
 namespace {
@@ -155,24 +154,6 @@ void GradientExchange::carry(std::size_t bucket, Buffer buffer) {
   works_.push_back(leave(bucket, buffer));
 }
 
-void GradientExchange::keep(std::size_t bucket, const Buffer& gradients) {
-  const auto* const bytes = static_cast<const std::byte*>(gradients.data);
-  left_.push_back(gradients);
-  if (kept_.size() <= bucket) kept_.resize(bucket + 1);
-  kept_[bucket].resize(gradients.bytes());
-  kernels::copy(kept_[bucket].data(), bytes, gradients.bytes());
-}
-
-void GradientExchange::leave_again() {
-  returned_ = 0;
-  arrived_.assign(works_.size(), false);
-  for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
-    kernels::copy(left_[bucket].data, kept_[bucket].data(), kept_[bucket].size());
-    const TimelineLabelled labelled({.bucket = static_cast<int>(bucket)});
-    works_[bucket] = leave(bucket, left_[bucket]);
-  }
-}
-
 void GradientExchange::begin_round() {
   is_first_round_ = !has_left_;
   if (shards_) shards_->begin(is_first_round_);
@@ -303,29 +284,6 @@ void GradientExchange::close_round() {
   ++exchanges_;
   ++rounds_;
   in_round_ = false;
-}
-
-// Where a parameter was used elsewhere alone, it has a gradient here too.
-void GradientExchange::take_averages(int rank) {
-  const auto& parameters = collector_.parameters();
-  std::vector<std::uint8_t> has;
-  for (const auto& [name, tensor] : parameters) has.push_back(tensor.grad().defined());
-  communicator_.broadcast(buffer_of(std::span(has)), rank).or_throw();
-  for (const Buffer& left : left_)
-    communicator_.broadcast({left.data, left.bytes(), Dtype::u8}, rank).or_throw();
-  if (!in_round_) return;
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (has[i] && !parameters[i].tensor.grad().defined()) collector_.define(i);
-  late_samples_.reset();
-  returned_ = 0;
-  close_round();
-}
-
-void GradientExchange::end_elsewhere() {
-  if (in_round_) ++exchanges_;
-  in_round_ = false;
-  rounds_ = 0;
-  late_samples_.reset();
 }
 
 // GPUs get the averages meanwhile.
@@ -471,10 +429,6 @@ std::vector<torch::Tensor> GradientExchange::take_residuals() {
   }
   for (Residuals& residuals : residuals_) residuals.clear();
   return taken;
-}
-
-void GradientExchange::end_step_of_residuals() {
-  for (Residuals& residuals : residuals_) residuals.end_step(true);
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {
