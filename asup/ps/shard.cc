@@ -55,7 +55,7 @@ Floats::Floats(std::size_t count) : size_(count) {
   if (count == 0) return;
   const std::size_t bytes = count * sizeof(float);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  check(data != MAP_FAILED, "no memory for {} parameters", count);
+  if (data == MAP_FAILED) throw OutOfMemory(fmt::format("no memory for {} parameters", count));
   madvise(data, bytes, MADV_HUGEPAGE);
   data_ = static_cast<float*>(data);
 }

@@ -2,19 +2,24 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
 #include "tests/ps/group.h"
 #include "tests/ps/raw_member.h"
+#include "tests/support/thrown.h"
 
 namespace asup::ps::testing {
 namespace {
 
+using asup::testing::message_of;
 using net::LinkKind;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr Seconds kTimeout{120};
@@ -135,6 +140,36 @@ TEST_P(OnEveryLink, ALostServerIsNamed) {
         }
       },
       /*killed=*/3, /*servers=*/2);
+}
+
+// From now on this process gets so much more.
+void limit_memory(std::uint64_t bytes) {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit{pages * static_cast<std::uint64_t>(getpagesize()) + bytes, RLIM_INFINITY};
+  check(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+}
+
+// Over TCP: what cannot be mapped ends the link.
+TEST(WithoutMemory, AServerSaysThatItHasNone) {
+  const ps::ServerSetup setup = setup_of({20'000'000});
+  asup::testing::run_processes(
+      2, LinkKind::tcp,
+      [&](Job& job) {
+        const net::MemberGroup group = net::workers_and_servers(job);
+        if (!job.is_server()) {
+          Client client(group, setup, {}, kTimeout);
+          EXPECT_THAT(message_of<JobFailed>([&] { client.begin(true); }), HasSubstr("server 0"));
+          return;
+        }
+        Server server(group, {.threads = 1});
+        limit_memory(std::uint64_t{32} << 20);
+        EXPECT_THAT(message_of<JobFailed>([&] { server.run(); }),
+                    AllOf(HasSubstr("server 0 (pid"),
+                          HasSubstr("ran out of memory while it took a message of"),
+                          HasSubstr("bytes from rank 0 (pid")));
+      },
+      /*killed=*/-1, /*servers=*/1);
 }
 
 // Bytes that no worker sends are refused, and the others go on.

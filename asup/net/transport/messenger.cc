@@ -63,12 +63,17 @@ class Messenger::MessageReceiver : public Receiver {
     try {
       action();
     } catch (const std::bad_alloc&) {
-      messenger_.handler_.failed(fmt::format(
-          "{} ran out of memory while it took a message of {} bytes from {}",
-          messenger_.name_of(messenger_.mesh_.rank()), total_, messenger_.name_of(member_)));
+      out_of_memory();
+    } catch (const OutOfMemory&) {
+      out_of_memory();
     } catch (const JobFailed& error) {
       messenger_.handler_.failed(error.what());
     }
+  }
+  void out_of_memory() {
+    messenger_.handler_.failed(fmt::format(
+        "{} ran out of memory while it took a message of {} bytes from {}",
+        messenger_.name_of(messenger_.mesh_.rank()), total_, messenger_.name_of(member_)));
   }
 
   Messenger& messenger_;

@@ -28,6 +28,8 @@ Bytes mapped(int fd, std::size_t bytes) {
     refuse("the file is shorter");
   if (bytes == 0) refuse("there are none");
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED && errno == ENOMEM)
+    throw OutOfMemory(fmt::format("this process has no memory to map {} bytes", bytes));
   if (at == MAP_FAILED) refuse(std::strerror(errno));
   return {static_cast<std::byte*>(at), bytes};
 }
