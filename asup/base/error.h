@@ -27,13 +27,6 @@ class BadInput : public Error {
   using Error::Error;
 };
 
-// There is no memory for what was asked of this process: memory that `new` does not give. Where
-// `new` gives none, it is a std::bad_alloc.
-class OutOfMemory : public Error {
- public:
-  using Error::Error;
-};
-
 // The job cannot go on: a peer was lost or late, or ranks disagreed.
 class JobFailed : public Error {
  public:

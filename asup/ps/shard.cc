@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "asup/base/error.h"
+#include "asup/base/out_of_memory.h"
 #include "asup/kernels/copy.h"
 
 namespace asup::ps {

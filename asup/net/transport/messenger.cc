@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/out_of_memory.h"
 
 namespace asup::net {
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/out_of_memory.h"
 
 namespace asup::net {
 
