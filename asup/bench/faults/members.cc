@@ -44,7 +44,8 @@ std::vector<pid_t> workers_with(const std::string& variable) {
     const std::string environment = environment_of(process.path());
     const auto marked = value_in(environment, variable.substr(0, equals));
     const auto rank = value_in(environment, "ASUP_RANK");
-    if (marked == variable.substr(equals + 1) && rank && !value_in(environment, "ASUP_SERVER_RANK"))
+    const bool is_server = !value_in(environment, "ASUP_SERVER_RANK").value_or("").empty();
+    if (marked == variable.substr(equals + 1) && rank && !is_server)
       found.emplace_back(number(*rank), pid);
   }
   std::ranges::sort(found);
