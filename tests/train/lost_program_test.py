@@ -86,7 +86,9 @@ class LostProgram(Case):
         for way in WAYS:
             with self.subTest(way=way):
                 self.check_goes_on(way, 3, "in-save", 20)
-                self.assertEqual(self.saved(f"{way}-3-in-save")[20], 3)
+                # By all-reduce nobody asks the others before the files are written: they may be left out.
+                self.assertIn(self.saved(f"{way}-3-in-save").get(20),
+                              [3, None] if way.startswith("allreduce") else [3])
 
     # Nobody knows whether it was whole; the next one is.
     def test_lost_while_files_are_written(self):
