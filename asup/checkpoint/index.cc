@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "asup/base/error.h"
 #include "asup/checkpoint/safetensors.h"
 #include "asup/checkpoint/sha256.h"
@@ -25,6 +27,15 @@ std::string make_text(const Json& content) {
   return Json{{"asup_checkpoint", kFormat}, {"sha256", hash_of(content)}, {"checkpoint", content}}
              .dump(1) +
          "\n";
+}
+
+// Of a file in the checkpoint's own folder, whoever wrote the index.
+std::string file_name_from(const Json& json) {
+  const auto name = json.get<std::string>();
+  require(!name.empty() && name != ".." && name != "." &&
+              std::filesystem::path(name).filename() == name,
+          "is corrupt: '{}' is no file of its folder", name);
+  return name;
 }
 
 }  // namespace
@@ -56,7 +67,7 @@ Tensors tensors_from(const Json& json) {
     tensor.type = type_of_dtype(value.at("dtype").get<std::string>());
     value.at("shape").get_to(tensor.shape);
     for (const Json& part : value.at("parts"))
-      tensor.parts.push_back({part.at("shard").get<std::string>(), part.at("begin").get<Shape>(),
+      tensor.parts.push_back({file_name_from(part.at("shard")), part.at("begin").get<Shape>(),
                               part.at("shape").get<Shape>(), part.at("sha256").get<std::string>()});
     tensors.emplace(name, std::move(tensor));
   }

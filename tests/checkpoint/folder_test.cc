@@ -122,6 +122,16 @@ TEST_F(CheckpointFolderTest, EveryFlippedBitIsFoundOrHarmless) {
   }
 }
 
+TEST_F(CheckpointFolderTest, HasFilesOfItsFolderAlone) {
+  Index index = index_from(read_file(path_ + "/index.json"));
+  for (const std::string& name :
+       {"../step-7/" + shard_, "/" + shard_, std::string(".."), std::string()}) {
+    index.tensors.at("a").parts[0].shard = name;
+    EXPECT_EQ(refusal("index.json", to_text(index)),
+              fmt::format("{}: is corrupt: '{}' is no file of its folder", path_, name));
+  }
+}
+
 TEST_F(CheckpointFolderTest, OtherThingsAreRefused) {
   EXPECT_EQ(refusal("index.json", "{}"), path_ + ": is no checkpoint of asup");
   EXPECT_EQ(refusal("index.json", "something else"),
