@@ -96,8 +96,9 @@ TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
   EXPECT_THAT(
       complaint({{"sync", "server"}, {"workers", "2"}, {"pace", "kasync"}, {"gather", "3"}}),
       StartsWith("gather = 3: an update cannot take more pushes than there are workers"));
-  EXPECT_THAT(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}}),
-              HasSubstr("there will be none"));
+  EXPECT_THAT(
+      complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}, {"shard", "optimizer"}}),
+      HasSubstr("there will be none"));
   EXPECT_EQ(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}, {"sync", "local"}}),
             "");
 }
