@@ -96,7 +96,7 @@ std::vector<int> ranks_in(const Index& index) {
 }
 
 std::string describe(const Index::Tensor& tensor) {
-  return sync::describe(torch::empty(tensor.shape, torch::dtype(tensor.type).device(torch::kMeta)));
+  return asup::describe(torch::empty(tensor.shape, torch::dtype(tensor.type).device(torch::kMeta)));
 }
 
 // Of the checkpoint's parameters one that is none of these; "" where there is none.
@@ -129,7 +129,7 @@ void check_has(const Index& index, const torch::nn::Module& part) {
             name, other.empty() ? "" : ", but " + other);
     require(found->second.shape == tensor.sizes() && found->second.type == tensor.scalar_type(),
             "the checkpoint is of another model: it has {} {}, where the model has {}", name,
-            describe(found->second), sync::describe(tensor));
+            describe(found->second), asup::describe(tensor));
   }
 }
 

@@ -193,7 +193,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const Weights& 
       continue;
     }
     require(head.contains(name), "{}: does not fit model {}: its {} is {}, and the model's {}{}",
-            weights.path, config.model, name, sync::describe(found->second), sync::describe(tensor),
+            weights.path, config.model, name, asup::describe(found->second), asup::describe(tensor),
             differences(weights, config));
     fresh.push_back(name);
   }

@@ -75,7 +75,7 @@ std::string three_steps(const Combination& one) {
   } catch (const BadInput& error) {
     return error.what();
   }
-  strategy->timeout = Seconds(20);
+  strategy->timeout = testing::kPatience;
   std::mutex mutex;
   std::string refusal;
   const int servers = strategy->capabilities().needs_servers ? 1 : 0;

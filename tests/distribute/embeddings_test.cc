@@ -31,7 +31,7 @@ void with_servers(int workers, int servers, const std::function<void(Job&)>& wor
   run_ranks(
       workers + servers, LinkKind::inproc,
       [&](Job& job) {
-        if (job.is_server()) return ps::serve(job, {.threads = 1, .patience = Seconds(20)});
+        if (job.is_server()) return ps::serve(job, {.threads = 1, .patience = testing::kPatience});
         work(job);
       },
       servers);

@@ -4,10 +4,15 @@
 #include <functional>
 #include <string>
 
+#include "asup/base/clock.h"
 #include "asup/net/job.h"
 #include "asup/net/membership/join_options.h"
 
 namespace asup::testing {
+
+// How long a rank of a test waits for another: far longer than any takes, on a machine that is busy
+// with other tests under a sanitizer too.
+inline constexpr Seconds kPatience{120};
 
 // Calls `body` once a rank, each on its own thread with a joined job; returns when all have ended,
 // and throws what the lowest rank threw. The last `servers` of them are servers.

@@ -18,7 +18,7 @@ void lose_one(const std::function<void(Job&, Communicator&)>& go_on) {
   std::barrier all_are_here(3);
   testing::run_ranks(3, net::LinkKind::inproc, [&](Job& job) {
     CommunicatorOptions options;
-    options.timeout = Seconds(20);
+    options.timeout = testing::kPatience;
     const auto communicator = make_communicator(job, options);
     all_are_here.arrive_and_wait();
     if (job.rank() == 2) return;

@@ -27,11 +27,11 @@ inline void train_with_servers(int workers, int servers, net::LinkKind links,
   const auto play = [&](Job& job) {
     const net::MemberGroup group = net::workers_and_servers(job);
     if (job.is_server()) {
-      ps::Server(group, {.threads = 2, .patience = Seconds(20)}).run();
+      ps::Server(group, {.threads = 2, .patience = testing::kPatience}).run();
       return;
     }
     CommunicatorOptions options;
-    options.timeout = Seconds(20);
+    options.timeout = testing::kPatience;
     const auto communicator = make_communicator(job, options);
     body({job.rank(), *communicator, group});
   };

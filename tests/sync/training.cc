@@ -6,7 +6,7 @@ void train_ranks(int ranks, net::LinkKind links, const std::function<void(Commun
   torch::set_num_threads(1);
   run_ranks(ranks, links, [&](Job& job) {
     CommunicatorOptions options;
-    options.timeout = Seconds(20);
+    options.timeout = testing::kPatience;
     const auto communicator = make_communicator(job, options);
     body(*communicator);
   });

@@ -18,10 +18,6 @@ bool is_send(const Action& action) {
 
 }  // namespace
 
-Buffer bytes_of(const torch::Tensor& tensor) {
-  return {tensor.data_ptr(), tensor.nbytes(), Dtype::u8};
-}
-
 TensorHead::TensorHead(const torch::Tensor& tensor) {
   require(tensor.dim() <= static_cast<std::int64_t>(kMostDimensions),
           "a stage's output has {} dimensions, and {} are the most that travel", tensor.dim(),

@@ -24,11 +24,9 @@
 #include "asup/base/buffer.h"
 #include "asup/collective/communicator.h"
 #include "asup/parallel/schedule/schedule.h"
+#include "asup/tensors/tensors.h"
 
 namespace asup::parallel {
-
-// The elements as bytes. needs: contiguous, on the CPU
-Buffer bytes_of(const torch::Tensor& tensor);
 
 // Shape and type of a tensor, as they travel.
 class TensorHead {

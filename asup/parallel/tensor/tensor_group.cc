@@ -2,33 +2,22 @@
 
 #include "asup/base/error.h"
 #include "asup/parallel/tensor/cut.h"
+#include "asup/tensors/tensors.h"
 
 namespace asup::parallel {
 namespace {
 
 using torch::Tensor;
 
-Dtype dtype_of(const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat32:
-      return Dtype::f32;
-    case torch::kFloat64:
-      return Dtype::f64;
-    case torch::kFloat16:
-      return Dtype::f16;
-    case torch::kBFloat16:
-      return Dtype::bf16;
-    default:
-      throw BadInput(fmt::format("tensor-parallel layers compute with floating points, not with {}",
-                                 c10::toString(tensor.scalar_type())));
-  }
-}
-
-Buffer buffer_of(const Tensor& tensor) {
+// What ranks add up, in its place.
+Buffer summed(const Tensor& tensor) {
+  require(tensor.is_floating_point(),
+          "tensor-parallel layers compute with floating points, not with {}",
+          c10::toString(tensor.scalar_type()));
   require(tensor.is_cpu(), "tensor-parallel layers compute on the CPU, and got a tensor on {}",
           tensor.device().str());
   check(tensor.is_contiguous(), "ranks add up memory without holes");
-  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor)};
+  return buffer_of(tensor);
 }
 
 }  // namespace
@@ -63,11 +52,11 @@ Tensor TensorGroup::staging(torch::IntArrayRef shape, torch::ScalarType type) co
 }
 
 void TensorGroup::all_reduce(const Tensor& tensor, const char* what, ReduceOp op) const {
-  communicator().all_reduce(buffer_of(tensor), op).or_throw(what);
+  communicator().all_reduce(summed(tensor), op).or_throw(what);
 }
 
 Work TensorGroup::start_all_reduce(const Tensor& tensor) const {
-  return communicator().start_all_reduce(buffer_of(tensor));
+  return communicator().start_all_reduce(summed(tensor));
 }
 
 Tensor TensorGroup::all_gather_last(const Tensor& part, std::int64_t whole,
@@ -78,7 +67,7 @@ Tensor TensorGroup::all_gather_last(const Tensor& part, std::int64_t whole,
   for (int r = 0; r < size(); ++r)
     counts.push_back(static_cast<std::size_t>(rows * part_of(whole, r, size()).size));
   const Tensor flat = torch::empty({rows * whole}, own.options());
-  communicator().all_gather(buffer_of(own), buffer_of(flat), counts).or_throw(what);
+  communicator().all_gather(summed(own), summed(flat), counts).or_throw(what);
   std::vector<Tensor> parts;
   std::int64_t at = 0;
   for (int r = 0; r < size(); ++r) {

@@ -90,7 +90,7 @@ void AdPsgdReplica::after_step() {
 void AdPsgdReplica::synchronize() {
   const auto start = Clock::now();
   close();
-  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
+  expect(communicator().all_reduce(asup::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
   ask_all();
   flat().give(flat().parameters());

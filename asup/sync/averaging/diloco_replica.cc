@@ -204,7 +204,7 @@ void DilocoReplica::start(Fragment& fragment, What what) {
 }
 
 Work DilocoReplica::send(Fragment& fragment) {
-  const Buffer differences = sync::buffer_of(part(travelling(), fragment));
+  const Buffer differences = asup::buffer_of(part(travelling(), fragment));
   if (!sparse_ || fragment.is_whole)
     return communicator().start_all_reduce(differences, ReduceOp::average, coding(fragment));
   Compressor::Bucket bucket{.index = static_cast<std::size_t>(&fragment - fragments_.data()),
@@ -315,7 +315,7 @@ bool DilocoReplica::catch_up(Fragment& fragment) {
     return false;
   const auto root = static_cast<int>(furthest - counts.begin());
   for (const torch::Tensor& whole : {shared_, momentum_})
-    expect(communicator().broadcast(sync::buffer_of(part(whole, fragment)), root));
+    expect(communicator().broadcast(asup::buffer_of(part(whole, fragment)), root));
   if (fragment.exchanges >= *furthest) return false;
   adopt_shared(fragment, options_.overlap > 0);
   return true;

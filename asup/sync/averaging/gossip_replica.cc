@@ -124,9 +124,9 @@ void GossipReplica::exchange() {
 
 void GossipReplica::hear(const gossip::Round& round) {
   std::vector<Buffer> others;
-  for (std::size_t i = 0; i < round.from.size(); ++i) others.push_back(sync::buffer_of(heard_[i]));
+  for (std::size_t i = 0; i < round.from.size(); ++i) others.push_back(asup::buffer_of(heard_[i]));
   const torch::Tensor& own = flat().all();
-  pass(round, sync::buffer_of(own), others);
+  pass(round, asup::buffer_of(own), others);
   const std::span heard(heard_.data(), round.from.size());
   for (const torch::Tensor& other : heard) other.sub_(own);
   for (const torch::Tensor& difference : heard)
@@ -211,7 +211,7 @@ void GossipReplica::synchronize() {
   const auto start = Clock::now();
   (void)estimator_.collect();
   flat().take(flat().parameters());
-  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
+  expect(communicator().all_reduce(asup::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
   flat().give(flat().parameters());
   begin_copies();

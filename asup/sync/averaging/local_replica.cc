@@ -254,7 +254,7 @@ void LocalReplica::average(const Round& round, std::span<const torch::Tensor> te
   Coding coding;
   coding.code = code;
   expect(communicator()
-             .start_all_reduce(sync::buffer_of(flat().all()),
+             .start_all_reduce(asup::buffer_of(flat().all()),
                                round.equal ? ReduceOp::average : ReduceOp::sum, coding)
              .wait());
 }
@@ -277,7 +277,7 @@ void LocalReplica::average_models(const Round& round, What what) {
     coding.noise = seed_of(static_cast<std::uint64_t>(coded_merges_));
   }
   expect(communicator()
-             .start_all_reduce(sync::buffer_of(flat().all()), ReduceOp::average, coding)
+             .start_all_reduce(asup::buffer_of(flat().all()), ReduceOp::average, coding)
              .wait());
   flat().all().add_(shared_);
 }

@@ -59,7 +59,7 @@ void SlowMoReplica::before_step() {
 void SlowMoReplica::merge() {
   const auto start = Clock::now();
   flat().take(flat().parameters());
-  expect(communicator().all_reduce(sync::buffer_of(flat().all()), ReduceOp::average));
+  expect(communicator().all_reduce(asup::buffer_of(flat().all()), ReduceOp::average));
   find_distance();
   ask_all();
   const double lr = optimizer().param_groups().front().options().get_lr();
@@ -103,7 +103,7 @@ void SlowMoReplica::regroup() {
     return;
   const auto root = static_cast<int>(furthest - counts.begin());
   for (const torch::Tensor& common : {begin_, momentum_})
-    expect(communicator().broadcast(sync::buffer_of(common), root));
+    expect(communicator().broadcast(asup::buffer_of(common), root));
   if (merges_ == *furthest) return;
   merges_ = *furthest;
   flat().all().copy_(begin_);

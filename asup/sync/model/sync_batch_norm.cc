@@ -21,7 +21,7 @@ struct Statistics {
 // On the host.
 Tensor sum_over_ranks(Communicator& communicator, const Tensor& values) {
   const Tensor sums = sync::on_host(values);
-  communicator.all_reduce(sync::buffer_of(sums), ReduceOp::sum)
+  communicator.all_reduce(asup::buffer_of(sums), ReduceOp::sum)
       .or_throw("synchronized batch normalization");
   return sums;
 }
@@ -136,7 +136,7 @@ SyncBatchNormImpl::SyncBatchNormImpl(const SyncBatchNormOptions& options) : Norm
 void SyncBatchNormImpl::_check_input_dim(const Tensor& input) {
   check(input.dim() >= 2 && input.dim() <= 5 && input.size(1) == options.num_features(),
         "SyncBatchNorm of {} channels needs an input N×{}×…, and got {}", options.num_features(),
-        options.num_features(), sync::describe(input));
+        options.num_features(), asup::describe(input));
 }
 
 Tensor SyncBatchNormImpl::forward(const Tensor& input) {

@@ -1,16 +1,15 @@
-// Tensors as the communicator sees them, and a module's tensors as a list that all ranks share.
+// A module's tensors as a list that all ranks share.
 // Values only; safe from any thread as far as the tensors are.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "asup/base/buffer.h"
 #include "asup/layout/layout.h"
+#include "asup/tensors/tensors.h"
 
 namespace asup::sync {
 
@@ -26,11 +25,6 @@ std::vector<NamedTensor> buffers_of(const torch::nn::Module& module);
 // The same in memory of their own, without gradients.
 std::vector<NamedTensor> copies_of(std::vector<NamedTensor> tensors);
 
-// None for types that no reduction knows (complex, bool, 8-bit floats).
-std::optional<Dtype> dtype_of(const torch::Tensor& tensor);
-
-torch::ScalarType scalar_type_of(Dtype dtype);
-
 // needs: types that reductions know
 std::vector<layout::TensorShape> shapes_of(const std::vector<NamedTensor>& tensors);
 
@@ -40,17 +34,7 @@ torch::Tensor view_like(const torch::Tensor& like, void* data, std::shared_ptr<v
 // The same in memory of the host, wherever `like` is.
 torch::Tensor host_view_like(const torch::Tensor& like, void* data, std::shared_ptr<void> memory);
 
-using asup::buffer_of;  // of spans, beside that of tensors
-
-// The memory of a tensor without holes. Needs: is_non_overlapping_and_dense(), on the CPU.
-Buffer buffer_of(const torch::Tensor& tensor);
-// The same as bytes, for what is copied and not reduced.
-Buffer bytes_of(const torch::Tensor& tensor);
-
 // Of all elements.
 std::uint64_t total_bytes(const std::vector<NamedTensor>& tensors);
-
-// "64×3×7×7 f32": shape, type, and strides where they are not the usual ones.
-std::string describe(const torch::Tensor& tensor);
 
 }  // namespace asup::sync

@@ -14,7 +14,7 @@ void run_group(const GroupCase& of, const std::function<void(const parallel::Ten
   torch::set_num_threads(1);
   run_ranks(of.ranks, of.links, [&](Job& job) {
     CommunicatorOptions options;
-    options.timeout = Seconds(20);
+    options.timeout = testing::kPatience;
     body(parallel::TensorGroup(make_communicator(job, options)));
   });
 }

@@ -46,7 +46,7 @@ const ReplicaWay kPairs{
         [](int ranks, net::LinkKind links, const std::function<void(const Trainee&)>& body) {
           run_ranks(ranks, links, [&](Job& job) {
             CommunicatorOptions options;
-            options.timeout = Seconds(20);
+            options.timeout = testing::kPatience;
             const auto communicator = make_communicator(job, options);
             body({job.rank(), [&](auto& module, auto& optimizer) {
                     return make_adpsgd_replica(*communicator, net::workers_of(job), module,

@@ -71,7 +71,7 @@ Tensor named(const std::string& name, const std::vector<sync::NamedTensor>& tens
 // What all ranks keep of it, on average.
 Tensor kept_of(const std::string& name, Training& training) {
   Tensor kept = named(name, training.replica->state().parts).clone();
-  training.communicator.all_reduce(sync::buffer_of(kept), ReduceOp::average).or_throw();
+  training.communicator.all_reduce(asup::buffer_of(kept), ReduceOp::average).or_throw();
   return kept;
 }
 
@@ -127,7 +127,7 @@ TEST(LowRankGradients, FollowThePaper) {
       for (auto& [paper, name] :
            {std::pair(&of_weight, "weight"), std::pair(&of_kernel, "kernel")}) {
         Tensor lost = named(name, state.parts).clone();
-        communicator.broadcast(sync::buffer_of(lost), rank).or_throw();
+        communicator.broadcast(asup::buffer_of(lost), rank).or_throw();
         paper->lost[static_cast<std::size_t>(rank)] =
             lost.view({lost.size(0), -1}).to(torch::kDouble);
       }

@@ -54,7 +54,7 @@ struct SparseTraining {
   // The mean over ranks of one of the tensors that are kept.
   torch::Tensor mean_kept(std::size_t which = 0) const {
     torch::Tensor kept = replica->state().parts.at(which).tensor.clone();
-    communicator.all_reduce(sync::buffer_of(kept), ReduceOp::average).or_throw();
+    communicator.all_reduce(asup::buffer_of(kept), ReduceOp::average).or_throw();
     return kept;
   }
 

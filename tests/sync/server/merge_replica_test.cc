@@ -193,7 +193,7 @@ TEST(MergingAtAnyPace, KeepsTheSumAndBringsAllTogether) {
     for (int i = 0; i < 5 + 10 * stage.rank; ++i) exchange();
     stage.workers.barrier().or_throw();
     std::vector<torch::Tensor> sum = snapshot(model);
-    for (torch::Tensor& tensor : sum) stage.workers.all_reduce(sync::buffer_of(tensor)).or_throw();
+    for (torch::Tensor& tensor : sum) stage.workers.all_reduce(asup::buffer_of(tensor)).or_throw();
     replica->with_mean_model([&] {
       const std::vector<torch::Tensor> center = snapshot(model);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = (sum[i] + center[i]) / 4;

@@ -315,7 +315,7 @@ TEST(ServerReplica, GradientsThatAreNoNumbersMayEndTheJob) {
 TEST(ServerReplica, ALostServerIsNamed) {
   const auto play = [](Job& job) {
     const net::MemberGroup group = net::workers_and_servers(job);
-    if (job.member() == 1) ps::Server(group, {.threads = 1, .patience = Seconds(20)}).run();
+    if (job.member() == 1) ps::Server(group, {.threads = 1, .patience = testing::kPatience}).run();
     if (job.is_server()) return;
     const auto alone = make_communicator(job);
     Mlp model;

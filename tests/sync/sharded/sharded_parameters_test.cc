@@ -1,6 +1,7 @@
 // Parameters of which each rank keeps a part, and which are gathered while they are computed with.
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <mutex>
 
 #include "asup/base/error.h"
@@ -235,10 +236,12 @@ TEST(ShardedParameters, MayBeChangedBetweenSteps) {
 
 // Who meets a layer that cannot be gathered any more computes NaN, and is told by the replica.
 TEST(ShardedParameters, AreMissedWhenARankHasLeft) {
+  std::latch both_have_one(2);  // who left before that would be missed while it is made
   train_ranks(2, LinkKind::inproc, [&](Communicator& communicator) {
     auto model = make_layers();
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
     const auto replica = replica_of(communicator, *model, optimizer);
+    both_have_one.arrive_and_wait();
     if (communicator.rank() == 1) return communicator.abandon();
     const Tensor loss = model->forward(testing::numbers({4, 64}, 1)).square().mean();
     EXPECT_TRUE(std::isnan(loss.item<double>()));
