@@ -104,6 +104,7 @@ bool ControlConnection::read_encrypted(std::span<std::byte> buffer) {
   if (!authenticated_ && tls_->establish()) be_authenticated();
   const std::size_t n = authenticated_ ? tls_->read(buffer) : 0;
   reader_.feed(buffer.first(n));
+  ended_by_peer_ = tls_->ended_by_peer();
   if (tls_->closed()) close(tls_->why());
   return tls_->may_have_more();
 }

@@ -34,10 +34,10 @@ void HostProbe::look(Clock::time_point now) {
 
 void HostProbe::ask(Clock::time_point now) {
   if (waits_) ++unanswered_;
-  waits_ = true;
   next_ = now + kEvery;
   attempt_.reset(socket(address_.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!attempt_) return;
+  waits_ = static_cast<bool>(attempt_);  // that we have no socket left says nothing of the host
+  if (!waits_) return;
   const linger at_once{1, 0};  // where somebody listens, nothing of this is left
   setsockopt(attempt_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   if (connect(attempt_.get(), address_.get(), address_.length()) == 0 || errno == ECONNREFUSED)

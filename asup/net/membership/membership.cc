@@ -123,7 +123,6 @@ class Membership::State {
       : key_(key),
         coordinator_(std::move(coordinator)),
         connection_(std::move(connection)),
-        coordinator_address_(peer_address(connection_->fd())),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(static_cast<bool>(wake_), "eventfd: {}", std::strerror(errno));
     connection_->send(Kind::hello, to_json(Hello{kControlVersion, kVersion, options.size,
@@ -137,6 +136,7 @@ class Membership::State {
             "this process was told --tls {}, but the job is under --tls {}: give all its processes "
             "the same (ASUP_TLS), or leave it out where they join",
             to_text(options.tls), to_text(message_.tls));
+    coordinator_address_ = peer_address(connection_->fd());
     if (const auto rank = message_.coordinator_rank; rank && *rank < message_.roster.size())
       keeper_ = message_.roster.members[static_cast<std::size_t>(*rank)];
     self_id_ = this->self().id;
@@ -242,8 +242,20 @@ class Membership::State {
       say_goodbye();
     } catch (const std::exception& error) {  // a bug of ours must not end somebody's process
       log().error("the connection to the coordinator failed: {}", error.what());
+      lose_coordinator(error.what());
     }
     end();
+  }
+
+  // Others must not wait for what this member no longer hears.
+  void lose_coordinator(const char* why) {
+    try {
+      connection_->give_up(why);
+      if (!std::exchange(closed_, true)) take_end();
+      deliver();
+    } catch (const std::exception& error) {
+      log().error("nor can it be given up: {}", error.what());
+    }
   }
 
   // Nothing more is heard.

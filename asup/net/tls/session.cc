@@ -4,6 +4,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include <algorithm>
 #include <span>
 
 #include "asup/base/error.h"
@@ -49,15 +50,24 @@ int offer_secret(SSL* ssl, const EVP_MD*, const unsigned char** purpose, std::si
   return *session != nullptr;
 }
 
+// What somebody sent, fit for a message: short, and printable.
+std::string in_a_line(std::span<const unsigned char> said) {
+  constexpr std::size_t kMost = 100;
+  std::string line(said.begin(), said.begin() + static_cast<long>(std::min(said.size(), kMost)));
+  for (char& letter : line)
+    if (letter < ' ' || letter > '~') letter = '?';
+  return said.size() > kMost ? line + "…" : line;
+}
+
 // Without a session the handshake fails: there is no certificate to go on with.
 int find_secret(SSL* ssl, const unsigned char* purpose, std::size_t size, SSL_SESSION** session) {
   TlsTerms& terms = terms_of(ssl);
-  const std::string heard(reinterpret_cast<const char*>(purpose), size);
+  const std::span heard(purpose, size);
   *session = nullptr;
-  if (heard == terms.purpose)
+  if (std::ranges::equal(heard, terms.purpose))
     *session = session_of(ssl, terms);
   else
-    terms.peers_purpose = heard;
+    terms.peers_purpose = size > 0 ? in_a_line(heard) : "nothing";
   return 1;
 }
 

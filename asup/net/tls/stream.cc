@@ -163,6 +163,7 @@ int TlsStream::fetch(std::span<std::byte> into) {
     return static_cast<int>(n);
   }
   ended_ = got == 0 || errno != EAGAIN;
+  ended_by_peer_ = got == 0 || errno == ECONNRESET;
   return ended_ ? 0 : -1;
 }
 

@@ -45,6 +45,8 @@ class TlsStream {
   bool closed() const { return closed_; }
   // What is wrong with the peer; empty: the connection has just ended.
   const std::string& why() const { return why_; }
+  // The peer's kernel has ended it: the process there has ended, or wanted it so.
+  bool ended_by_peer() const { return closed_ && why_.empty() && ended_by_peer_; }
   std::string describe_end() const { return why_.empty() ? "it closed the connection" : why_; }
 
   // A key encrypts so many records, and is then replaced by the next (RFC 8446 5.5 allows 2^24.5
@@ -69,6 +71,7 @@ class TlsStream {
   bool short_ = false;  // the socket had fewer bytes than it was asked for
   bool dry_ = false;    // it had none
   bool ended_ = false;  // nor ever will have
+  bool ended_by_peer_ = false;
   bool closed_ = false;
   std::string why_;
 

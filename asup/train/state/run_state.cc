@@ -1,5 +1,6 @@
 #include "asup/train/state/run_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -73,6 +74,7 @@ void RunState::begin(bool begun) {
   if (!first_rank_) return;
   if (!resumes_in_place() && !begun) context_.facts.moved_to = folder_.create().value_or("");
   lock_ = folder_.lock(who_);
+  if (!begun) check_still_as_found();
   folder_.remove_leftovers();
   if (resumes_in_place())
     for (const std::string& checkpoint : context_.damaged) folder_.series().set_aside(checkpoint);
@@ -96,6 +98,25 @@ void RunState::begin(bool begun) {
     write_atomically(folder_.tokenizer_file(), text->tokenizer->model());
   open_files(step_ + 1);
   tell(&report::Observer::started, context_.facts);
+}
+
+// Whoever had the lock before may have begun a run here, or gone on with the one that this process
+// read before it had the lock.
+void RunState::check_still_as_found() const {
+  if (!resumes_in_place()) {
+    require(!std::filesystem::exists(folder_.config_file()),
+            "{}: another run has just begun there; give another folder (--out)", folder_.path());
+    return;
+  }
+  std::vector<std::string> checkpoints = folder_.series().list();
+  std::erase_if(checkpoints, [&](const std::string& path) {
+    return std::ranges::any_of(context_.damaged, [&](const std::string& damaged) {
+      return std::filesystem::equivalent(path, damaged);
+    });
+  });
+  require(!checkpoints.empty() && checkpoints.back() == folder_.series().path(step_),
+          "{}: another process has just gone on with this run, beyond step {}: resume it again",
+          folder_.path(), step_);
 }
 
 // TensorBoard is told before metrics.jsonl: whatever is in a row there, it has been told.

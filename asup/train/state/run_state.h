@@ -128,6 +128,7 @@ class RunState {
 
  private:
   bool resumes_in_place() const;
+  void check_still_as_found() const;
   bool has_ended_without_this() const;
   void open_files(std::int64_t first_step);
   void forget_own_counts();

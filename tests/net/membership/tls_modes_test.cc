@@ -70,5 +70,21 @@ TEST_F(TlsModes, AChangedBitLosesTheMember) {
   EXPECT_EQ(lost_.wait(1), std::vector{other.self().describe()});
 }
 
+TEST_F(TlsModes, WhoWasKilledHasEndedForSure) {
+  JoinOptions others = join_options(1, 2, "");
+  others.tls = TlsMode::on;
+  MemberProcess victim(others);
+  Coordinator coordinator(with(TlsMode::on, 2));
+  victim.start(coordinator.address());
+  Membership survivor = join_with(TlsMode::on, coordinator.address(), 0, 2).get();
+  Heard heard;
+  survivor.watch(
+      {[&](const Member& member, const std::string&) { heard.add(member.describe()); }, {}});
+  victim.signal(SIGKILL);
+  ASSERT_EQ(heard.wait(1).size(), 1u);
+  EXPECT_EQ(survivor.gone().at(0).how, Gone::How::ended);
+  survivor.leave();
+}
+
 }  // namespace
 }  // namespace asup::net
