@@ -6,6 +6,7 @@
 #include "asup/models/task.h"
 #include "asup/parallel/pipeline/messages.h"
 #include "asup/precision/autocast.h"
+#include "asup/tensors/tensors.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/state/layer_times.h"
 
@@ -99,14 +100,14 @@ Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {
     scores = scores.contiguous();
     parallel::TensorHead head(scores);
     group.send(head.buffer(), 0).or_throw("a test's scores");
-    group.send(parallel::bytes_of(scores), 0).or_throw("a test's scores");
+    group.send(bytes_of(scores), 0).or_throw("a test's scores");
     return {};
   }
   if (group.rank() != 0) return {};
   parallel::TensorHead head;
   group.recv(head.buffer(), last).or_throw("a test's scores");
   scores = head.empty();
-  group.recv(parallel::bytes_of(scores), last).or_throw("a test's scores");
+  group.recv(bytes_of(scores), last).or_throw("a test's scores");
   return scores;
 }
 
