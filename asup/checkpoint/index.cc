@@ -50,11 +50,13 @@ Json to_json(const Tensors& tensors) {
   Json json = Json::object();
   for (const auto& [name, tensor] : tensors) {
     Json parts = Json::array();
-    for (const auto& part : tensor.parts)
+    for (const auto& part : tensor.parts) {
       parts.push_back({{"shard", part.shard},
                        {"begin", part.begin},
                        {"shape", part.shape},
                        {"sha256", part.sha256}});
+      if (!part.name.empty()) parts.back()["name"] = part.name;
+    }
     json[name] = {{"dtype", dtype_name(tensor.type)}, {"shape", tensor.shape}, {"parts", parts}};
   }
   return json;
@@ -68,7 +70,8 @@ Tensors tensors_from(const Json& json) {
     value.at("shape").get_to(tensor.shape);
     for (const Json& part : value.at("parts"))
       tensor.parts.push_back({file_name_from(part.at("shard")), part.at("begin").get<Shape>(),
-                              part.at("shape").get<Shape>(), part.at("sha256").get<std::string>()});
+                              part.at("shape").get<Shape>(), part.at("sha256").get<std::string>(),
+                              part.value("name", "")});
     tensors.emplace(name, std::move(tensor));
   }
   return tensors;

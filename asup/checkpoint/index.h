@@ -26,6 +26,7 @@ struct Index {
     Shape begin;        // where in the tensor its first element is
     Shape shape;
     std::string sha256;  // of its elements
+    std::string name{};  // in the shard; empty: the tensor's, of which there it is the first part
 
     bool operator==(const Part&) const = default;
   };

@@ -40,7 +40,7 @@ torch::Tensor Folder::read_part(const std::string& name, const Index::Part& part
   const auto found = shards_.find(part.shard);
   SafetensorsFile& shard =
       found != shards_.end() ? found->second : shards_.try_emplace(part.shard, file).first->second;
-  torch::Tensor tensor = shard.read(name);
+  torch::Tensor tensor = shard.read(part.name.empty() ? name : part.name);
   require(tensor.sizes() == part.shape && sha256_hex(PlainElements(tensor).bytes()) == part.sha256,
           "{}: is corrupt: {} is not what was written", file, name);
   return tensor;

@@ -118,7 +118,7 @@ std::vector<NamedTensor> parameters_to_write(const Trained& trained) {
 
 }  // namespace
 
-void check_has(const Index& index, const torch::nn::Module& part) {
+void check_has(const Index& index, const torch::nn::Module& part, const Cuts& cuts) {
   const auto parameters = sync::parameters_of(part);
   const std::string other = other_parameter(index, parameters);
   for (const auto& [name, tensor] : parameters) {
@@ -127,14 +127,16 @@ void check_has(const Index& index, const torch::nn::Module& part) {
             "the checkpoint is of another model, or of this one as another version of asup has it: "
             "it has no {}{}. Continue it with what wrote it, or begin a new run",
             name, other.empty() ? "" : ", but " + other);
-    require(found->second.shape == tensor.sizes() && found->second.type == tensor.scalar_type(),
+    const Cut* cut = find_cut(cuts, name);
+    const Index::Tensor own{tensor.scalar_type(), cut ? cut->whole : tensor.sizes().vec(), {}};
+    require(found->second.shape == own.shape && found->second.type == own.type,
             "the checkpoint is of another model: it has {} {}, where the model has {}", name,
-            describe(found->second), asup::describe(tensor));
+            describe(found->second), describe(own));
   }
 }
 
-void check_is_of(const Index& index, const torch::nn::Module& module) {
-  check_has(index, module);
+void check_is_of(const Index& index, const torch::nn::Module& module, const Cuts& cuts) {
+  check_has(index, module, cuts);
   const std::string other = other_parameter(index, sync::parameters_of(module));
   require(other.empty(), "the checkpoint is of another model: it has {}, which the model has not",
           other);
@@ -160,7 +162,7 @@ RankTensors tensors_of(const Trained& trained) {
   const auto parameters = parameters_to_write(trained);
   const auto optimizer = sync::named_state(trained.optimizer, parameters);
   const std::string own = place_of(trained.rank);
-  RankTensors tensors;
+  RankTensors tensors{.common = {}, .own = {}, .cuts = trained.cuts};
   // Of parts, each rank has its own, and what replicas have in common is written by one.
   std::vector<NamedTensor>& common = trained.part ? tensors.own : tensors.common;
   add(common, kModel, trained.own_model() ? trained.mean_model : parameters);
@@ -188,10 +190,11 @@ void save(Communicator& communicator, const std::string& path, const nlohmann::o
         parts_of_rank(tensors_of(trained), communicator.rank(), communicator.size()));
 }
 
-Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same_way)
+Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same_way, Cuts cuts)
     : reader_(reader),
       communicator_(communicator),
       same_way_(same_way),
+      cuts_(std::move(cuts)),
       saved_(ranks_in(reader.index())) {
   if (saved_.empty()) throw JobFailed("the checkpoint has nothing of any rank");
   as_many_ = saved_.size() == static_cast<std::size_t>(communicator.size());
@@ -201,9 +204,18 @@ Restore::Restore(Reader& reader, Communicator& communicator, int rank, bool same
                                 : saved_.front());
 }
 
+// Of what is cut, this rank's part.
+TensorsByName Restore::read(const std::vector<std::string>& names) const {
+  TensorsByName tensors = reader_.read(communicator_, names);
+  for (auto& [name, tensor] : tensors)
+    if (const Cut* cut = find_cut(cuts_, name); cut && tensor.sizes() == cut->whole)
+      tensor = cut->part_of(tensor);
+  return tensors;
+}
+
 void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   const auto parameters = sync::parameters_of(module);
-  sync::together(communicator_, [&] { check_has(reader_.index(), module); });
+  sync::together(communicator_, [&] { check_has(reader_.index(), module, cuts_); });
   const auto states = sync::state_names(optimizer, parameters);
   std::vector<std::string> names;
   add_names(names, kModel, parameters);
@@ -211,7 +223,7 @@ void Restore::common(torch::nn::Module& module, torch::optim::Optimizer& optimiz
   const bool averages = !(same_way_ && as_many_);
   if (averages)
     for (const int rank : saved_) add_names(names, place_of(rank) + kOptimizer, states);
-  const TensorsByName saved = reader_.read(communicator_, names);
+  const TensorsByName saved = read(names);
 
   sync::together(communicator_, [&] {
     take_known(kModel, saved, parameters);
@@ -256,7 +268,7 @@ void Restore::own(const Trained& trained) {
   const bool tells = communicator_.rank() == 0;
   const auto lost = tells ? left_over(trained.replica.parts) : std::vector<std::string>();
   names.insert(names.end(), lost.begin(), lost.end());
-  const TensorsByName saved = reader_.read(communicator_, names);
+  const TensorsByName saved = read(names);
 
   sync::together(communicator_, [&] {
     tell_of_lost(saved, lost);
@@ -345,7 +357,7 @@ void Restore::average(const std::vector<NamedTensor>& average) {
   std::vector<std::string> names;
   add_names(names, kAverage, average);
   if (same_way_ && as_many_) add_names(names, own_ + kAverage, average);
-  const TensorsByName saved = reader_.read(communicator_, names);
+  const TensorsByName saved = read(names);
   sync::together(communicator_, [&] {
     take_known(kAverage, saved, average);
     take_known(own_ + kAverage, saved, average);

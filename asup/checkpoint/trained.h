@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/checkpoint/cut.h"
 #include "asup/checkpoint/reader.h"
 #include "asup/checkpoint/writer.h"
 #include "asup/collective/communicator.h"
@@ -42,9 +43,11 @@ struct Trained {
   std::vector<sync::NamedTensor> mean_model{};
   ReplicaState replica{};
   std::vector<sync::NamedTensor> fetched_state{};  // Replica::fetch_optimizer_state()
-  // Where the module is a part of the model that is trained: its parameters that this rank writes.
-  // Of all ranks, one writes each. None: all ranks have all of them.
+  // Where the module is a part of the model that is trained: its parameters that this rank writes,
+  // and which of them it has a part of. Of all ranks, one writes each, or each part. None: all
+  // ranks have all of them.
   std::optional<std::vector<std::string>> part{};
+  Cuts cuts{};
   // The moving average of the weights, as the mean over ranks, and this rank's where it differs.
   std::vector<sync::NamedTensor> average{}, own_average{};
 
@@ -65,10 +68,10 @@ void save(Communicator& communicator, const std::string& path, const nlohmann::o
 TensorsByName read_model(Folder& checkpoint);
 
 // Throws BadInput unless the checkpoint has the module's parameters, each of its shape and type,
-// and no others.
-void check_is_of(const Index& index, const torch::nn::Module& module);
+// and no others. Of those that are cut, the module has parts.
+void check_is_of(const Index& index, const torch::nn::Module& module, const Cuts& cuts = {});
 // The same of a part of a model, where there may be others.
-void check_has(const Index& index, const torch::nn::Module& part);
+void check_has(const Index& index, const torch::nn::Module& part, const Cuts& cuts = {});
 
 // Brings a checkpoint back, before and after a replica is made. To as many ranks as have written
 // it, by the same way of staying in step, each rank's own comes back. To others, a rank that has
@@ -78,7 +81,8 @@ void check_has(const Index& index, const torch::nn::Module& part);
 // ranks where it is of another model or optimizer.
 class Restore {
  public:
-  Restore(Reader& reader, Communicator& communicator, int rank, bool same_way);
+  // `cuts`: of the module's parameters those of which this rank has a part.
+  Restore(Reader& reader, Communicator& communicator, int rank, bool same_way, Cuts cuts = {});
 
   // What all ranks have in common, and what is to become so.
   void common(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
@@ -88,6 +92,7 @@ class Restore {
   void average(const std::vector<sync::NamedTensor>& average);
 
  private:
+  TensorsByName read(const std::vector<std::string>& names) const;
   std::string place_of_own(const std::string& name) const;
   void spread(const TensorsByName& saved, const std::vector<sync::NamedTensor>& parts) const;
   std::vector<std::string> left_over(const std::vector<sync::NamedTensor>& parts) const;
@@ -96,6 +101,7 @@ class Restore {
   Reader& reader_;
   Communicator& communicator_;
   const bool same_way_;
+  const Cuts cuts_;
   std::vector<int> saved_;  // ranks that have left something
   bool as_many_ = false;
   bool knows_rank_ = false;

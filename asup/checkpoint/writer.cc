@@ -79,12 +79,14 @@ struct Shard {
 
   void add(const WrittenPart& written, const std::string& file) {
     const auto& [name, tensor] = written.part;
-    Shape begin(written.shape.size());
-    if (!begin.empty()) begin.front() = written.first_row;
     const std::string hash = sha256_hex(PlainElements(tensor).bytes());
-    index[name] = {
-        tensor.scalar_type(), written.shape, {{file, begin, tensor.sizes().vec(), hash}}};
-    tensors.push_back(written.part);
+    Index::Tensor& whole =
+        index.try_emplace(name, Index::Tensor{tensor.scalar_type(), written.shape, {}})
+            .first->second;
+    const std::string other_name =
+        whole.parts.empty() ? "" : fmt::format("{}#{}", name, whole.parts.size() + 1);
+    whole.parts.push_back({file, written.begin, tensor.sizes().vec(), hash, other_name});
+    tensors.push_back({other_name.empty() ? name : other_name, tensor});
   }
 };
 
@@ -110,6 +112,19 @@ void write_shards(Communicator& communicator, const Unfinished& unfinished, bool
   });
 }
 
+WrittenPart uncut(const sync::NamedTensor& each) {
+  Shape shape = each.tensor.sizes().vec();
+  return {each, Shape(shape.size()), shape};
+}
+
+// Of a dimension of a tensor those indices, which begin in the whole as said.
+WrittenPart box(const sync::NamedTensor& each, const Shape& whole, std::int64_t dimension,
+                std::int64_t at, Cut::Range range) {
+  Shape begin(whole.size());
+  begin.at(static_cast<std::size_t>(dimension)) = range.begin;
+  return {{each.name, each.tensor.narrow(dimension, at, range.size)}, begin, whole};
+}
+
 }  // namespace
 
 std::string unfinished_path(const std::string& folder) { return temporary_path(folder); }
@@ -121,15 +136,25 @@ std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int
     const std::int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
     if (tensor.nbytes() >= kCutBytes && rows >= ranks) {
       const std::int64_t first = rows * rank / ranks, last = rows * (rank + 1) / ranks;
-      parts.push_back({{name, tensor.narrow(0, first, last - first)}, first, tensor.sizes().vec()});
+      parts.push_back(box({name, tensor}, tensor.sizes().vec(), 0, first, {first, last - first}));
       continue;
     }
     const auto least = std::min_element(bytes.begin(), bytes.end());
     *least += tensor.nbytes();
-    if (least - bytes.begin() == rank) parts.push_back({{name, tensor}, 0, tensor.sizes().vec()});
+    if (least - bytes.begin() == rank) parts.push_back(uncut({name, tensor}));
   }
-  for (const sync::NamedTensor& own : tensors.own)
-    parts.push_back({own, 0, own.tensor.sizes().vec()});
+  for (const sync::NamedTensor& own : tensors.own) {
+    const Cut* cut = find_cut(tensors.cuts, own.name);
+    if (!cut || own.tensor.sizes() != cut->part()) {  // a count of steps is not cut
+      parts.push_back(uncut(own));
+      continue;
+    }
+    std::int64_t at = 0;
+    for (const Cut::Range& range : cut->ranges) {
+      parts.push_back(box(own, cut->whole, cut->dimension, at, range));
+      at += range.size;
+    }
+  }
   return parts;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "asup/checkpoint/cut.h"
 #include "asup/collective/communicator.h"
 #include "asup/sync/model/tensors.h"
 
@@ -16,13 +17,14 @@ namespace asup::checkpoint {
 struct RankTensors {
   std::vector<sync::NamedTensor> common;  // the same on all ranks: each writes a part of them
   std::vector<sync::NamedTensor> own;     // on this rank alone
+  Cuts cuts{};                            // of `own`, those of which it has a part
 };
 
-// A tensor, or rows of it, that one rank writes.
+// A tensor, or a box of it, that one rank writes.
 struct WrittenPart {
   sync::NamedTensor part;
-  std::int64_t first_row = 0;       // of the whole; 0 too where it has no rows
-  std::vector<std::int64_t> shape;  // of the whole
+  Shape begin;  // of the box, in the whole
+  Shape shape;  // of the whole
 };
 // What rank `rank` of `ranks` writes, as views: so that ranks write about as many bytes each.
 std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int ranks);

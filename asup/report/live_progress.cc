@@ -56,6 +56,7 @@ class LiveProgress : public Observer {
     also(describe_move(facts));
     also(facts.data_note);
     also(facts.stages);
+    also(facts.tensor_groups);
     also(facts.sync_note);
     also(facts.init_note);
     also(facts.first_step > 0 ? fmt::format("resumed after step {}", facts.first_step) : "");

@@ -21,6 +21,7 @@ class PlainProgress : public Observer {
     if (const std::string move = describe_move(facts); !move.empty()) line("{}", move);
     if (!facts.data_note.empty()) line("{}", facts.data_note);
     if (!facts.stages.empty()) line("{}", facts.stages);
+    if (!facts.tensor_groups.empty()) line("{}", facts.tensor_groups);
     if (!facts.sync_note.empty()) line("{}", facts.sync_note);
     if (!facts.init_note.empty()) line("{}", facts.init_note);
     if (facts.first_step > 0) line("resumed after step {}", facts.first_step);

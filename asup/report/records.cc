@@ -117,6 +117,10 @@ json to_json(const RunFacts& facts) {
     out["microbatches"] = facts.micro_batches;
     out["stages"] = facts.stages;
   }
+  if (facts.tensor > 1) {
+    out["tensor"] = facts.tensor;
+    out["tensor_groups"] = facts.tensor_groups;
+  }
   if (!facts.batch_schedule.empty()) {
     out["batch_schedule"] = facts.batch_schedule;
     out["updates"] = facts.updates;
@@ -223,6 +227,8 @@ RunFacts facts_from(const json& in) {
   facts.pipeline_schedule = in.value("pipeline_schedule", "");
   facts.micro_batches = in.value("microbatches", std::int64_t{0});
   facts.stages = in.value("stages", "");
+  facts.tensor = in.value("tensor", facts.tensor);
+  facts.tensor_groups = in.value("tensor_groups", "");
   facts.batch_schedule = in.value("batch_schedule", "");
   facts.updates = in.value("updates", std::int64_t{0});
   in.at("parameters").get_to(facts.parameters);

@@ -36,7 +36,9 @@ struct RunFacts {
   std::int64_t pipeline = 1;   // workers that a model's layers are spread over
   std::string pipeline_schedule;
   std::int64_t micro_batches = 0;
-  std::string stages;  // of a pipeline, in words: which layers are where
+  std::string stages;         // of a pipeline, in words: which layers are where
+  std::int64_t tensor = 1;    // workers that compute a model's layers together,
+  std::string tensor_groups;  // in words: who with whom
   std::int64_t batch = 0;
   std::string batch_schedule;   // where batches grow: 4@50%,
   std::int64_t updates = 0;     // and updates in all

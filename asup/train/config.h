@@ -148,7 +148,8 @@ struct TrainConfig {
   std::int64_t restarts = 0;
   bool balance = false;
   bool sync_bn = false;
-  // Of a model whose layers are spread over workers.
+  // Of a model that is spread over workers: by parts of its layers, and by layers.
+  std::int64_t tensor = 1;    // workers that compute one together
   std::int64_t pipeline = 1;  // workers that one is spread over
   std::string pipeline_schedule = "1f1b";
   std::optional<std::int64_t> pipeline_chunks{};

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "asup/base/error.h"
-#include "asup/train/settings.h"
 
 namespace asup::train {
 namespace {
@@ -21,30 +20,13 @@ std::int64_t most_even_parts(std::int64_t samples, std::int64_t most) {
   return parts;
 }
 
-void unused(const TrainConfig& config, std::string_view name, std::string_view because) {
-  config::require_usual(settings(), config, name, because);
-}
-
 // What has no meaning for parts of a model, or is not made for them.
 void check_settings(const TrainConfig& config) {
-  const auto because = [&](const char* why) {
-    return fmt::format("pipeline is {}, and {}", config.pipeline, why);
-  };
-  unused(config, "accumulate",
-         because("its micro-batches are portions of a batch already: say microbatches"));
-  unused(config, "balance", because("its stages are cut by the workers' speeds instead"));
-  unused(config, "sync-bn", because("BatchNorm takes its statistics from a micro-batch"));
-  unused(config, "batch-schedule", because("its batches are of one size"));
-  unused(config, "ema", because("no worker has the whole model to average"));
-  require(!config.then,
-          "pipeline = {} goes on by one way, and then = {} is another: leave one of them out.",
-          config.pipeline, config.then ? config.then->name() : "");
-  require(
-      config.on_loss != "continue",
-      "on-loss = continue: the layers of a lost worker are lost with it, and pipeline = {} "
-      "cannot go on without them. Leave it out; restarts = 1 starts the run again from its last "
-      "checkpoint.",
-      config.pipeline);
+  refuse_spread(config, "accumulate",
+                "its micro-batches are portions of a batch already: say microbatches");
+  refuse_spread(config, "balance", "its stages are cut by the workers' speeds instead");
+  refuse_spread(config, "sync-bn", "BatchNorm takes its statistics from a micro-batch");
+  refuse_spread(config, "batch-schedule", "its batches are of one size");
   require(config.precision != "fp16",
           "precision = fp16 scales the loss of a whole batch, which pipeline = {} cuts up: use "
           "precision = bf16.",
@@ -54,10 +36,6 @@ void check_settings(const TrainConfig& config) {
           "precision = {}: pipeline-schedule = {} computes gradients of weights later, in f32. Use "
           "pipeline-schedule = 1f1b, or precision = fp32.",
           config.precision, config.pipeline_schedule);
-  require(config.device == "auto" || config.device == "cpu",
-          "device = {}: asup train has pipelines on CPUs. Leave device out, or use "
-          "asup::parallel::Pipeline in a program of your own.",
-          config.device);
 }
 
 void check_batch(const TrainConfig& config) {
@@ -78,10 +56,6 @@ void check_batch(const TrainConfig& config) {
 
 std::vector<std::string> pipeline_details() {
   return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut", "microbatches", "recompute"};
-}
-
-parallel::GridShape grid_shape(const TrainConfig& config) {
-  return parallel::grid_of(static_cast<int>(config.workers), static_cast<int>(config.pipeline), 1);
 }
 
 std::int64_t micro_batches_of(const TrainConfig& config) {
@@ -130,15 +104,8 @@ std::vector<int> layers_by_setting(const TrainConfig& config) {
   return layers;
 }
 
-void check_pipeline(const TrainConfig& config, std::span<const Strategy> strategies) {
-  (void)grid_shape(config);  // throws where workers cannot be divided
+void check_pipeline(const TrainConfig& config) {
   check_settings(config);
-  for (const Strategy& strategy : strategies)
-    require(strategy.capabilities().takes_parts,
-            "pipeline = {}: each worker has a part of the model, and sync = {}, as it is set, is "
-            "for whole ones. Train by sync = allreduce with shard none or optimizer and compress "
-            "none, bf16, fp16 or int8 without compress-feedback; or leave pipeline out.",
-            config.pipeline, strategy.name());
   check_batch(config);
   parallel::require_valid(parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
   (void)layers_by_setting(config);

@@ -1,34 +1,19 @@
 // What a configuration says of a model whose layers are spread over workers (`--pipeline`). Pure;
 // safe from any thread.
-//
-// Of `workers` workers, `pipeline` that follow each other are a group, and train one model
-// together; groups share the batches, as workers do where each has the whole model. Without a
-// pipeline every worker is a group of its own.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "asup/models/model.h"
-#include "asup/parallel/grid.h"
 #include "asup/parallel/schedule/schedule.h"
-#include "asup/train/config.h"
+#include "asup/train/grid_settings.h"
 
 namespace asup::train {
 
-inline bool has_pipeline(const TrainConfig& config) { return config.pipeline > 1; }
-
 // Settings that mean something where there is a pipeline alone, by their names.
 std::vector<std::string> pipeline_details();
-
-// Groups that share batches.
-inline std::int64_t groups_of(const TrainConfig& config) {
-  return config.workers / config.pipeline;
-}
-
-parallel::GridShape grid_shape(const TrainConfig& config);
 
 // That a group's part of a whole batch is cut into: as set, or the most that divide it, up to four
 // for each stage.
@@ -49,8 +34,8 @@ inline bool cuts_by_measure(const TrainConfig& config) { return config.pipeline_
 std::vector<int> layers_by_setting(const TrainConfig& config);
 
 // Throw BadInput that says what to change: for settings that do not go together, and for a model
-// that cannot be cut so. needs: has_pipeline()
-void check_pipeline(const TrainConfig& config, std::span<const Strategy> strategies);
+// that cannot be cut so. needs: has_pipeline(), check_spread()
+void check_pipeline(const TrainConfig& config);
 void check_pipeline_of(const TrainConfig& config, models::Model& model);
 
 }  // namespace asup::train

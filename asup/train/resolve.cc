@@ -14,6 +14,7 @@
 #include "asup/train/phases.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
+#include "asup/train/tensor_settings.h"
 #include "asup/train/worker_changes.h"
 
 namespace asup::train {
@@ -133,7 +134,9 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
       config.strategy.name());
   if (!any([](const Capabilities& c) { return !c.needs_servers; }))
     unused(config, "algorithm", "with servers there are no collectives to choose for");
-  if (has_pipeline(config)) check_pipeline(config, strategies);
+  if (is_spread(config)) check_spread(config, strategies);
+  if (has_pipeline(config) && !has_tensor(config)) check_pipeline(config);
+  if (has_tensor(config)) check_tensor(config);
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
   if (config.balance) check_balance(config, strategies);
   if (config.sync_bn) check_sync_bn(config, strategies);
@@ -161,16 +164,17 @@ void check_portions(const TrainConfig& config) {
   if (has_pipeline(config)) return;  // check_pipeline() has done it
   for (const std::string& name : pipeline_details())
     unused(config, name, "pipeline is 1, and each worker has the whole model");
-  require(config.batch >= config.workers,
-          "batch {} is smaller than workers {}: each worker needs a sample of every batch. Raise "
-          "batch, or lower workers.",
-          config.batch, config.workers);
-  const std::int64_t part = config.batch / config.workers;
-  require(
-      config.accumulate <= part,
-      "accumulate {} cannot cut up a worker's part of a batch, which has {} samples (batch {} / "
-      "workers {}). Lower accumulate, or raise batch.",
-      config.accumulate, part, config.batch, config.workers);
+  const std::int64_t groups = groups_of(config);
+  const std::string_view who = has_tensor(config) ? "group" : "worker";
+  require(config.batch >= groups,
+          "batch {} is smaller than {}s {}: each {} needs a sample of every batch. Raise batch, or "
+          "lower workers.",
+          config.batch, who, groups, who);
+  const std::int64_t part = config.batch / groups;
+  require(config.accumulate <= part,
+          "accumulate {} cannot cut up a {}'s part of a batch, which has {} samples (batch {} / "
+          "{}s {}). Lower accumulate, or raise batch.",
+          config.accumulate, who, part, config.batch, who, groups);
 }
 
 void check_optimizer(const TrainConfig& config) {
@@ -289,7 +293,7 @@ double usual_learning_rate(const std::string& optimizer) {
 void fill_in(TrainConfig& config) {
   if (!config.lr) config.lr = usual_learning_rate(config.optimizer);
   if (!config.epochs && !config.steps) config.epochs = 5;
-  if (has_pipeline(config)) config.device = "cpu";
+  if (is_spread(config)) config.device = "cpu";
 }
 
 }  // namespace

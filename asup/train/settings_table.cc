@@ -21,7 +21,8 @@ using config::Value;
 
 constexpr std::string_view kModel = "Model", kData = "Data", kImages = "Images", kLength = "Length",
                            kOptimizer = "Optimizer", kWorkers = "Workers", kServers = "Servers",
-                           kLinks = "Links", kFolder = "Run folder", kPipeline = "Pipeline";
+                           kLinks = "Links", kFolder = "Run folder", kPipeline = "Pipeline",
+                           kTensor = "Tensor parallelism";
 constexpr bool kCommon = true;  // in the short help
 
 std::string text_of_then(const void* config) {
@@ -150,6 +151,8 @@ const std::vector<Setting>& table() {
       {"pipeline-cut", field<&C::pipeline_cut>(), "layers of each stage, like 4,5,3; even: as many for each; auto: so that stages take as long as each other, measured at the start", {}, {}, Scope::run, kPipeline},
       {"microbatches", field_or<&C::microbatches, kAuto>(), "that a group's part of a batch is cut into; auto: as many as divide it, up to four for each worker of the group", {1, 65536}, {}, Scope::run, kPipeline},
       {"recompute", field<&C::recompute>(), "activations are computed again before backward instead of kept: less memory, about a third more computation", {}, {}, Scope::run, kPipeline},
+
+      {"tensor", field<&C::tensor>(), "workers that compute one model together, each with a part of every large layer, on the same samples; workers / tensor such groups share batches; for mlp and gpt; docs/tensor_parallel.md", {1, 4096}, {}, Scope::run, kTensor},
 
       {"servers", field_or<&C::servers, kAuto>(), "processes beside the workers that keep the parameters; auto: one for ways with servers", {0, 4096}, {}, Scope::run, kServers, kCommon},
 

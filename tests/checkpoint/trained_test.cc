@@ -355,6 +355,69 @@ TEST_F(CheckpointTest, RanksThatDoNotSeeTheFolderSendAndGetTheirTensors) {
   });
 }
 
+// A matrix whose columns are two blocks, each of which is cut over the ranks, and a bias that all
+// have.
+struct Columns : torch::nn::Module {
+  explicit Columns(std::int64_t columns) {
+    weight = register_parameter("weight", torch::zeros({2, columns}));
+    bias = register_parameter("bias", torch::zeros({2}));
+  }
+  // Gradients are the weights.
+  void step(torch::optim::Optimizer& optimizer) {
+    optimizer.zero_grad();
+    (weight.square().sum() + bias.square().sum()).div(2).backward();
+    optimizer.step();
+  }
+  torch::Tensor weight, bias;
+};
+
+Cut columns_of(int rank) { return {{2, 8}, 1, {{2 * rank, 2}, {4 + 2 * rank, 2}}}; }
+
+Trained as_part(Columns& net, torch::optim::Optimizer& optimizer, int rank) {
+  Trained trained{net, optimizer, {}, false, rank};
+  trained.part = {"weight"};
+  if (rank == 0) trained.part->push_back("bias");
+  trained.cuts = {{"weight", columns_of(rank)}};
+  return trained;
+}
+
+TEST_F(CheckpointTest, OfCutTensorsIsThatOfWholeOnes) {
+  const torch::Tensor whole = torch::arange(16).to(torch::kFloat).view({2, 8});
+  run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    const auto communicator = make_communicator(job);
+    Columns net(4);
+    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.5).momentum(0.5));
+    {
+      torch::NoGradGuard no_grad;
+      net.weight.copy_(columns_of(job.rank()).part_of(whole));
+      net.bias.fill_(3);
+    }
+    net.step(optimizer);
+    save(*communicator, path_, kRun, as_part(net, optimizer, job.rank()));
+    const Index index = Folder(path_).index();
+    check_is_of(index, net, {{"weight", columns_of(job.rank())}});
+    EXPECT_EQ(index.tensors.at("model/weight").shape, (Shape{2, 8}));
+    EXPECT_EQ(index.tensors.at("model/weight").parts.size(), 4u);
+
+    Columns other(4);
+    torch::optim::SGD others(other.parameters(), torch::optim::SGDOptions(0.5).momentum(0.5));
+    Trained trained = as_part(other, others, job.rank());
+    Reader reader(*communicator, path_);
+    Restore restore(reader, *communicator, trained.rank, true, trained.cuts);
+    restore.common(other, others);
+    restore.own(trained);
+    EXPECT_TRUE(torch::equal(other.weight, net.weight));
+    for (Columns* each : {&net, &other}) each->step(each == &net ? optimizer : others);
+    EXPECT_TRUE(torch::equal(other.weight, net.weight));  // with the same momentum
+    EXPECT_TRUE(torch::equal(other.bias, net.bias));
+  });
+  Folder folder(path_);
+  EXPECT_TRUE(torch::equal(folder.read("model/weight"), whole / 2));
+  EXPECT_TRUE(torch::equal(folder.read("optimizer/momentum_buffer/weight"), whole));
+  EXPECT_EQ(folder.read("model/bias").sum().item<double>(), 3);
+  folder.verify();
+}
+
 TEST_F(CheckpointTest, TakesThePlaceOfOneThatWasThere) {
   run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job);

@@ -26,6 +26,10 @@ TEST(PipelineSettings, GroupsShareBatches) {
   EXPECT_EQ(groups_of(of(4, 2, 64)), 2);
   EXPECT_EQ(groups_of(of(4, 4, 64)), 1);
   EXPECT_EQ(grid_shape(of(4, 2, 64)), (parallel::GridShape{.data = 2, .pipeline = 2}));
+  TrainConfig cut = of(8, 1, 64);
+  cut.tensor = 2;
+  EXPECT_EQ(groups_of(cut), 4);
+  EXPECT_EQ(grid_shape(cut), (parallel::GridShape{.data = 4, .tensor = 2}));
 }
 
 TEST(PipelineSettings, MicroBatchesDivideAPartOfABatch) {

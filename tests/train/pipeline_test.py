@@ -6,36 +6,16 @@ import os
 import signal
 import unittest
 
-from harness import PATIENCE, SMALL, Case, Run
+from harness import PATIENCE, SMALL, Run
+from spread_case import GPT, SpreadCase
 
 SCHEDULES = "gpipe", "1f1b", "interleaved", "zb1p", "zbv"
 # Five layers that learn, so that two workers can have two stages each. What was measured decides nothing.
 DEEP = ["--depth=4", "--steps=30"]
 GRID = ["--workers=4", "--pipeline=2", "--pipeline-cut=even", "--microbatches=3"]
-GPT = ["--model=gpt", "--width=32", "--depth=3", "--heads=2", "--context=16", "--batch=16", "--weight-decay=0.1",
-       "--lr=0.1", "--threads=1", "--log-every=1", "--seed=5", "--eval-every=never",
-       "--steps=20"]
 
 
-class PipelineCase(Case):
-    def assert_same_course(self, run, other, within=1e-5):
-        self.assertEqual(len(run.losses), len(other.losses))
-        for step, (a, b) in enumerate(zip(run.losses, other.losses), 1):
-            self.assertLessEqual(abs(a - b), within * abs(b), f"step {step}: {a} and {b}")
-        self.assertAlmostEqual(run.summary["test_accuracy"], other.summary["test_accuracy"], 2)
-        self.assertLessEqual(abs(run.summary["test_loss"] - other.summary["test_loss"]),
-                             10 * within * other.summary["test_loss"])
-
-    def resume(self, run, *flags):
-        self.call("train", f"--resume={run.folder}", *flags)
-
-    def write(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
-        return self.path(name)
-
-
-class SameCourse(PipelineCase):
+class SameCourse(SpreadCase):
     def test_by_every_schedule(self):
         alone = self.train("one", *DEEP, "--workers=1")
         self.assertLess(alone.losses[-1], 0.8 * alone.losses[0])
@@ -64,7 +44,7 @@ class SameCourse(PipelineCase):
 
     # The first and the last stage of a gpt share a matrix; only its matrices decay.
     def test_of_a_language_model(self):
-        data = f"--data=text:{self.write('book.txt', 'so it begins, and so it goes on and on. ' * 60)}"
+        data = self.write_book()
 
         def train(name, *flags):
             self.call("train", *GPT, data, *flags, f"--out={self.path(name)}")
@@ -75,9 +55,7 @@ class SameCourse(PipelineCase):
             with self.subTest(schedule):
                 run = train(schedule, "--workers=4", "--pipeline=2", "--clip-norm=0.5", "--microbatches=4",
                             f"--pipeline-schedule={schedule}")
-                self.assertEqual(len(run.losses), len(alone.losses))
-                for a, b in zip(run.losses, alone.losses):
-                    self.assertLessEqual(abs(a - b), 1e-5 * b)
+                self.assert_same_losses(run, alone)
                 self.assertAlmostEqual(run.summary["test_loss"], alone.summary["test_loss"], 2)
                 self.assertTrue(os.path.exists(run.path("generated.json")))
         dropout = ["--workers=2", "--pipeline=2", "--pipeline-cut=even", "--dropout=0.2"]
@@ -114,7 +92,7 @@ class SameCourse(PipelineCase):
                 self.assertLessEqual(abs(run.losses[-1] - plain.losses[-1]), 0.1 * plain.losses[-1])
 
 
-class GoesOn(PipelineCase):
+class GoesOn(SpreadCase):
     def test_to_the_same_bits(self):
         for schedule in "1f1b", "zbv":
             flags = [*DEEP, "--optimizer=adam", "--workers=4", "--pipeline=2", f"--pipeline-schedule={schedule}"]
@@ -150,7 +128,7 @@ class GoesOn(PipelineCase):
                 self.assert_same_course(run, whole, within=1e-3)
 
 
-class Leaves(PipelineCase):
+class Leaves(SpreadCase):
     def test_a_model_like_any(self):
         run = self.train("run", *DEEP, *GRID)
         self.call("eval", run.folder, f"--json={self.path('marks')}")
@@ -187,10 +165,7 @@ class Leaves(PipelineCase):
         self.assertEqual(run.summary["stages"], before)
 
 
-class BadInput(PipelineCase):
-    def refused_train(self, *flags):
-        return self.refused("train", *SMALL, *flags)
-
+class BadInput(SpreadCase):
     def test_of_grids(self):
         self.assertIn("3 workers cannot be divided into groups of 2 (pipeline 2 × tensor 1): give a multiple of 2 workers",
                       self.refused_train("--workers=3", "--pipeline=2"))
@@ -243,7 +218,7 @@ class BadInput(PipelineCase):
                       self.refused("train", "--model=lstm", f"--data=text:{book}", "--pipeline=2"))
 
 
-class Faults(PipelineCase):
+class Faults(SpreadCase):
     FLAGS = ["--steps=1000000", "--workers=4", "--pipeline=2", "--eval-every=never"]
 
     def start_endless(self, *flags):

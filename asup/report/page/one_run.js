@@ -203,6 +203,7 @@ class RunPage {
           ["Workers", grouped(sum.workers)], ["Threads of a worker", sum.threads],
           sum.workers > 1 && ["Kept in step by", waysOf(sum)], sum.workers > 1 && ["Links", sum.links],
           sum.stages && ["Pipeline", sum.stages],
+          sum.tensor_groups && ["Tensor parallelism", sum.tensor_groups],
           known(sum.bubble) && ["Bubble, mean of the workers", percent(sum.bubble, 1)],
           sum.servers > 0 && ["Servers", sum.servers], sum.pace && ["Pace", sum.pace],
           ["Convolution path", sum.convolution_path],

@@ -98,7 +98,7 @@ data::Batch EvenBatches::next_batch() {
 void EvenBatches::deal_out_anew() {
   groups_ = context_.groups();
   TrainConfig left = run_.config();
-  left.workers = groups_ * left.pipeline;
+  left.workers = groups_ * left.pipeline * left.tensor;
   ahead_.reset();
   context_.batches = make_batches(left, *context_.train, context_.group());
   if (!balance_) return;

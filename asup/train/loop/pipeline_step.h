@@ -19,9 +19,7 @@ class PipelineStep final : public StepExecutor {
                StepHooks& hooks)
       : model_(model), optimizer_(optimizer), replica_(replica), hooks_(hooks) {}
 
-  // One worker of the group tells of the samples and their loss.
   StepOutcome run(const StepWork& work, double progress) override;
-  void stepped() override { model_.stepped(); }
   double wait_seconds() const override { return model_.wait_seconds(); }
 
  private:

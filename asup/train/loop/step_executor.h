@@ -1,6 +1,6 @@
-// What carries a step of this worker out: forward and backward of its samples. Where it has the
-// whole model, train_step.h; where layers are spread over workers, pipeline_step.h. Used from the
-// thread that trains.
+// What carries a step of this worker out: forward and backward of its samples. Where it has all
+// layers, or a part of each, train_step.h; where layers are spread over workers, pipeline_step.h.
+// Used from the thread that trains.
 #pragma once
 
 #include "asup/train/loop/work_source.h"
@@ -14,8 +14,6 @@ class StepExecutor {
   // Gradients of the work's samples, of which there may be none; they have been exchanged, are on
   // their way, or leave when the replica steps. `progress` is the share of the run that is done.
   virtual StepOutcome run(const StepWork& work, double progress) = 0;
-  // The replica has stepped.
-  virtual void stepped() {}
   // Seconds that this worker has waited for others in run(), so far.
   virtual double wait_seconds() const { return 0; }
 };

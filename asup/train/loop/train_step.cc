@@ -6,6 +6,7 @@
 #include "asup/models/task.h"
 #include "asup/precision/autocast.h"
 #include "asup/sync/gradients/clip.h"
+#include "asup/train/grid_settings.h"
 
 namespace asup::train {
 
@@ -27,7 +28,7 @@ TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, R
       device_(model.parameters().front().device()),
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
-                            static_cast<std::size_t>(config.workers) * portions_)),
+                            static_cast<std::size_t>(groups_of(config)) * portions_)),
       sums_statistics_(config.sync_bn),
       computes_together_(config.strategy.capabilities().computes_together),
       label_smoothing_(config.label_smoothing),
@@ -115,19 +116,23 @@ double TrainStep::squared_gradient() const {
   return norm * norm;
 }
 
-// The loss is fetched behind forward, and read when backward is under way: a GPU is not waited for.
+// Where the last layer is cut, so are the scores, but for those of mixed samples. The loss is
+// fetched behind forward, and read when backward is under way: a GPU is not waited for.
 sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) {
   const auto there = [this](const torch::Tensor& part) {
     return part.to(device_, /*non_blocking=*/true);
   };
+  const auto cut = batch.target.is_floating_point() ? std::nullopt : model_.cut_scores();
   torch::Tensor scores;
   std::optional<TimelineScope> forward(std::in_place, Activity::forward);
   {
     models::ConvolutionScope scope(path_.convolution, models::Pass::forward);
     Autocast autocast(device_.type(), path_.precision);
-    scores = model_.forward(models::laid_out(there(batch.input), path_));
+    const torch::Tensor input = models::laid_out(there(batch.input), path_);
+    scores = cut ? model_.forward_part(input) : model_.forward(input);
   }
-  const torch::Tensor loss = models::sum_of_losses(scores, there(batch.target), label_smoothing_);
+  const torch::Tensor loss =
+      models::sum_of_losses(scores, there(batch.target), label_smoothing_, cut);
   sync::FetchedNumber fetched(loss.detach());
   forward.reset();
   const TimelineScope backward(Activity::backward);

@@ -1,5 +1,5 @@
-// A step of a worker that has the whole model: forward and backward of its samples. Used from one
-// thread.
+// A step of a worker that has all layers of the model: forward and backward of its samples. Used
+// from one thread.
 #pragma once
 
 #include <optional>

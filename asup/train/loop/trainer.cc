@@ -101,12 +101,12 @@ void Trainer::take_step() {
   next_step_ = work.step + 2;
   exchanging_ = true;
   made_before_ = replica_.stats().steps;
-  const StepOutcome outcome = executor_->run(work, run_.share_done(work.step));
+  const StepOutcome outcome = told(executor_->run(work, run_.share_done(work.step)));
   log_.add(work, outcome);
   source_->computed(outcome);
   exchange(work, outcome);
   exchanging_ = false;
-  executor_->stepped();
+  if (auto& spread = run_.context().spread) spread->stepped();
   count_step(outcome);
   const double waited = new_wait();
   log_.took(outcome, waited);
@@ -117,6 +117,12 @@ void Trainer::take_step() {
   }
   // All are told at a sync point. Where such a step is skipped, the run goes on.
   if (!std::isfinite(outcome.loss) && !source_->traits().skips_non_finite) stop_.asked = true;
+}
+
+// Where several workers train one model, one of them tells of the samples and their loss.
+StepOutcome Trainer::told(const StepOutcome& outcome) const {
+  const auto& spread = run_.context().spread;
+  return spread && !spread->tells() ? StepOutcome{.step = outcome.step} : outcome;
 }
 
 // The replica has made it.

@@ -33,6 +33,7 @@ class Trainer {
  private:
   void go_on();
   void take_step();
+  StepOutcome told(const StepOutcome& outcome) const;
   StepWork next_work();
   void exchange(const StepWork& work, const StepOutcome& outcome);
   bool note_skipped(const StepOutcome& outcome);

@@ -183,8 +183,11 @@ std::string tokenizer_model(const TrainConfig& config) {
 }
 
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset,
-                                          const models::MakeNorm& make_norm) {
-  return models::make_model(config.model, model_options(config, dataset), make_norm);
+                                          const models::MakeNorm& make_norm,
+                                          const parallel::TensorGroup* tensor) {
+  models::ModelOptions options = model_options(config, dataset);
+  options.tensor = tensor;
+  return models::make_model(config.model, options, make_norm);
 }
 
 std::string begin_with_weights(models::Model& model, const TrainConfig& config,
@@ -238,6 +241,9 @@ void check_inputs(const TrainConfig& config) {
   open_data(config, data::Split::test, {}, tokenizer);
   const auto model = make_model(config, *dataset);
   if (has_pipeline(config)) check_pipeline_of(config, *model);
+  if (has_tensor(config))
+    models::require_parts(config.model, model_options(config, *dataset),
+                          static_cast<int>(config.tensor));
   config.strategy.check_model(*model, *make_optimizer(config, *model));
   const auto batches = make_batches(config, *dataset, 0);
   const auto length = run_length(config, static_cast<std::int64_t>(batches->steps_per_epoch()));

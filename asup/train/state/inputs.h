@@ -26,9 +26,11 @@ std::unique_ptr<data::Dataset> open_validation(
 // Of the tokenizer that the configuration names, which may be trained here, by threads; empty for
 // bytes, and where the data is no text.
 std::string tokenizer_model(const TrainConfig& config);
+// `tensor`: the ranks that it is cut over, where it is.
 std::shared_ptr<models::Model> make_model(const TrainConfig& config, const data::Dataset& dataset,
-                                          const models::MakeNorm& make_norm = {});
-// Those of a group of workers that train one model (pipeline_settings.h), or of a worker that has
+                                          const models::MakeNorm& make_norm = {},
+                                          const parallel::TensorGroup* tensor = nullptr);
+// Those of a group of workers that train one model (grid_settings.h), or of a worker that has
 // it whole.
 std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
                                                    const data::Dataset& dataset, int group);

@@ -2,12 +2,11 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "asup/base/error.h"
 #include "asup/models/task.h"
 #include "asup/parallel/pipeline/messages.h"
 #include "asup/precision/autocast.h"
+#include "asup/tensors/tensors.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/state/layer_times.h"
 
@@ -57,34 +56,16 @@ PipelinedModel::PipelinedModel(Communicator& workers, const TrainConfig& config,
                                std::shared_ptr<models::Model> model,
                                const models::ComputePath& path, std::vector<int> stages,
                                std::int64_t steps)
-    : config_(config),
+    : SpreadModel(workers, grid_shape(config)),
+      config_(config),
       path_(path),
       workers_(workers),
-      grid_(workers, grid_shape(config)),
       model_(std::move(model)) {
   pipeline_ = std::make_unique<parallel::Pipeline>(grid_.pipeline(), model_, by_path(*model_, path),
                                                    parallel::Pipeline::Loss(),
                                                    options_of(config, grid_, std::move(stages)));
   pipeline_->set_step(steps);
   copies_ = pipeline_->copies();
-}
-
-sync::ModelParts PipelinedModel::parts() { return {&grid_.pipeline(), copies_}; }
-
-std::vector<std::string> PipelinedModel::written() const {
-  if (group() != 0) return {};
-  const auto here =
-      sync::ModelParts{nullptr, copies_}.counted(sync::parameters_of(pipeline_->module()));
-  std::vector<std::string> names;
-  for (const sync::NamedTensor& each : here) names.push_back(each.name);
-  return names;
-}
-
-void PipelinedModel::drop_copies(std::vector<sync::NamedTensor>& state) const {
-  std::erase_if(state, [&](const sync::NamedTensor& each) {
-    return std::ranges::any_of(
-        copies_, [&](const std::string& copy) { return each.name.ends_with("/" + copy); });
-  });
 }
 
 // A batch at the end of an epoch may be shorter, or empty here.
@@ -119,14 +100,14 @@ Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {
     scores = scores.contiguous();
     parallel::TensorHead head(scores);
     group.send(head.buffer(), 0).or_throw("a test's scores");
-    group.send(parallel::bytes_of(scores), 0).or_throw("a test's scores");
+    group.send(bytes_of(scores), 0).or_throw("a test's scores");
     return {};
   }
   if (group.rank() != 0) return {};
   parallel::TensorHead head;
   group.recv(head.buffer(), last).or_throw("a test's scores");
   scores = head.empty();
-  group.recv(parallel::bytes_of(scores), last).or_throw("a test's scores");
+  group.recv(bytes_of(scores), last).or_throw("a test's scores");
   return scores;
 }
 

@@ -50,20 +50,20 @@ TrainEnd RunState::conclude() {
 Weights RunState::mean_weights() {
   Weights weights;
   with_model_to_use([&] {
-    if (context_.pipelined) weights = {{}, context_.pipelined->gather(), describe_model()};
+    if (context_.spread) weights = {{}, context_.spread->gather(), describe_model()};
     if (!first_rank_) return;
-    if (!context_.pipelined) weights = copy_weights(*context_.model, describe_model());
+    if (!context_.spread) weights = copy_weights(*context_.model, describe_model());
     // It takes a while, in which the others wait: a run that is to go on writes at its end.
     if (context_.test->text() && is_finished()) write_generated(weights);
   });
   return weights;
 }
 
-// Where the model's layers are spread over workers, they are put together here, where the whole
+// Where the model is spread over workers, it is put together here, where the whole
 // model's weights are for a moment in any case.
 void RunState::write_generated(const Weights& weights) {
   std::shared_ptr<models::Model> model = context_.model;
-  if (context_.pipelined) {
+  if (context_.spread) {
     model = make_model(config_, *context_.test);
     load_weights(*model, weights, config_);
   }

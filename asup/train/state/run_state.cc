@@ -306,7 +306,7 @@ report::EvalRecord RunState::mark(const data::Dataset& dataset, Evaluation& eval
   tell(&report::Observer::evaluating, static_cast<std::int64_t>(dataset.size()));
   const auto at_once = std::max(config_.workers, config_.batch / config_.accumulate);
   EvaluationPlan plan{context_.path.convolution, at_once, context_.device, config_.test_mirrored};
-  if (PipelinedModel* spread = context_.pipelined.get()) {
+  if (SpreadModel* spread = context_.spread.get()) {
     const bool at_first = dataset.text() == nullptr;  // rank 0 draws images
     plan.groups = {spread->group(), spread->groups(),
                    [=](const torch::Tensor& input) { return spread->scores(input, at_first); }};
@@ -410,7 +410,7 @@ void RunState::save() {
   const std::string path = folder_.series().path(step_);
   checkpoint::Trained trained = trained_of(context_, rank_);
   trained.fetched_state = context_.replica->fetch_optimizer_state();
-  if (context_.pipelined) context_.pipelined->drop_copies(trained.fetched_state);
+  if (context_.spread) context_.spread->drop_copies(trained.fetched_state);
   if (context_.replica->models_differ())
     context_.replica->with_mean_model(
         [&] { trained.mean_model = sync::copies_of(sync::parameters_of(*context_.model)); });
@@ -447,7 +447,7 @@ void RunState::collect_timeline_after_loss() {
 // Over all workers, where that is known; else of this one's own batches. Of a part of the model it
 // would be something else.
 std::optional<double> RunState::noise_scale() const {
-  if (context_.pipelined) return std::nullopt;
+  if (context_.spread) return std::nullopt;
   const auto of_all = context_.replica->stats().noise_scale;
   return of_all ? of_all : context_.portion_noise.noise_scale();
 }

@@ -30,6 +30,7 @@
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/choose_path.h"
+#include "asup/train/state/cut_model.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/state/require_statistics.h"
@@ -178,6 +179,7 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
     facts.micro_batches = micro_batches_of(config);
     facts.stages = context.pipelined->describe();
   }
+  facts.tensor = config.tensor;
   facts.threads = context.choices.threads;
   facts.device = devices_in_words(*context.control, context.device);
   facts.batch = config.batch;
@@ -235,6 +237,10 @@ void make_gradients(TrainingContext& context, Job& job, const TrainConfig& confi
   context.gradients = make_communicator(job, strategy, rates);
 }
 
+checkpoint::Cuts cuts_of(const TrainingContext& context) {
+  return context.spread ? context.spread->cuts() : checkpoint::Cuts();
+}
+
 // BatchNorm over the batches of all workers, where it is wanted. Collective.
 models::MakeNorm norms_of(Job& job, const TrainConfig& config) {
   if (!config.sync_bn) return {};
@@ -244,25 +250,54 @@ models::MakeNorm norms_of(Job& job, const TrainConfig& config) {
   };
 }
 
-void make_whole_model(TrainingContext& context, Job& job) {
+// Where weights begin the run, rank 0 reads them.
+void begin_with_said(TrainingContext& context, models::Model& model) {
   const TrainConfig& config = context.config;
+  if (config.init.empty() || context.resumed) return;
+  sync::together(*context.control, [&] {
+    if (context.control->rank() == 0)
+      context.facts.init_note = begin_with_weights(model, config, *context.train);
+  });
+  if (!is_spread(config)) return;  // the others get them when the replica is made
+  for (const auto& tensors : {sync::parameters_of(model), sync::buffers_of(model)})
+    sync::broadcast_tensors(*context.control, tensors);
+}
+
+// Of which each rank of a group makes its part.
+void make_cut_model(TrainingContext& context) {
+  const TrainConfig& config = context.config;
+  auto cut = std::make_unique<CutModel>(*context.gradients, config, *context.train);
+  if (!config.init.empty() && !context.resumed) {
+    const auto whole = make_model(config, *context.train);
+    begin_with_said(context, *whole);
+    cut->take(*whole);
+  }
+  context.model = cut->model();
+  context.facts.parameters = cut->parameters();
+  context.facts.tensor_groups = cut->describe();
+  context.spread = std::move(cut);
+}
+
+void make_first_model(TrainingContext& context, Job& job) {
+  const TrainConfig& config = context.config;
+  if (has_tensor(config)) make_gradients(context, job, config);
   const auto seed = static_cast<std::uint64_t>(config.seed);
   torch::manual_seed(seed);
-  context.model = make_model(config, *context.train, norms_of(job, config));
-  // The others get rank 0's weights when the replica is made.
-  if (!config.init.empty() && !context.resumed)
-    sync::together(*context.control, [&] {
-      if (job.rank() == 0)
-        context.facts.init_note = begin_with_weights(*context.model, config, *context.train);
-    });
+  if (has_tensor(config)) {
+    make_cut_model(context);
+  } else {
+    context.model = make_model(config, *context.train, norms_of(job, config));
+    begin_with_said(context, *context.model);
+    context.facts.parameters = count_parameters(*context.model);
+  }
   require_statistics(*context.model, config, context.train->size());
-  context.facts.parameters = count_parameters(*context.model);
   context.model->to(context.device);
-  // Dropout is each rank's own.
-  torch::manual_seed(data::Random(seed, static_cast<std::uint64_t>(job.rank()) + 1).next());
+  // Dropout is each group's own.
+  const auto group = static_cast<std::uint64_t>(group_of(job, config));
+  torch::manual_seed(data::Random(seed, group + 1).next());
   // What another way of staying in step has observed is of no use to this one, nor what was of a
   // whole model to a part of it.
-  if (context.resumed && !has_pipeline(config) &&
+  if (context.resumed && !is_spread(config) &&
       context.resumed->config_of_phase().strategy.name() == config.strategy.name())
     context.choices.observed = context.resumed->choices.observed;
   if (context.resumed && config.balance && context.resumed->ranks == config.workers)
@@ -283,19 +318,17 @@ std::vector<int> layers_of_stages(TrainingContext& context, const TrainConfig& c
   return stages;
 }
 
-// The layers that other workers have are freed here. Weights that begin the run are rank 0's.
+// The layers that other workers have are freed here.
 void spread_layers(TrainingContext& context, Job& job, const checkpoint::Reader* checkpoint) {
   const TrainConfig& config = context.config;
-  if (checkpoint) checkpoint::check_is_of(checkpoint->index(), *context.model);
+  if (checkpoint) checkpoint::check_is_of(checkpoint->index(), *context.model, cuts_of(context));
   if (!has_pipeline(config)) return;
-  if (!config.init.empty() && !context.resumed)
-    for (const auto& tensors :
-         {sync::parameters_of(*context.model), sync::buffers_of(*context.model)})
-      sync::broadcast_tensors(*context.control, tensors);
   make_gradients(context, job, config);
-  context.pipelined = std::make_unique<PipelinedModel>(
-      *context.gradients, config, context.model, context.path, layers_of_stages(context, config),
-      context.resumed ? context.resumed->step : 0);
+  auto pipelined = std::make_unique<PipelinedModel>(*context.gradients, config, context.model,
+                                                    context.path, layers_of_stages(context, config),
+                                                    context.resumed ? context.resumed->step : 0);
+  context.pipelined = pipelined.get();
+  context.spread = std::move(pipelined);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -353,7 +386,8 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
     return begin_average(context);
   }
   const bool same_way = !strategy_has_changed(context);
-  checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way);
+  checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way,
+                              cuts_of(context));
   restore.common(context.module(), *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
   const checkpoint::Trained trained = trained_of(context, job.rank());
@@ -376,7 +410,7 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
   MadeReplica made =
       strategy.make({.job = job,
                      .communicator = capabilities.needs_servers ? *context.control
-                                     : context.pipelined        ? context.pipelined->replicas()
+                                     : context.spread           ? context.spread->replicas()
                                                                 : *context.gradients,
                      .model = context.module(),
                      .optimizer = *context.optimizer,
@@ -386,7 +420,7 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
                      .work = work ? &*work : nullptr,
                      .seed = static_cast<std::uint64_t>(context.config.seed),
                      .clip_norm = context.config.clip_norm,
-                     .parts = context.pipelined ? context.pipelined->parts() : sync::ModelParts()});
+                     .parts = context.spread ? context.spread->parts() : sync::ModelParts()});
   context.replica = std::move(made.replica);
   context.server = made.server;
   context.local = made.local;
@@ -407,7 +441,8 @@ checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
       rank,
       {},
       context.replica->state()};
-  if (context.pipelined) trained.part = context.pipelined->written();
+  if (context.spread) trained.part = context.spread->written();
+  trained.cuts = cuts_of(context);
   return trained;
 }
 
@@ -428,7 +463,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.device = choose_device(config.device, place_on_host(job));
   set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
-  make_whole_model(context, job);
+  make_first_model(context, job);
   const PathChoice path = choose_path(context, job);
   context.path = path.path;
   context.choices.compute_path = models::name_of(path.path);
@@ -436,6 +471,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.optimizer =
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());
+  if (has_tensor(config)) static_cast<CutModel&>(*context.spread).share_random();
   scale_losses(context, job.rank());
   context.facts = facts_of(context, job, whole);
   context.facts.compute_note = path.note;

@@ -36,7 +36,8 @@ struct TrainingContext {
   std::unique_ptr<data::ShardedBatches> batches;
   torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
-  std::unique_ptr<PipelinedModel> pipelined;  // the same, where its layers are spread over workers
+  std::unique_ptr<SpreadModel> spread;  // the same, where several workers train one together
+  PipelinedModel* pipelined = nullptr;  // and where they do so by layers
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
   std::optional<WeightAverage> average;       // of the model, where it is wanted
@@ -53,13 +54,13 @@ struct TrainingContext {
   Phase phase = Phase::first;
   std::optional<std::int64_t> switched_after;  // the step after which the second began
 
-  // What is trained here: the model, or the layers of it that this worker has.
+  // What is trained here: the model, or what this worker has of it.
   torch::nn::Module& module() const {
-    return pipelined ? pipelined->module() : static_cast<torch::nn::Module&>(*model);
+    return spread ? spread->module() : static_cast<torch::nn::Module&>(*model);
   }
   // Groups of workers that share batches, each of which trains one model; most often of one worker.
-  int groups() const { return pipelined ? pipelined->groups() : control->size(); }
-  int group() const { return pipelined ? pipelined->group() : control->rank(); }
+  int groups() const { return spread ? spread->groups() : control->size(); }
+  int group() const { return spread ? spread->group() : control->rank(); }
 };
 
 // What of it a checkpoint holds; `rank` is this one's in the job. Collective.
