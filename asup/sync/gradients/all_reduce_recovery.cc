@@ -2,7 +2,6 @@
 // rank that was lost.
 #include "asup/base/error.h"
 #include "asup/sync/gradients/all_reduce_replica_impl.h"
-#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/optimizer_state.h"
 
@@ -74,7 +73,7 @@ void AllReduceReplica::recover_step() {
   const bool was_behind = steps_ < furthest.steps;
   if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
-  if (drops) return begin_anew(furthest.exchanges);
+  if (drops) return begin_anew(furthest);
   if (was_behind) {
     made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;
     exchange_->end_elsewhere();
@@ -102,12 +101,12 @@ void AllReduceReplica::take_layout_from(int rank) {
 }
 
 // Those who are left, with what each has kept.
-void AllReduceReplica::begin_anew(std::uint64_t exchanges) {
+void AllReduceReplica::begin_anew(const sync::FurthestSteps& furthest) {
+  const bool was_applied = furthest.steps > dropped_->step && !furthest.skipped;
   compressor_ = make_compressor();
   exchange_ = make_exchange();
-  exchange_->set_exchanges(exchanges);
-  exchange_->restore_residuals(steps_ > dropped_->step ? dropped_->after : dropped_->before,
-                               dropped_->unit);
+  exchange_->set_exchanges(furthest.exchanges);
+  exchange_->restore_residuals(was_applied ? dropped_->after : dropped_->before, dropped_->unit);
   if (compressor_) {
     const auto state = compressor_->state();
     for (std::size_t i = 0; i < state.size(); ++i)

@@ -12,6 +12,7 @@
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
+#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/sharded/parameters_on_demand.h"
 #include "asup/sync/sharded/sharded_optimizer.h"
@@ -58,7 +59,7 @@ class AllReduceReplica final : public Replica {
   void drop_exchange();
   void take_over_from(int rank);
   void take_layout_from(int rank);
-  void begin_anew(std::uint64_t exchanges);
+  void begin_anew(const sync::FurthestSteps& furthest);
   void make_shards();
   void exchange_buffers(BufferSync way);
   void learn_order();
@@ -88,7 +89,7 @@ class AllReduceReplica final : public Replica {
   double buffer_seconds_ = 0;
 
   // Of an exchange that was dropped: what it has kept of gradients, as it was before its step and
-  // as it is once that is made.
+  // as it is once that is applied.
   struct Dropped {
     std::uint64_t step = 0, exchanges = 0;
     double unit = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -50,6 +51,18 @@ std::vector<Case> cases() {
 // Large enough a weight to be compressed.
 constexpr std::int64_t kWidth = 40;
 
+// What compression has kept on this rank.
+std::vector<torch::Tensor> kept_by(Replica& replica) {
+  std::vector<torch::Tensor> kept;
+  for (const auto& [name, tensor] : replica.state().parts) kept.push_back(tensor.clone());
+  return kept;
+}
+
+void expect_same(const std::vector<torch::Tensor>& are, const std::vector<torch::Tensor>& were) {
+  ASSERT_EQ(are.size(), were.size());
+  for (std::size_t i = 0; i < are.size(); ++i) EXPECT_TRUE(torch::equal(are[i], were[i])) << i;
+}
+
 class RecoverStep : public ::testing::TestWithParam<Case> {
  protected:
   struct Training {
@@ -59,9 +72,10 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
           replica(make_all_reduce_replica(ranks, model, *optimizer, of.options)) {}
 
     std::uint64_t done() const { return replica->stats().steps; }
-    void backward() {
+    void backward(double times = 1) {
       optimizer->zero_grad();
-      loss_of(model, part(Mlp::batch(done()), communicator.rank(), communicator.size())).backward();
+      const auto own = part(Mlp::batch(done()), communicator.rank(), communicator.size());
+      (times * loss_of(model, own)).backward();
     }
     void recover() {
       communicator.rebuild().or_throw();
@@ -73,7 +87,6 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
           (void)replica->step();
         } catch (const JobFailed&) {
           recover();
-          recovered_at = done();
         }
     }
 
@@ -81,7 +94,6 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
     Mlp model{kWidth};
     std::unique_ptr<torch::optim::Optimizer> optimizer;
     std::unique_ptr<Replica> replica;
-    std::optional<std::uint64_t> recovered_at;
   };
 
   // All batches in one process.
@@ -94,6 +106,17 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
       optimizer->step();
     }
     return testing::snapshot(model);
+  }
+
+  // What rank 1 has kept after so many steps of all ranks.
+  std::vector<torch::Tensor> kept_by_rank_1(std::uint64_t steps) const {
+    std::vector<torch::Tensor> kept;
+    train_ranks(kRanks, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, GetParam());
+      training.go_on_to(steps);
+      if (communicator.rank() == 1) kept = kept_by(*training.replica);
+    });
+    return kept;
   }
 
   void expect_well_trained(Training& training) const {
@@ -113,8 +136,12 @@ TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
       training.go_on_to(kLostAfter);
       all_have_stepped.arrive_and_wait();
       if (communicator.rank() == 2) return;
+      const auto kept = kept_by(*training.replica);
+      EXPECT_THROW(training.backward(), JobFailed);
+      training.recover();
+      EXPECT_EQ(training.done(), static_cast<std::uint64_t>(kLostAfter));
+      expect_same(kept_by(*training.replica), kept);
       training.go_on_to(kSteps);
-      EXPECT_EQ(training.recovered_at, std::optional<std::uint64_t>(kLostAfter));
       expect_well_trained(training);
     });
   }
@@ -122,6 +149,7 @@ TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
 
 // Rank 1 has yet to step when it learns of the loss, elsewhere; rank 0 is lost, as any may be.
 TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
+  const auto kept_undisturbed = kept_by_rank_1(kLostAfter + 1);
   for (const LinkKind links : {LinkKind::shm, LinkKind::tcp}) {
     std::barrier all_have_exchanged(kRanks);
     train_ranks(kRanks, links, [&](Communicator& communicator) {
@@ -133,10 +161,37 @@ TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
       if (rank == 0) return;
       if (rank == 1) training.recover();
       EXPECT_EQ(training.done(), kLostAfter + 1u);
+      if (rank == 1) expect_same(kept_by(*training.replica), kept_undisturbed);
       training.go_on_to(kSteps);
       expect_well_trained(training);
     });
   }
+}
+
+// Gradients were NaN: nothing of them is kept.
+TEST_P(RecoverStep, IsTakenOverFromOneWhoHasSkippedIt) {
+  std::barrier all_have_exchanged(kRanks);
+  train_ranks(kRanks, LinkKind::shm, [&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter);
+    const auto kept = kept_by(*training.replica);
+    training.backward(std::nan(""));
+    if (rank != 1) {
+      EXPECT_EQ(training.replica->step(), StepResult::skipped);
+    }
+    all_have_exchanged.arrive_and_wait();
+    if (rank == 0) return;
+    if (rank == 1) {
+      training.recover();
+      EXPECT_EQ(training.done(), kLostAfter + 1u);
+      EXPECT_EQ(training.replica->stats().skipped, 1u);
+      expect_same(kept_by(*training.replica), kept);
+    }
+    training.go_on_to(kSteps);
+    training.replica->check_equal();
+    EXPECT_EQ(training.replica->stats().skipped, 1u);
+  });
 }
 
 // Names alone, in the place of bytes.
