@@ -69,8 +69,9 @@ void AllReduceReplica::recover_step() {
                       .holds_averages = !drops && exchange_->holds_averages()});
   if (!drops && furthest.least == 0)
     throw PeerLost("a rank was lost in the first step, before all had the same order of gradients");
-  if (!furthest.by_all) take_over_from(furthest.rank);
   const bool was_behind = steps_ < furthest.steps;
+  if (drops && !was_behind) finite_.take_buffers_back();
+  if (!furthest.by_all) take_over_from(furthest.rank);
   if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
   if (drops) return begin_anew(furthest);
@@ -86,6 +87,8 @@ void AllReduceReplica::take_over_from(int rank) {
   if (communicator_.rank() != rank) is_whole_ = false;
   sync::broadcast_packed(communicator_, model_.trainable(), rank);
   sync::broadcast_state(communicator_, model_.optimizer(), model_.trainable(), rank);
+  if (dropped_ && options_.buffers != BufferSync::local)
+    sync::broadcast_packed(communicator_, model_.buffers(), rank);
   if (dropped_) take_layout_from(rank);
   is_whole_ = true;
 }

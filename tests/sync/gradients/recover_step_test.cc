@@ -344,6 +344,94 @@ INSTANTIATE_TEST_SUITE_P(Ways, RetakenStep, ::testing::ValuesIn(cases_to_retake(
 INSTANTIATE_TEST_SUITE_P(Ways, RecoverStep, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
+// A communicator one of whose calls fails here when all have what comes of it.
+class FailsHere : public testing::WatchedCommunicator {
+ public:
+  explicit FailsHere(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
+
+  void fail_at(std::size_t call) { until_ = call; }  // of those that are waited for, 1: the next
+  Outcome run(Call call) override {
+    const Outcome outcome = WatchedCommunicator::run(std::move(call));
+    if (until_ == 0 || --until_ > 0) return outcome;
+    return {Outcome::Kind::lost, "rank 0 was lost, as far as this one knows"};
+  }
+
+ private:
+  std::size_t until_ = 0;
+};
+
+// A model that has statistics of its batches.
+class StatisticsOfAStep : public ::testing::Test {
+ protected:
+  struct Training {
+    Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
+      testing::fill(*model, 1);
+      replica = make_all_reduce_replica(ranks, *model, optimizer, options);
+    }
+    void backward(std::uint64_t seed, double times = 1) {
+      optimizer.zero_grad();
+      const auto x = testing::numbers({6, 4}, 3 * seed + static_cast<std::uint64_t>(rank));
+      (times * model->forward(x).square().mean()).backward();
+    }
+    std::vector<torch::Tensor> statistics() const {
+      std::vector<torch::Tensor> copies;
+      for (const auto& buffer : model->buffers()) copies.push_back(buffer.clone());
+      return copies;
+    }
+
+    const int rank;
+    torch::nn::Sequential model{torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
+                                torch::nn::Linear(8, 2)};
+    torch::optim::SGD optimizer{model->parameters(), 0.05};
+    std::unique_ptr<Replica> replica;
+  };
+};
+
+TEST_F(StatisticsOfAStep, AreWhatTheyWereWhereItIsTakenAgain) {
+  for (const bool skipped_before : {false, true}) {
+    std::barrier all_have_stepped(kRanks);
+    train_ranks(kRanks, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, {});
+      training.backward(1, skipped_before ? std::nan("") : 1);
+      training.replica->step();
+      all_have_stepped.arrive_and_wait();
+      if (communicator.rank() == 2) return;
+      const auto statistics = training.statistics();
+      EXPECT_THROW(training.backward(2), JobFailed);
+      EXPECT_FALSE(torch::equal(training.statistics().front(), statistics.front()));
+      communicator.rebuild().or_throw();
+      training.replica->recover_step();
+      expect_same(training.statistics(), statistics);
+    });
+  }
+}
+
+TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
+  std::barrier all_have_stepped(kRanks);
+  std::vector<std::vector<torch::Tensor>> statistics(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    FailsHere communicator(real);
+    Training training(communicator, {.buffers = BufferSync::average});
+    training.backward(1);
+    training.replica->step();
+    training.backward(2);
+    if (rank == 1) {
+      communicator.fail_at(2);  // that of floating points
+      EXPECT_THROW(training.replica->step(), JobFailed);
+    } else {
+      training.replica->step();
+    }
+    all_have_stepped.arrive_and_wait();
+    if (rank == 0) return;
+    communicator.rebuild().or_throw();
+    training.replica->recover_step();
+    EXPECT_EQ(training.replica->stats().steps, 2u);
+    statistics[static_cast<std::size_t>(rank)] = training.statistics();
+  });
+  expect_same(statistics[1], statistics[2]);
+}
+
 TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
   train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
     const int rank = communicator.rank();
