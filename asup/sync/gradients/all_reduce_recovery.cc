@@ -47,7 +47,10 @@ void AllReduceReplica::drop_exchange() {
   dropped_->exchanges = exchange_->exchanges();
   dropped_->unit = exchange_->residual_unit();
   dropped_->before = sync::copies_of(exchange_->residuals());
-  exchange_->end_step_of_residuals();
+  if (std::exchange(applies_kept_, false))
+    exchange_->clear_residuals();
+  else
+    exchange_->end_step_of_residuals();
   dropped_->after = sync::copies_of(exchange_->residuals());
   if (compressor_) dropped_->compressor = sync::copies_of(compressor_->state());
   wait_seconds_before_ += exchange_->wait_seconds();

@@ -355,11 +355,17 @@ void AllReduceReplica::step_those(bool sparse) {
 }
 
 // As a step of its own, at the learning rate as it is: another way of training would not know of
-// it. Where it has a momentum already, the optimizer adds none.
+// it. Where a rank is lost in it, others may have made it too (drop_exchange()).
 void AllReduceReplica::apply_kept() {
   if (!compresses()) return;
+  applies_kept_ = true;
+  step_by(exchange_->take_residuals());
+  applies_kept_ = false;
+}
+
+// Where they have a momentum already, the optimizer adds none.
+void AllReduceReplica::step_by(const std::vector<torch::Tensor>& waiting) {
   torch::NoGradGuard no_grad;
-  const auto waiting = exchange_->take_residuals();
   const auto& parameters = model_.trainable();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
@@ -373,6 +379,8 @@ void AllReduceReplica::apply_kept() {
   std::optional<sync::WithoutMomentum> without;
   if (taken_momentum_) without.emplace(model_.optimizer());
   step_model();
+  (void)finite_.count(steps_, /*finite=*/true);
+  ++steps_;
   moved_ = rounds_differently_;
   synchronize();
   for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::Tensor();

@@ -68,6 +68,7 @@ class AllReduceReplica final : public Replica {
   void step_own_part();
   void clip_dense();
   void step_those(bool sparse);
+  void step_by(const std::vector<torch::Tensor>& waiting);
   bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
 
   // Constant after construction.
@@ -84,7 +85,8 @@ class AllReduceReplica final : public Replica {
   std::unique_ptr<sync::ShardedOptimizer> sharded_;      // none: each rank moves all parameters
   std::unique_ptr<sync::ParametersOnDemand> on_demand_;  // none: each rank has all of them
   const bool rounds_differently_;                        // than another rank; the same on all
-  bool moved_ = false;  // since all had the same bits, where that is so
+  bool moved_ = false;         // since all had the same bits, where that is so
+  bool applies_kept_ = false;  // a step by what is kept is under way, or was when a rank was lost
   std::uint64_t steps_ = 0;
   double buffer_seconds_ = 0;
 

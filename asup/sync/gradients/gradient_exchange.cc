@@ -427,8 +427,12 @@ std::vector<torch::Tensor> GradientExchange::take_residuals() {
     communicator_.all_reduce(buffer_of(taken[i]), ReduceOp::average).or_throw();
     taken[i].div_(unit);
   }
-  for (Residuals& residuals : residuals_) residuals.clear();
+  clear_residuals();
   return taken;
+}
+
+void GradientExchange::clear_residuals() {
+  for (Residuals& residuals : residuals_) residuals.clear();
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {

@@ -126,6 +126,7 @@ class GradientExchange : private BucketCarrier {
   // What of it is still to be applied, as the average over ranks, by parameter; undefined where
   // there is none. It is kept no more, and neither is the rest. Collective.
   std::vector<torch::Tensor> take_residuals();
+  void clear_residuals();
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
   std::optional<double> noise_scale() const { return noise_.noise_scale(); }

@@ -360,8 +360,51 @@ class FailsHere : public testing::WatchedCommunicator {
   std::size_t until_ = 0;
 };
 
-// A model that has statistics of its batches.
-class StatisticsOfAStep : public ::testing::Test {
+class KeptStep : public RecoverStep {};
+
+std::vector<Case> cases_that_keep() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& each) {
+    return each.options.code == kernels::Code::none && !each.options.compressor;
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, KeptStep, ::testing::ValuesIn(cases_that_keep()),
+                         [](const auto& info) { return info.param.name; });
+
+// The last of its sums fails on rank 2, and rank 1 has applied it.
+TEST_P(KeptStep, IsMadeByAllOrNobody) {
+  const bool has_momenta = GetParam().name == "dgc";  // that are not applied
+  std::barrier all_have_come(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    FailsHere communicator(real);
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter);
+    const std::size_t sums = 1 + kept_by(*training.replica).size() / (has_momenta ? 2 : 1);
+    const auto before = testing::snapshot(training.model);
+    if (rank == 2) {
+      communicator.fail_at(sums);
+      EXPECT_THROW(training.replica->apply_kept(), JobFailed);
+      expect_same(testing::snapshot(training.model), before);
+    } else {
+      training.replica->apply_kept();
+    }
+    all_have_come.arrive_and_wait();
+    if (rank == 0) return;
+    training.recover();
+    training.replica->check_equal();
+    EXPECT_GT(testing::distance(testing::snapshot(training.model), before), 0);
+    const auto applied = testing::snapshot(training.model);
+    for (const torch::Tensor& kept : kept_by(*training.replica))
+      EXPECT_EQ(kept.count_nonzero().item<std::int64_t>(), 0);
+    training.replica->apply_kept();  // as who has not heard of it will
+    expect_same(testing::snapshot(training.model), applied);
+  });
+}
+
+// A model that has statistics of its batches. StatisticsOfAStep : public ::testing::Test {
  protected:
   struct Training {
     Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
