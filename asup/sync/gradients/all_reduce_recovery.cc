@@ -77,6 +77,7 @@ void AllReduceReplica::recover_step() {
   if (!furthest.by_all) take_over_from(furthest.rank);
   if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
+  moved_ = rounds_differently_ && furthest.by_all;  // else all have the model of one
   if (drops) return begin_anew(furthest);
   if (was_behind) {
     made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;

@@ -475,6 +475,49 @@ TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
   expect_same(statistics[1], statistics[2]);
 }
 
+// A communicator that has its ranks believe that they are on devices of several kinds.
+class OnSeveralDevices : public testing::WatchedCommunicator {
+ public:
+  explicit OnSeveralDevices(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
+
+  Outcome run(Call call) override {
+    const Buffer output = call.output;
+    const bool asks = call.op == ReduceOp::max && output.dtype == Dtype::f64 && output.count == 2;
+    const Outcome outcome = WatchedCommunicator::run(std::move(call));
+    if (asks) *static_cast<double*>(output.data) += 1;
+    return outcome;
+  }
+};
+
+// Rank 1 has missed the step since all models were made one.
+TEST(ModelsOnSeveralDevices, AreOneAgainWhereOneIsTakenOverByAll) {
+  std::barrier all_have_exchanged(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    OnSeveralDevices communicator(real);
+    Mlp model;
+    torch::optim::SGD optimizer(model.parameters(), 0.05);
+    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
+    const auto backward = [&](std::uint64_t seed) {
+      optimizer.zero_grad();
+      loss_of(model, part(Mlp::batch(seed), rank, kRanks)).backward();
+    };
+    backward(0);
+    replica->step();
+    EXPECT_TRUE(replica->models_differ());
+    replica->synchronize();
+    EXPECT_FALSE(replica->models_differ());
+    backward(1);
+    if (rank != 1) replica->step();
+    all_have_exchanged.arrive_and_wait();
+    if (rank == 0) return;
+    communicator.rebuild().or_throw();
+    replica->recover_step();
+    EXPECT_FALSE(replica->models_differ());
+    replica->check_equal();
+  });
+}
+
 TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
   train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
     const int rank = communicator.rank();
