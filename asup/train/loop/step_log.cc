@@ -34,16 +34,16 @@ void StepLog::resume() {
   metrics_.resume(shown_at_);
 }
 
-void StepLog::add(const StepWork& work, const StepOutcome& outcome) {
+void StepLog::add(const StepOutcome& outcome) {
   if (std::isfinite(outcome.loss) || !traits_.skips_non_finite)
     metrics_.add(outcome.step, outcome.loss, static_cast<double>(outcome.samples));
   else
     metrics_.leave_out(outcome.step, static_cast<double>(outcome.samples));
-  parts_ = work.parts;
 }
 
-void StepLog::took(const StepOutcome& outcome, double waited) {
+void StepLog::took(const StepWork& work, const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
+  parts_ = work.parts;
   metrics_.took(outcome.step, waited, now);
   waited_ += waited;
   if (traits_.lockstep || !std::isfinite(outcome.loss) || outcome.samples == 0) return;

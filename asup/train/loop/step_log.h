@@ -20,8 +20,8 @@ class StepLog {
   std::int64_t first() const { return metrics_.first(); }  // what is not summed yet begins here
 
   // A step's part is computed, and then done; this worker stood still for so many seconds of it.
-  void add(const StepWork& work, const StepOutcome& outcome);
-  void took(const StepOutcome& outcome, double waited);
+  void add(const StepOutcome& outcome);
+  void took(const StepWork& work, const StepOutcome& outcome, double waited);
   // So many steps were left out, since gradients were no numbers; `gives_up`: too many in
   // succession.
   void skipped(const StepOutcome& outcome, std::uint64_t steps, Metrics::GivesUp gives_up);
