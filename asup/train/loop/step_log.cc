@@ -21,6 +21,7 @@ StepLog::StepLog(RunState& run, const WorkSource::Traits& traits)
     : run_(run),
       traits_(traits),
       samples_(run.context().length, *run.context().batches),
+      updates_(run.config(), run.context().length),
       sync_points_(sync_points(run.config(), run.context().length)),
       metrics_(run.control(), run.config().log_every),
       told_(run.step()),
@@ -149,7 +150,7 @@ report::StepRecord StepLog::blank_record(std::int64_t step) const {
   report::StepRecord record;
   record.step = step;
   record.epoch = (step - 1) / run_.context().length.steps_per_epoch + 1;
-  record.lr = learning_rate(run_.config(), run_.context().length, step - 1);
+  record.lr = learning_rate(run_.config(), run_.context().length, updates_.begin(step - 1));
   return record;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "asup/train/batch_schedule.h"
 #include "asup/train/loop/metrics.h"
 #include "asup/train/loop/sample_count.h"
 #include "asup/train/loop/work_source.h"
@@ -54,6 +55,7 @@ class StepLog {
   RunState& run_;
   const WorkSource::Traits traits_;
   const SampleCount samples_;
+  const Updates updates_;
   const std::vector<std::int64_t> sync_points_;
   Metrics metrics_;
   ReplicaStats stats_;                    // of the steps that were summed last
