@@ -117,11 +117,12 @@ class Watch {
                   {mark()}, job_.folder + ".join.log");
   }
 
+  // Whoever has not ended in time is killed, servers and those who have joined too.
   void end() {
     wait_until([] { return false; });
-    if (hung_) kill(-launcher_, SIGKILL);
-    for (const pid_t pid : workers())
-      if (hung_) kill(pid, SIGKILL);
+    hung_ = hung_ || !others_end();
+    if (!hung_) return;
+    for (const pid_t pid : processes_with(mark())) kill(pid, SIGKILL);
     while (runner_.is_running()) runner_.wait();
   }
 
@@ -134,6 +135,13 @@ class Watch {
         ended_ = true;
       }
     return !ended_;
+  }
+  bool others_end() {
+    for (const auto since = Clock::now(); runner_.is_running();) {
+      if (seconds_since(since) > kPatience.count()) return false;
+      (void)runner_.wait_for(kLook);
+    }
+    return true;
   }
 
   const FaultyJob& job_;
