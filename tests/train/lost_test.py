@@ -11,8 +11,8 @@ from harness import PATIENCE, SMALL, SOAK, Case, Run
 # An epoch has 17 steps and 400 samples; of a step's 24 samples a worker of three has 8.
 STEPS = 680
 SAMPLES = 40 * 400
-# Steps for each lost worker that may have no row of their own, since it had the log to write, and as
-# many a row without its samples.
+# Steps that a lost worker may have told nothing of: their rows are without its samples, or part of the
+# next one's.
 UNTOLD = 3
 
 WAYS = {

@@ -14,8 +14,8 @@ struct LoggedLoss {
 };
 using LoggedLosses = std::map<std::int64_t, LoggedLoss>;
 
-// For each worker that is killed, so many steps may have no row of their own, since it had the log
-// to write, and as many a row without its samples, since it had not told of them.
+// For each worker that is killed: of so many steps it may have told nothing, so that their rows are
+// without its samples, or part of the next one's.
 constexpr std::int64_t kUntoldOfOne = 3;
 
 // Steps of a job that its rows, in their order, have not, or not once. `untold`: so many may be in
