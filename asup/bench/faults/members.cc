@@ -63,8 +63,7 @@ std::vector<pid_t> workers_with(const std::string& variable) {
   std::vector<std::pair<int, pid_t>> found;
   for (const Process& process : all_with(variable)) {
     const auto rank = value_in(process.environment, "ASUP_RANK");
-    const bool is_server =
-        !value_in(process.environment, "ASUP_SERVER_RANK").value_or("").empty();
+    const bool is_server = !value_in(process.environment, "ASUP_SERVER_RANK").value_or("").empty();
     if (rank && !is_server) found.emplace_back(number(*rank), process.pid);
   }
   std::ranges::sort(found);

@@ -16,7 +16,8 @@ using Op = Action::Op;
 constexpr int kAhead = 2;  // receives of a kind from a peer that are posted before they are needed
 
 bool is_type(std::int64_t number) {
-  if (number < 0 || number >= static_cast<std::int64_t>(torch::ScalarType::NumOptions)) return false;
+  if (number < 0 || number >= static_cast<std::int64_t>(torch::ScalarType::NumOptions))
+    return false;
   const auto type = static_cast<torch::ScalarType>(number);
   return c10::isFloatingType(type) || c10::isComplexType(type) ||
          c10::isIntegralType(type, /*includeBool=*/true);

@@ -59,7 +59,7 @@ class Trainer {
   bool hold_again_ = false;  // a sync point, since the last one was not held to its end
   // A step whose exchange has not ended.
   struct UnderWay {
-    std::uint64_t made_before = 0;          // steps of the replica
+    std::uint64_t made_before = 0;         // steps of the replica
     std::optional<StepOutcome> outcome{};  // when it is computed
   };
   std::optional<UnderWay> under_way_;

@@ -60,9 +60,10 @@ TEST(Messages, AShapeThatThereIsNotIsItsSendersFault) {
     Messages messages(*communicator, spec, schedules_of(find_schedule("gpipe"), spec));
     messages.begin(7);
     const Action recv{Action::Op::recv_activation, 1, 0};
-    EXPECT_THAT(asup::testing::message_of<JobFailed>([&] { messages.recv(recv); }),
-                HasSubstr("step 7, stage 1, micro-batch 0: waiting for activations from stage 0: rank "
-                          "0 announced a tensor with 20 dimensions, which there is not"));
+    EXPECT_THAT(
+        asup::testing::message_of<JobFailed>([&] { messages.recv(recv); }),
+        HasSubstr("step 7, stage 1, micro-batch 0: waiting for activations from stage 0: rank "
+                  "0 announced a tensor with 20 dimensions, which there is not"));
   });
 }
 

@@ -62,7 +62,8 @@ TEST(LostWorker, AStepThatIsTakenAgainIsLoggedOnce) {
     EndsInStep hooks(rank);
     report::Observer none;
     report::Observer& display = rank == 0 ? rows : none;
-    train(job, config, display, [] { return false; }, hooks);
+    train(
+        job, config, display, [] { return false; }, hooks);
   };
   std::vector<std::future<void>> workers;
   for (int rank = 0; rank < kWorkers; ++rank)
