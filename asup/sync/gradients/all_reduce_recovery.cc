@@ -110,8 +110,8 @@ void AllReduceReplica::take_layout_from(int rank) {
 // Those who are left, with what each has kept.
 void AllReduceReplica::begin_anew(const sync::FurthestSteps& furthest) {
   const bool was_applied = furthest.steps > dropped_->step && !furthest.skipped;
-  compressor_ = make_compressor();
-  exchange_ = make_exchange();
+  compressor_ = make_compressor(/*again=*/true);
+  exchange_ = make_exchange(/*again=*/true);
   exchange_->set_exchanges(furthest.exchanges);
   exchange_->restore_residuals(was_applied ? dropped_->after : dropped_->before, dropped_->unit);
   if (compressor_) {

@@ -133,20 +133,26 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
   if (options.regroup) exchange_->retake_by(options.regroup);
 }
 
-std::unique_ptr<Compressor> AllReduceReplica::make_compressor() const {
+std::unique_ptr<Compressor> AllReduceReplica::make_compressor(bool again) const {
   if (!options_.compressor) return nullptr;
   require(options_.code == kernels::Code::none,
           "gradients travel in a code, or as a compressor has them, not both");
-  auto made = options_.compressor({communicator_, model_.trainable(), model_.optimizer()});
+  auto made = options_.compressor({.communicator = communicator_,
+                                   .parameters = model_.trainable(),
+                                   .optimizer = model_.optimizer(),
+                                   .again = again});
   require(made != nullptr, "the function that is to make a compressor has made none");
   return made;
 }
 
-std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange() const {
+std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange(bool again) const {
   return std::make_unique<sync::GradientExchange>(
       communicator_, model_.trainable(), agree_on_order(), rules_of(options_, model_),
       /*looks=*/options_.non_finite != NonFinite::apply,
-      sync::GradientCode{options_.code, options_.feedback, compressor_.get()},
+      sync::GradientCode{.code = options_.code,
+                         .feedback = options_.feedback,
+                         .compressor = compressor_.get(),
+                         .tells = !again},
       gradient_shards(options_, communicator_, model_.optimizer()));
 }
 

@@ -54,8 +54,9 @@ class AllReduceReplica final : public Replica {
 
  private:
   std::vector<std::size_t> agree_on_order() const;
-  std::unique_ptr<Compressor> make_compressor() const;
-  std::unique_ptr<sync::GradientExchange> make_exchange() const;
+  // `again`: since ranks were lost.
+  std::unique_ptr<Compressor> make_compressor(bool again = false) const;
+  std::unique_ptr<sync::GradientExchange> make_exchange(bool again = false) const;
   void drop_exchange();
   void take_over_from(int rank);
   void take_layout_from(int rank);

@@ -96,7 +96,8 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
              code.feedback || code.compressor || shards ? 1 : communicator.size()),
       shards_(make_shards(communicator, parameters, order, rules, shards)),
       collector_(communicator, parameters, order,
-                 with_coded(std::move(rules), parameters, those_in(code), communicator.rank() == 0),
+                 with_coded(std::move(rules), parameters, those_in(code),
+                            code.tells && communicator.rank() == 0),
                  kNotes, *this) {
   const std::size_t kept = code.keeps().size();
   for (std::size_t i = 0; i < kept; ++i)

@@ -41,6 +41,7 @@ struct GradientCode {
   // What is lost is kept for the next step. Else a code that can round at random does.
   bool feedback = false;
   Compressor* compressor = nullptr;  // instead of a code; outlives the exchange
+  bool tells = true;                 // where there is nothing that it changes
 
   bool changes() const { return code != kernels::Code::none || compressor; }
   // What is kept from step to step, by its names in a checkpoint.

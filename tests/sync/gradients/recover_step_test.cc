@@ -1,5 +1,6 @@
 // A step in which a rank is lost: those who are left take it again, or take over what came of it
 // from those who had made it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -12,6 +13,7 @@
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/gradients/made_steps.h"
+#include "tests/support/logged.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 #include "tests/sync/watched_communicator.h"
@@ -20,6 +22,7 @@ namespace asup {
 namespace {
 
 using net::LinkKind;
+using ::testing::HasSubstr;
 using testing::loss_of;
 using testing::Mlp;
 using testing::part;
@@ -473,6 +476,37 @@ TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
     statistics[static_cast<std::size_t>(rank)] = training.statistics();
   });
   expect_same(statistics[1], statistics[2]);
+}
+
+// Who goes on begins a new exchange, of which there is nothing new to say.
+TEST(WarningsOfCompression, AreNotRepeatedAfterALoss) {
+  constexpr int kAll = 4;
+  const auto said = [](const AllReduceOptions& options, std::int64_t width) {
+    std::barrier all_have_stepped(kAll);
+    return testing::logged([&] {
+      train_ranks(kAll, LinkKind::inproc, [&](Communicator& communicator) {
+        Mlp model{width};
+        torch::optim::SGD optimizer(model.parameters(), 0.05);
+        const auto replica = make_all_reduce_replica(communicator, model, optimizer, options);
+        const auto backward = [&] { loss_of(model, Mlp::batch(0)).backward(); };
+        backward();
+        replica->step();
+        all_have_stepped.arrive_and_wait();
+        if (communicator.rank() == kAll - 1) return;
+        EXPECT_THROW(backward(), JobFailed);
+        communicator.rebuild().or_throw();
+        replica->recover_step();
+      });
+    });
+  };
+  using ::testing::ContainsRegex;
+  using ::testing::Not;
+  const std::string dense = said({.compressor = sync::topk({.density = 0.5})}, kWidth);
+  EXPECT_THAT(dense, HasSubstr("saves no bytes"));
+  EXPECT_THAT(dense, Not(ContainsRegex("saves no bytes(.|\n)*saves no bytes")));
+  const std::string small = said({.code = kernels::Code::int4}, 4);
+  EXPECT_THAT(small, HasSubstr("compress changes nothing"));
+  EXPECT_THAT(small, Not(ContainsRegex("changes nothing(.|\n)*changes nothing")));
 }
 
 // A communicator that has its ranks believe that they are on devices of several kinds.
