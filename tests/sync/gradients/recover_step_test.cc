@@ -426,8 +426,8 @@ struct Training {
   }
 
   const int rank;
-  torch::nn::Sequential model{torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
-                              torch::nn::Linear(8, 2)};
+  torch::nn::Sequential model = torch::nn::Sequential(
+      torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
   torch::optim::SGD optimizer{model->parameters(), 0.05};
   std::unique_ptr<Replica> replica;
 };
