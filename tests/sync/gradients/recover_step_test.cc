@@ -407,30 +407,31 @@ TEST_P(KeptStep, IsMadeByAllOrNobody) {
   });
 }
 
-// A model that has statistics of its batches. StatisticsOfAStep : public ::testing::Test {
-protected:
-struct Training {
-  Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
-    testing::fill(*model, 1);
-    replica = make_all_reduce_replica(ranks, *model, optimizer, options);
-  }
-  void backward(std::uint64_t seed, double times = 1) {
-    optimizer.zero_grad();
-    const auto x = testing::numbers({6, 4}, 3 * seed + static_cast<std::uint64_t>(rank));
-    (times * model->forward(x).square().mean()).backward();
-  }
-  std::vector<torch::Tensor> statistics() const {
-    std::vector<torch::Tensor> copies;
-    for (const auto& buffer : model->buffers()) copies.push_back(buffer.clone());
-    return copies;
-  }
+// A model that has statistics of its batches.
+class StatisticsOfAStep : public ::testing::Test {
+ protected:
+  struct Training {
+    Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
+      testing::fill(*model, 1);
+      replica = make_all_reduce_replica(ranks, *model, optimizer, options);
+    }
+    void backward(std::uint64_t seed, double times = 1) {
+      optimizer.zero_grad();
+      const auto x = testing::numbers({6, 4}, 3 * seed + static_cast<std::uint64_t>(rank));
+      (times * model->forward(x).square().mean()).backward();
+    }
+    std::vector<torch::Tensor> statistics() const {
+      std::vector<torch::Tensor> copies;
+      for (const auto& buffer : model->buffers()) copies.push_back(buffer.clone());
+      return copies;
+    }
 
-  const int rank;
-  torch::nn::Sequential model = torch::nn::Sequential(
-      torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
-  torch::optim::SGD optimizer{model->parameters(), 0.05};
-  std::unique_ptr<Replica> replica;
-};
+    const int rank;
+    torch::nn::Sequential model = torch::nn::Sequential(
+        torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
+    torch::optim::SGD optimizer{model->parameters(), 0.05};
+    std::unique_ptr<Replica> replica;
+  };
 };
 
 TEST_F(StatisticsOfAStep, AreWhatTheyWereWhereItIsTakenAgain) {
