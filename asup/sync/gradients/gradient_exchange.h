@@ -121,7 +121,8 @@ class GradientExchange : private BucketCarrier {
   void restore_residuals(std::span<const NamedTensor> tensors, double unit);
 
   // After a loss: what is kept becomes what it is when the step under way has been applied, as it
-  // was on another rank. Nothing but residuals() is to be asked then.
+  // was on another rank; where that is not known here, it stays. Nothing but residuals() is to be
+  // asked then.
   void end_step_of_residuals();
 
   // What of it is still to be applied, as the average over ranks, by parameter; undefined where

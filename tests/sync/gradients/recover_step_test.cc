@@ -279,17 +279,20 @@ TEST_P(RetakenStep, IsNotMadeTwiceWhereOthersHadMadeIt) {
   }
 }
 
-// A communicator whose next exchange fails here once all others have it, and leaves nothing behind.
+// A communicator one of whose exchanges fails here once all others have it, and leaves nothing
+// behind.
 class Unlucky : public testing::WatchedCommunicator {
  public:
   Unlucky(Communicator& real, std::barrier<>& all_others_have_it)
       : WatchedCommunicator(real, [](const Call&) {}), all_others_have_it_(all_others_have_it) {}
 
-  void fail_once() { fails_ = true; }
+  void fail_at(std::size_t exchange) { until_ = exchange; }  // 1: the next
+  std::size_t started() const { return started_; }
   Work start(Call call) override {
     const Buffer output = call.output;
     Work work = WatchedCommunicator::start(std::move(call));
-    if (!std::exchange(fails_, false)) return work;
+    ++started_;
+    if (until_ == 0 || --until_ > 0) return work;
     return Work(std::make_shared<Failing>(work, output, all_others_have_it_));
   }
 
@@ -313,7 +316,7 @@ class Unlucky : public testing::WatchedCommunicator {
   };
 
   std::barrier<>& all_others_have_it_;
-  bool fails_ = false;
+  std::size_t until_ = 0, started_ = 0;
 };
 
 TEST_P(RetakenStep, GetsTheAveragesOfOneWhoHasThem) {
@@ -323,7 +326,7 @@ TEST_P(RetakenStep, GetsTheAveragesOfOneWhoHasThem) {
     Unlucky communicator(real, others_have_it);
     Program program(communicator, GetParam());
     for (int step = 0; step < kLostAfter; ++step) program.step();
-    if (rank == 2) communicator.fail_once();
+    if (rank == 2) communicator.fail_at(1);
     program.backward();
     if (rank < 2) others_have_it.arrive_and_wait();
     if (rank == 0) return;
@@ -362,6 +365,38 @@ class FailsHere : public testing::WatchedCommunicator {
  private:
   std::size_t until_ = 0;
 };
+
+// Two calls for a bucket: where the last has failed, nobody knows what the step has lost.
+class LowRankStep : public RecoverStep {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, LowRankStep, ::testing::Values(cases().back()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(LowRankStep, LeavesWhatWasKeptWhereItIsTakenOver) {
+  std::barrier<> others_have_it(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    Unlucky communicator(real, others_have_it);
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter - 1);
+    const std::size_t before = communicator.started();
+    training.go_on_to(kLostAfter);
+    const auto kept = kept_by(*training.replica);
+    if (rank == 1) {
+      communicator.fail_at(communicator.started() - before);
+      EXPECT_THROW(training.backward(), JobFailed);
+    } else {
+      training.go_on_to(kLostAfter + 1);
+      others_have_it.arrive_and_wait();
+    }
+    if (rank == 0) return;
+    training.recover();
+    EXPECT_EQ(training.done(), kLostAfter + 1u);
+    if (rank == 1) expect_same(kept_by(*training.replica), kept);
+    training.go_on_to(kSteps);
+    training.replica->check_equal();
+  });
+}
 
 class KeptStep : public RecoverStep {};
 
