@@ -11,4 +11,9 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
+inline bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const OutOfMemory*>(&error) != nullptr;
+}
+
 }  // namespace asup

@@ -156,9 +156,9 @@ int run_faults_bench(const FaultsBench& bench) {
   ProgramRunner runner;
   print_text(fmt::format(
       "Jobs of {} workers and {} steps. Workers are killed, or halted for up to half a second, at "
-      "random moments, until one is left at least; sometimes another joins. Steps have 24 samples "
-      "of half a millisecond. The last columns are from a kill to the end of the next step, and "
-      "two steps more.",
+      "random moments, until one is left at least; sometimes another joins. Servers are left "
+      "alone: a lost one ends the job. Steps have 24 samples of half a millisecond. The last "
+      "columns are from a kill to the end of the next step, and two steps more.",
       bench.workers, bench.steps));
   FaultyJob job{.workers = bench.workers, .steps = bench.steps, .seed = bench.seed};
   job.folder = bench.folder + "/undisturbed";

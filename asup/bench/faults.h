@@ -1,5 +1,6 @@
 // `asup bench faults`: kills and halts workers of jobs that train, again and again, in every way of
-// training, lets others join, and counts what came of it.
+// training, lets others join, and counts what came of it. Servers are left alone: a lost one ends
+// the job.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <numeric>
+#include <typeinfo>
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
@@ -18,6 +19,7 @@
 #include "asup/net/membership/roles.h"
 #include "asup/sync/averaging/local_update_replica.h"
 #include "asup/sync/gradients/finite_steps.h"
+#include "asup/sync/model/optimizer_state.h"
 #include "asup/sync/model/trained_model.h"
 
 namespace asup {
@@ -47,6 +49,16 @@ void check_for_program(const Job& job, const Strategy& strategy, bool servers_ke
         "--on-loss continue: by sync = {}, as it is set, workers cannot go on without one of them, "
         "and a loss ends the job. They can by {}.",
         strategy.name(), fmt::join(names_of_survivors(), ", "));
+}
+
+// Who has missed a step takes over what came of it.
+void require_known_state(const torch::optim::Optimizer& optimizer) {
+  require(sync::OptimizerState::knows(optimizer),
+          "--on-loss continue: after a loss, workers may go on with the state of another's "
+          "optimizer, and nothing is known of that of {}. Leave --on-loss out, or use SGD, Adam, "
+          "AdamW, RMSprop or Adagrad of torch::optim, an optimizer of asup's, or a type derived "
+          "from one of these",
+          c10::demangle(typeid(optimizer).name()));
 }
 
 // True in a scope.
@@ -259,6 +271,9 @@ std::shared_ptr<RecordedTimeline> timeline_of(const Job& job, Communicator& cont
 std::unique_ptr<DistributedReplica> make_distributed(Job& job, torch::nn::Module& model,
                                                      torch::optim::Optimizer& optimizer,
                                                      const Strategy& strategy) {
+  const bool retakes_steps =
+      job.options().goes_on_after_loss && strategy.capabilities().exchanges_again;
+  if (retakes_steps) require_known_state(optimizer);
   DistributedReplica::Parts parts{.strategy = strategy,
                                   .control = make_communicator(job, strategy)};
   parts.timeline = timeline_of(job, *parts.control);
@@ -267,7 +282,7 @@ std::unique_ptr<DistributedReplica> make_distributed(Job& job, torch::nn::Module
       job, strategy, needs_rates ? find_rates(job, *parts.control, strategy) : std::nullopt);
   parts.watch = std::make_unique<StepWatch>(sync::TrainedModel(model, optimizer).trainable());
   std::function<bool()> regroup;
-  if (job.options().goes_on_after_loss && strategy.capabilities().exchanges_again) {
+  if (retakes_steps) {
     parts.regroup = std::make_shared<std::function<bool()>>();
     regroup = [by = parts.regroup] { return *by && (*by)(); };
   }

@@ -65,6 +65,7 @@ void Exchanger::open(std::span<float> model) {
 
 Visit Exchanger::visit(std::span<float> model, bool ask) {
   const BriefLock lock(group_.mesh.loop());
+  require_sound();
   Visit visit;
   visit.changed = averaging_.has_difference();
   stale_ = !averaging_.visit(model);
@@ -85,7 +86,8 @@ void Exchanger::synchronize(std::span<float> model) {
   }
   const TimelineScope scope(Activity::wait, {.detail = "exchange under way"});
   // Silence ends it too (progress()).
-  group_.mesh.loop().drive([&] { return !underway_; }, Deadline::max());
+  group_.mesh.loop().drive([&] { return !underway_ || has_failed(); }, Deadline::max());
+  require_sound();
   averaging_.visit(model);
 }
 

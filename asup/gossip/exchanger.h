@@ -29,6 +29,7 @@
 #include "asup/gossip/averaging.h"
 #include "asup/gossip/message.h"
 #include "asup/gossip/partners.h"
+#include "asup/gossip/service.h"
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
 
@@ -60,7 +61,7 @@ struct Visit {
   bool changed = false;  // the model
 };
 
-class Exchanger : private net::Messenger::Handler {
+class Exchanger : private Service {
  public:
   Exchanger(net::MemberGroup group, std::size_t elements, const ExchangerOptions& options);
   ~Exchanger() override;  // takes back what it has asked for

@@ -25,6 +25,7 @@ GossipProgress::~GossipProgress() {
 
 GossipProgress::Known GossipProgress::tell(std::uint64_t samples) {
   const BriefLock lock(group_.mesh.loop());
+  require_sound();
   counts_.set_samples(rank_, samples);
   for (int tries = 0; tries < group_.workers; ++tries) {
     told_ = (told_ + 1) % group_.workers;

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "asup/gossip/progress_vector.h"
+#include "asup/gossip/service.h"
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
 
 namespace asup::gossip {
 
-class GossipProgress : private net::Messenger::Handler {
+class GossipProgress : private Service {
  public:
   explicit GossipProgress(net::MemberGroup group);
   ~GossipProgress() override;

@@ -67,10 +67,12 @@ Quorum::Round Quorum::come(std::uint64_t number, const std::vector<int>& workers
   const std::vector<int>& all = decides() && again ? round_.workers : workers;
   group_.mesh.loop().drive(
       [&] {
+        if (has_failed()) return true;
         if (!decides()) return word_.decided >= number || is_gone(first_);
         return someone_is_gone() || std::none_of(all.begin(), all.end(), is_late);
       },
       after(decides() && patience.count() > 0 ? patience : timeout));
+  require_sound();
   if (decides() && someone_is_gone()) return take_all_in(number, workers);
   if (word_.decided < number && is_gone(first_)) return {number, workers};
   std::vector<int> late;
@@ -121,9 +123,11 @@ bool Quorum::agree(Milestone milestone, Seconds timeout) {
     tell();
     const bool said = group_.mesh.loop().drive(
         [&] {
-          return fate(rank_).agreed >= reached || word_.given_up >= number || is_gone(first_);
+          return fate(rank_).agreed >= reached || word_.given_up >= number || is_gone(first_) ||
+                 has_failed();
         },
         after(timeout));
+    require_sound();
     if (is_gone(first_) && fate(rank_).agreed < reached)
       throw PeerLost(fmt::format("rank {} was lost in a round of all workers", first_));
     if (!said)
@@ -141,11 +145,13 @@ bool Quorum::agree(Milestone milestone, Seconds timeout) {
   };
   group_.mesh.loop().drive(
       [&] {
-        return all_have() || std::any_of(those.begin(), those.end(), [&](int worker) {
+        return has_failed() || all_have() ||
+               std::any_of(those.begin(), those.end(), [&](int worker) {
                  return is_gone(worker) || heard(worker).gave_up >= number;
                });
       },
       after(round_.allowed));
+  require_sound();
   if (!all_have()) return false;
   for (const int worker : those) fate(worker).agreed = reached;
   tell();

@@ -18,12 +18,13 @@
 
 #include "asup/base/clock.h"
 #include "asup/gossip/message.h"
+#include "asup/gossip/service.h"
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
 
 namespace asup::gossip {
 
-class Quorum : private net::Messenger::Handler {
+class Quorum : private Service {
  public:
   explicit Quorum(net::MemberGroup group);
   ~Quorum() override;

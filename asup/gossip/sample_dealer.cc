@@ -34,6 +34,7 @@ std::optional<SampleRun> SampleDealer::ask(std::uint64_t count, std::uint64_t li
                                            Seconds timeout) {
   if (deals()) {
     const BriefLock lock(group_.mesh.loop());
+    require_sound();
     if (answer_) return std::exchange(answer_, std::nullopt);
     return samples_.deal(rank_, count, limit);
   }
@@ -65,9 +66,10 @@ std::optional<SampleRun> SampleDealer::await_ahead(Seconds timeout) {
 
 std::optional<SampleRun> SampleDealer::await_answer(Deadline deadline, Seconds timeout) {
   const auto is_gone = [&] { return group_.mesh.end_of(dealer_) != net::LinkEnd::open; };
-  const auto is_answered = [&] { return answered_ == asked_; };
+  const auto is_answered = [&] { return answered_ == asked_ || has_failed(); };
   if (!is_answered())
     group_.mesh.loop().drive([&] { return is_answered() || is_gone(); }, deadline);
+  require_sound();
   if (is_answered() || is_gone()) return std::exchange(answer_, std::nullopt);
   throw JobFailed(fmt::format("rank {}, which deals out the samples, did not answer within {:g} s",
                               dealer_, timeout.count()));

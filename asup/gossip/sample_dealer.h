@@ -12,12 +12,13 @@
 
 #include "asup/base/clock.h"
 #include "asup/gossip/dealt_samples.h"
+#include "asup/gossip/service.h"
 #include "asup/net/member_group.h"
 #include "asup/net/transport/messenger.h"
 
 namespace asup::gossip {
 
-class SampleDealer : private net::Messenger::Handler {
+class SampleDealer : private Service {
  public:
   explicit SampleDealer(net::MemberGroup group);
   ~SampleDealer() override;

@@ -62,11 +62,17 @@ std::int64_t Updates::steps(std::int64_t step) const {
 }
 
 // One ends where an epoch does.
-std::int64_t Updates::end(std::int64_t step) const {
+std::int64_t Updates::begin(std::int64_t step) const {
   if (!grow()) return step;
   std::int64_t at = step / length_.steps_per_epoch * length_.steps_per_epoch;
-  while (at < std::min(step, length_.steps)) at += steps(at);
+  while (at + steps(at) <= step) at += steps(at);
   return at;
+}
+
+std::int64_t Updates::end(std::int64_t step) const {
+  if (!grow() || step == 0) return step;
+  const std::int64_t last = begin(std::min(step, length_.steps) - 1);
+  return last + steps(last);
 }
 
 std::int64_t Updates::count() const {

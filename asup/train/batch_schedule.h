@@ -32,6 +32,8 @@ class Updates {
   // Steps of the update that begins when `step` are done: those of its growth, or what is left of
   // the epoch or the run. needs: an update begins there, and step < length.steps
   std::int64_t steps(std::int64_t step) const;
+  // How many steps were done when the update began that has step `step`, counted from 0.
+  std::int64_t begin(std::int64_t step) const;
   // When it is done that is under way when `step` are, or that ends there.
   std::int64_t end(std::int64_t step) const;
   bool grow() const { return from_.size() > 1; }

@@ -115,9 +115,10 @@ void check_strategy(const TrainConfig& config, const Strategy& strategy) {
       "and local do.",
       strategy.name());
   if (strategy.capabilities().computes_together) check_computing_together(config, strategy);
-  const Capabilities capabilities = strategy.capabilities();
-  require(config.on_loss != "continue" || capabilities.survives_loss ||
-              capabilities.retakes_steps || config.checkpoint_every.kind != Every::Kind::never,
+  const bool goes_on_from_memory =
+      strategy.capabilities().survives_loss || can_retake_steps(config, strategy);
+  require(config.on_loss != "continue" || goes_on_from_memory ||
+              config.checkpoint_every.kind != Every::Kind::never,
           "on-loss = continue goes on from the last checkpoint, and there will be none. Set "
           "checkpoint-every, or leave on-loss out.");
 }

@@ -7,7 +7,9 @@
 #include "asup/asup.h"
 #include "asup/base/error.h"
 #include "asup/distribute/ways.h"
+#include "asup/net/transport/inproc/wire.h"
 #include "asup/ps/serve.h"
+#include "tests/support/join_options.h"
 #include "tests/support/logged.h"
 #include "tests/support/ranks.h"
 #include "tests/support/thrown.h"
@@ -191,6 +193,23 @@ TEST(Synchronize, MakesModelsOneInEveryWay) {
           replica.step();  // training goes on
         });
   }
+}
+
+TEST(Loss, AnOptimizerWhoseStateNobodyCouldTakeOverIsRefusedAtTheBegin) {
+  net::JoinOptions options = asup::testing::join_options(1, net::LinkKind::inproc, 0);
+  net::InprocHub hub;
+  options.hub = &hub;
+  options.rank = 0;
+  options.goes_on_after_loss = true;
+  Job job = Job::join(options);
+  Net net;
+  torch::optim::LBFGS unknown(net.parameters());
+  EXPECT_THAT(message_of<BadInput>([&] { distribute(job, net, unknown, AllReduce{}); }),
+              HasSubstr("nothing is known of that of torch::optim::LBFGS. Leave --on-loss out"));
+  torch::optim::Adam known(net.parameters());
+  const auto replica = distribute(job, net, known, AllReduce{});
+  net.loss(data_of(job)).backward();
+  EXPECT_EQ(replica->step(), StepResult::applied);
 }
 
 TEST(End, ModelsThatWereNotMergedAreSaid) {

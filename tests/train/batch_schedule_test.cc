@@ -42,6 +42,8 @@ TEST(BatchSchedule, AnUpdateEndsWithItsEpochAndWithTheRun) {
   for (const auto& [step, end] :
        {std::pair{0, 0}, {5, 5}, {6, 9}, {9, 9}, {10, 10}, {11, 14}, {18, 18}})
     EXPECT_EQ(updates.end(step), end) << step;
+  for (const auto& [step, begin] : {std::pair{0, 0}, {5, 5}, {8, 5}, {9, 9}, {10, 10}, {17, 14}})
+    EXPECT_EQ(updates.begin(step), begin) << step;
 }
 
 TEST(BatchSchedule, AnUpdateThatIsUnderWayIsNotCut) {

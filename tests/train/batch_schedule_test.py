@@ -41,6 +41,15 @@ class BatchSchedule(Case):
         steps = [int(path[-8:]) for path in run.checkpoints]
         self.assertEqual(steps, [7, 14, 22, 32, 40, 48])
 
+    # An update has that of its first step.
+    def test_rows_have_the_learning_rate_that_was_used(self):
+        flags = [*RUN, "--schedule=cosine"]
+        of_step = {row["step"]: row["lr"] for row in self.train("whole", *flags).rows if "loss" in row}
+        rows = [row for row in self.train("run", *flags, "--batch-schedule=4@16").rows if "loss" in row]
+        self.assertEqual([row["step"] for row in rows], [*range(1, 17), *range(20, 49, 4)])
+        for row in rows:
+            self.assertEqual(row["lr"], of_step[row["step"] - (3 if row["step"] > 16 else 0)], row["step"])
+
     def test_does_not_depend_on_the_workers_nor_on_who_looks(self):
         flags = [*RUN, "--batch-schedule=4@10"]
         two = self.train("two", *flags, "--log-every=1000")

@@ -67,6 +67,18 @@ TEST(Resolve, RemaindersAreOfEveryWay) {
   EXPECT_EQ(complaint({{"sync", "local"}, {"round-seconds", "1"}, {"remainder", "drop"}}), "");
 }
 
+TEST(Resolve, GoesOnAfterALossFromMemoryOrFromACheckpoint) {
+  const std::vector<testing::Sayings> goes_back{
+      {{"shard", "optimizer"}, {"on-loss", "continue"}},
+      {{"model", "resnet18"}, {"sync-bn", "true"}, {"on-loss", "continue"}}};
+  for (testing::Sayings sayings : goes_back) {
+    EXPECT_EQ(complaint(sayings), "");
+    sayings.emplace_back("checkpoint-every", "never");
+    EXPECT_THAT(complaint(sayings), StartsWith("on-loss = continue goes on from the last"));
+  }
+  EXPECT_EQ(complaint({{"on-loss", "continue"}, {"checkpoint-every", "never"}}), "");
+}
+
 // By what strategies are capable of, with other settings of the run.
 TEST(Resolve, RefusesWhatStrategiesAreNotCapableOf) {
   EXPECT_EQ(complaint({{"servers", "2"}}),

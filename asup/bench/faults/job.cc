@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,10 +17,9 @@
 namespace asup::bench {
 namespace {
 
-constexpr Seconds kLook{0.005};      // at a job, between two
-constexpr Seconds kPatience{120};    // without a step, or an end
-constexpr int kRowsBehind = 3;       // a row is written when the next step has ended
-constexpr double kTolerance = 2e-3;  // of a loss; sums are in another order
+constexpr Seconds kLook{0.005};    // at a job, between two
+constexpr Seconds kPatience{120};  // without a step, or an end
+constexpr int kRowsBehind = 3;     // a row is written when the next step has ended
 
 std::vector<std::string> words_of(const std::string& flags) {
   std::istringstream stream(flags);
@@ -119,11 +117,12 @@ class Watch {
                   {mark()}, job_.folder + ".join.log");
   }
 
+  // Whoever has not ended in time is killed, servers and those who have joined too.
   void end() {
     wait_until([] { return false; });
-    if (hung_) kill(-launcher_, SIGKILL);
-    for (const pid_t pid : workers())
-      if (hung_) kill(pid, SIGKILL);
+    hung_ = hung_ || !others_end();
+    if (!hung_) return;
+    for (const pid_t pid : processes_with(mark())) kill(pid, SIGKILL);
     while (runner_.is_running()) runner_.wait();
   }
 
@@ -136,6 +135,13 @@ class Watch {
         ended_ = true;
       }
     return !ended_;
+  }
+  bool others_end() {
+    for (const auto since = Clock::now(); runner_.is_running();) {
+      if (seconds_since(since) > kPatience.count()) return false;
+      (void)runner_.wait_for(kLook);
+    }
+    return true;
   }
 
   const FaultyJob& job_;
@@ -198,27 +204,11 @@ class Mischief {
   std::mt19937_64 random_;
 };
 
-// Rows of steps in which losses went with their worker have fewer samples, and say nothing.
-bool differ(const LoggedLosses& losses, const LoggedLosses& undisturbed) {
-  for (const auto& [step, was] : undisturbed) {
-    const auto now = losses.find(step);
-    if (now == losses.end() || now->second.samples != was.samples) continue;
-    if (!(std::abs(now->second.loss - was.loss) <= kTolerance * std::max(1.0, was.loss)))
-      return true;
-  }
-  return false;
-}
-
-// Each step has one row, or is in the next one's.
-std::int64_t count_lost(const std::string& file, int steps) {
-  std::int64_t last = 0, lost = 0;
-  for (const auto& row : report::read_metrics(file)) {
-    if (!row.contains("loss")) continue;
-    const std::int64_t step = row["step"];
-    if (step <= last) lost += last - step + 1;
-    last = step;
-  }
-  return lost + steps - last;
+std::vector<std::int64_t> logged_steps(const report::RunFolder& folder) {
+  std::vector<std::int64_t> steps;
+  for (const auto& row : report::read_metrics(folder.metrics_file()))
+    if (row.contains("loss")) steps.push_back(row["step"]);
+  return steps;
 }
 
 }  // namespace
@@ -246,8 +236,11 @@ FaultyJobEnd run_faulty_job(const FaultyJob& job, const LoggedLosses& undisturbe
   end.status = watch.status();
   if (end.hung || end.status != 0) return end;
   const report::RunFolder folder(job.folder);
-  end.lost_steps = count_lost(folder.metrics_file(), job.steps);
-  if (job.way.follows_one) end.differs = differ(losses_in(folder), undisturbed);
+  const std::int64_t untold = end.kills * kUntoldOfOne;
+  // Elsewhere workers may go over steps, whose samples are in the next row.
+  end.lost_steps =
+      count_lost(logged_steps(folder), job.steps, job.way.logs_steps ? untold : job.steps);
+  if (job.way.follows_one) end.differs = differ(losses_in(folder), undisturbed, untold);
   return end;
 }
 

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/bench/compare/program_runner.h"
+#include "asup/bench/faults/log.h"
 
 namespace asup::bench {
 
@@ -35,20 +35,13 @@ struct FaultyJobEnd {
   int kills = 0, halts = 0, joins = 0;
   bool hung = false;
   int status = 0;
-  std::int64_t lost_steps = 0;  // that its log has not, or not once
+  std::int64_t lost_steps = 0;  // that its log has not, or not once (log.h)
   bool differs = false;         // from the job without faults
 
   bool is_well() const { return !hung && status == 0 && lost_steps == 0 && !differs; }
   std::vector<double>
       recovery_seconds{};  // from a kill to the end of the next step, where it is seen
 };
-
-// By step, losses and how many samples they are of.
-struct LoggedLoss {
-  double loss = 0;
-  std::int64_t samples = 0;
-};
-using LoggedLosses = std::map<std::int64_t, LoggedLoss>;
 
 // Of a job in which nothing happens; nothing where it fails.
 std::optional<LoggedLosses> losses_of_undisturbed(const FaultyJob& job, ProgramRunner& runner);

@@ -33,20 +33,38 @@ int number(std::string_view text) {
   return value;
 }
 
+struct Process {
+  pid_t pid = -1;
+  std::string environment;
+};
+
+std::vector<Process> all_with(const std::string& variable) {
+  const std::size_t equals = variable.find('=');
+  std::vector<Process> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const int pid = number(entry.path().filename().string());
+    if (pid <= 0) continue;
+    Process process{pid, environment_of(entry.path())};
+    if (value_in(process.environment, variable.substr(0, equals)) == variable.substr(equals + 1))
+      found.push_back(std::move(process));
+  }
+  return found;
+}
+
 }  // namespace
 
+std::vector<pid_t> processes_with(const std::string& variable) {
+  std::vector<pid_t> pids;
+  for (const Process& process : all_with(variable)) pids.push_back(process.pid);
+  return pids;
+}
+
 std::vector<pid_t> workers_with(const std::string& variable) {
-  const std::size_t equals = variable.find('=');
   std::vector<std::pair<int, pid_t>> found;
-  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-    const int pid = number(process.path().filename().string());
-    if (pid <= 0) continue;
-    const std::string environment = environment_of(process.path());
-    const auto marked = value_in(environment, variable.substr(0, equals));
-    const auto rank = value_in(environment, "ASUP_RANK");
-    const bool is_server = !value_in(environment, "ASUP_SERVER_RANK").value_or("").empty();
-    if (marked == variable.substr(equals + 1) && rank && !is_server)
-      found.emplace_back(number(*rank), pid);
+  for (const Process& process : all_with(variable)) {
+    const auto rank = value_in(process.environment, "ASUP_RANK");
+    const bool is_server = !value_in(process.environment, "ASUP_SERVER_RANK").value_or("").empty();
+    if (rank && !is_server) found.emplace_back(number(*rank), process.pid);
   }
   std::ranges::sort(found);
   std::vector<pid_t> pids;

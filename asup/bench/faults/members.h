@@ -8,7 +8,9 @@
 
 namespace asup::bench {
 
-// Workers of jobs of asup's with this "NAME=value" in their environment, the lowest rank first.
+// All that have this "NAME=value" in their environment.
+std::vector<pid_t> processes_with(const std::string& variable);
+// Workers of jobs of asup's among them, the lowest rank first.
 std::vector<pid_t> workers_with(const std::string& variable);
 
 }  // namespace asup::bench

@@ -28,7 +28,8 @@ bool wait_for(int fd, short events, Deadline deadline) {
   while (Clock::now() < deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd poll_fd{fd, events, 0};
-    if (poll(&poll_fd, 1, static_cast<int>(std::min<long>(left.count(), 60'000))) > 0) return true;
+    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<long>(left.count(), 60'000)));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
   }
   return false;
 }

@@ -9,7 +9,8 @@
 
 namespace asup::net {
 
-// Polls the descriptor until it is ready or the deadline passes.
+// Polls the descriptor until it is ready or the deadline passes: false. True too where it cannot be
+// polled, which the next call on it will say.
 bool wait_for(int fd, short events, Deadline deadline);
 
 // A connected, non-blocking, close-on-exec socket, or none with the reason in `why`.

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "asup/base/error.h"
+#include "asup/net/membership/connect.h"
 
 namespace asup::net {
 namespace {
@@ -170,18 +171,6 @@ void Handshake::succeed() {
 }
 
 namespace {
-
-// Waits until the socket is ready for `events`; false at the deadline.
-bool wait_for(int fd, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd poll_fd{fd, events, 0};
-    const int ready = poll(&poll_fd, 1, static_cast<int>(std::min<long>(left, 60'000)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return true;  // let the next call on the socket say why
-  }
-}
 
 HandshakeResult ended(ssize_t n) {
   if (n == 0) return {Kind::closed, "it closed the connection during the handshake"};

@@ -225,17 +225,22 @@ bool Mesh::progress_link(int rank) {
   return moved;
 }
 
-// What the peer sent and cannot be taken ends its link, and nothing else.
+// What the peer sent and cannot be taken ends its link, and nothing else. So does what there is no
+// memory for here, which is no breach of the peer's.
 template <typename Action>
 void Mesh::guard_link(int rank, const Action& action) {
   Link& link = this->link(rank);
   const LinkEnd before = link.end();
+  LinkNews news = LinkNews::breached;
   try {
     action();
   } catch (const std::exception& error) {
-    link.lose(fmt::format("what it sent cannot be taken: {}", reason_of(error)));
+    const bool is_own = is_out_of_memory(error);
+    link.lose(is_own ? reason_of(error)
+                     : fmt::format("what it sent cannot be taken: {}", reason_of(error)));
+    if (is_own) news = LinkNews::ended;
   }
-  if (link.end() != before) took_end(rank);
+  if (link.end() != before) took_end(rank, link.why().empty() ? LinkNews::ended : news);
 }
 
 bool Mesh::progress_mover(Mover& mover) {
@@ -260,17 +265,15 @@ void Mesh::failed(const std::string& why) {
   for (const auto& [id, mover] : movers_) fail_mover(*mover, why);
 }
 
-void Mesh::took_end(int rank) {
+void Mesh::took_end(int rank, LinkNews news) {
   Link& link = this->link(rank);
-  const bool breach = link.end() == LinkEnd::lost && !link.why().empty();
-  if (breach)
+  if (link.end() == LinkEnd::lost && !link.why().empty())
     log().error("{} {}", roster_.members[static_cast<std::size_t>(rank)].describe(),
                 describe_end(rank));
   link.wire().end_writing();
   if (const int fd = link.wire().fd(); fd >= 0) loop_.unwatch(fd);
   ++endings_;
-  if (watcher_ && link.end() == LinkEnd::lost)
-    watcher_(rank, breach ? LinkNews::breached : LinkNews::ended);
+  if (watcher_ && link.end() == LinkEnd::lost) watcher_(rank, news);
 }
 
 void Mesh::watch(Watcher watcher) {

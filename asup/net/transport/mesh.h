@@ -105,7 +105,7 @@ class Mesh : private Loop::Body {
   void guard_link(int rank, const Action& action);
   static bool progress_mover(Mover& mover);
   static void fail_mover(Mover& mover, const std::string& why);
-  void took_end(int rank);
+  void took_end(int rank, LinkNews news);
   void look_for_silence();
   void on_note(int rank, ConstBytes head, std::string_view text);
   void drop_notes();

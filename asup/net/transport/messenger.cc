@@ -63,18 +63,23 @@ class Messenger::MessageReceiver : public Receiver {
   void guarded(const Action& action) {
     try {
       action();
-    } catch (const std::bad_alloc&) {
-      out_of_memory();
-    } catch (const OutOfMemory&) {
-      out_of_memory();
     } catch (const JobFailed& error) {
       messenger_.handler_.failed(error.what());
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      out_of_memory();
     }
   }
+  // Nor is it where the handler has nobody to tell.
   void out_of_memory() {
-    messenger_.handler_.failed(fmt::format(
+    const std::string why = fmt::format(
         "{} ran out of memory while it took a message of {} bytes from {}",
-        messenger_.name_of(messenger_.mesh_.rank()), total_, messenger_.name_of(member_)));
+        messenger_.name_of(messenger_.mesh_.rank()), total_, messenger_.name_of(member_));
+    try {
+      messenger_.handler_.failed(why);
+    } catch (const std::exception&) {
+      throw OutOfMemory(why);
+    }
   }
 
   Messenger& messenger_;

@@ -81,7 +81,8 @@ class Wire {
   virtual void disarm() {}
   // -1: nothing wakes a sleeper, who must look again after a short while.
   virtual int fd() const = 0;
-  // Something has come to fd(), there is room again, or the end: the wire looks again.
+  // Something has come to fd(), there is room again, or the end: the wire looks again. Throws
+  // OutOfMemory where this process cannot take what has come, and is closed then.
   virtual void on_fd_ready() {}
 
   // Of wires that share memory; on the others nothing is ever offered.

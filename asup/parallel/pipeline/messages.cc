@@ -1,6 +1,9 @@
 #include "asup/parallel/pipeline/messages.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <span>
 
 #include "asup/base/error.h"
 #include "asup/parallel/schedule/messages.h"
@@ -11,6 +14,14 @@ namespace {
 using Op = Action::Op;
 
 constexpr int kAhead = 2;  // receives of a kind from a peer that are posted before they are needed
+
+bool is_type(std::int64_t number) {
+  if (number < 0 || number >= static_cast<std::int64_t>(torch::ScalarType::NumOptions))
+    return false;
+  const auto type = static_cast<torch::ScalarType>(number);
+  return c10::isFloatingType(type) || c10::isComplexType(type) ||
+         c10::isIntegralType(type, /*includeBool=*/true);
+}
 
 bool is_send(const Action& action) {
   return action.op == Op::send_activation || action.op == Op::send_gradient;
@@ -27,10 +38,20 @@ TensorHead::TensorHead(const torch::Tensor& tensor) {
   std::copy(tensor.sizes().begin(), tensor.sizes().end(), values_.begin() + 2);
 }
 
+std::string TensorHead::fault() const {
+  if (!is_type(values_[0])) return fmt::format("type {}", values_[0]);
+  const std::int64_t dimensions = values_[1];
+  if (dimensions < 0 || dimensions > static_cast<std::int64_t>(kMostDimensions))
+    return fmt::format("{} dimensions", dimensions);
+  const std::span sizes(values_.data() + 2, static_cast<std::size_t>(dimensions));
+  std::int64_t most = kMostElements;
+  for (const std::int64_t size : sizes)
+    most = size < 0 ? 0 : most / std::max<std::int64_t>(size, 1);
+  return most > 0 ? "" : fmt::format("sizes {}", fmt::join(sizes, " × "));
+}
+
 torch::Tensor TensorHead::empty() const {
-  const auto dimensions = static_cast<std::size_t>(values_[1]);
-  check(dimensions <= kMostDimensions, "a message of {} dimensions", dimensions);
-  return torch::empty(torch::IntArrayRef(values_.data() + 2, dimensions),
+  return torch::empty(torch::IntArrayRef(values_.data() + 2, static_cast<std::size_t>(values_[1])),
                       static_cast<torch::ScalarType>(values_[0]));
 }
 
@@ -142,7 +163,11 @@ bool Messages::post_next(Peer& peer, bool waits) {
     }
     if (!waits && !peer.head->work.done()) return false;
     peer.head->work.wait().or_throw(doing(action));
-    entering_[action.stage] = peer.head->head;
+    const TensorHead& head = peer.head->head;
+    if (const std::string fault = head.fault(); !fault.empty())
+      throw JobFailed(fmt::format("{}: rank {} announced a tensor with {}, which there is not",
+                                  doing(action), peer.rank, fault));
+    entering_[action.stage] = head;
     peer.head.reset();
   }
   const TensorHead* head = head_of(action);

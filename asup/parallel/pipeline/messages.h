@@ -32,12 +32,15 @@ namespace asup::parallel {
 class TensorHead {
  public:
   static constexpr std::size_t kMostDimensions = 8;
+  static constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
   TensorHead() = default;
   // Throws BadInput for more dimensions than that.
   explicit TensorHead(const torch::Tensor& tensor);
 
-  torch::Tensor empty() const;  // on the CPU
+  // Of one that has come: what no tensor has, "" where a tensor may have all of it.
+  std::string fault() const;
+  torch::Tensor empty() const;  // on the CPU; needs: no fault()
   Buffer buffer() { return buffer_of(std::span(values_)); }
   bool operator==(const TensorHead&) const = default;
 

@@ -94,6 +94,7 @@ struct CompressorContext {
   Communicator& communicator;
   const std::vector<sync::NamedTensor>& parameters;  // that are trained
   const torch::optim::Optimizer& optimizer;
+  bool again = false;  // since ranks were lost: people have been told what there is to say of it
 };
 using CompressorFactory = std::function<std::unique_ptr<Compressor>(const CompressorContext&)>;
 

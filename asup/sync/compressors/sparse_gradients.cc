@@ -37,8 +37,9 @@ void say_if_dense(const Communicator& communicator, const Sparsity& sparsity) {
       sparsity.density, static_cast<double>(fits) / kLargeBucket);
 }
 
-std::unique_ptr<Compressor> make(Communicator& communicator, const Sparsity& sparsity) {
-  if (communicator.rank() == 0) say_if_dense(communicator, sparsity);
+std::unique_ptr<Compressor> make(const CompressorContext& context, const Sparsity& sparsity) {
+  Communicator& communicator = context.communicator;
+  if (communicator.rank() == 0 && !context.again) say_if_dense(communicator, sparsity);
   if (sparsity.hosts.empty()) return std::make_unique<SparseGradients>(communicator, sparsity);
   return std::make_unique<HostSparseGradients>(communicator, sparsity);
 }
@@ -81,15 +82,14 @@ void require_one_backward(const Sparsity& sparsity, const Compressor::Bucket& bu
 }
 
 CompressorFactory topk(const Sparsity& sparsity) {
-  return
-      [sparsity](const CompressorContext& context) { return make(context.communicator, sparsity); };
+  return [sparsity](const CompressorContext& context) { return make(context, sparsity); };
 }
 
 CompressorFactory dgc(const Sparsity& sparsity) {
   return [sparsity](const CompressorContext& context) {
     Sparsity with_momentum = sparsity;
     with_momentum.momentum = momentum_to_take(context.optimizer);
-    return make(context.communicator, with_momentum);
+    return make(context, with_momentum);
   };
 }
 

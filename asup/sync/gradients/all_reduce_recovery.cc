@@ -2,7 +2,6 @@
 // rank that was lost.
 #include "asup/base/error.h"
 #include "asup/sync/gradients/all_reduce_replica_impl.h"
-#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/optimizer_state.h"
 
@@ -48,7 +47,10 @@ void AllReduceReplica::drop_exchange() {
   dropped_->exchanges = exchange_->exchanges();
   dropped_->unit = exchange_->residual_unit();
   dropped_->before = sync::copies_of(exchange_->residuals());
-  exchange_->end_step_of_residuals();
+  if (std::exchange(applies_kept_, false))
+    exchange_->clear_residuals();
+  else
+    exchange_->end_step_of_residuals();
   dropped_->after = sync::copies_of(exchange_->residuals());
   if (compressor_) dropped_->compressor = sync::copies_of(compressor_->state());
   wait_seconds_before_ += exchange_->wait_seconds();
@@ -70,11 +72,13 @@ void AllReduceReplica::recover_step() {
                       .holds_averages = !drops && exchange_->holds_averages()});
   if (!drops && furthest.least == 0)
     throw PeerLost("a rank was lost in the first step, before all had the same order of gradients");
-  if (!furthest.by_all) take_over_from(furthest.rank);
   const bool was_behind = steps_ < furthest.steps;
+  if (drops && !was_behind) finite_.take_buffers_back();
+  if (!furthest.by_all) take_over_from(furthest.rank);
   if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
-  if (drops) return begin_anew(furthest.exchanges);
+  moved_ = rounds_differently_ && furthest.by_all;  // else all have the model of one
+  if (drops) return begin_anew(furthest);
   if (was_behind) {
     made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;
     exchange_->end_elsewhere();
@@ -87,6 +91,8 @@ void AllReduceReplica::take_over_from(int rank) {
   if (communicator_.rank() != rank) is_whole_ = false;
   sync::broadcast_packed(communicator_, model_.trainable(), rank);
   sync::broadcast_state(communicator_, model_.optimizer(), model_.trainable(), rank);
+  if (dropped_ && options_.buffers != BufferSync::local)
+    sync::broadcast_packed(communicator_, model_.buffers(), rank);
   if (dropped_) take_layout_from(rank);
   is_whole_ = true;
 }
@@ -102,12 +108,12 @@ void AllReduceReplica::take_layout_from(int rank) {
 }
 
 // Those who are left, with what each has kept.
-void AllReduceReplica::begin_anew(std::uint64_t exchanges) {
-  compressor_ = make_compressor();
-  exchange_ = make_exchange();
-  exchange_->set_exchanges(exchanges);
-  exchange_->restore_residuals(steps_ > dropped_->step ? dropped_->after : dropped_->before,
-                               dropped_->unit);
+void AllReduceReplica::begin_anew(const sync::FurthestSteps& furthest) {
+  const bool was_applied = furthest.steps > dropped_->step && !furthest.skipped;
+  compressor_ = make_compressor(/*again=*/true);
+  exchange_ = make_exchange(/*again=*/true);
+  exchange_->set_exchanges(furthest.exchanges);
+  exchange_->restore_residuals(was_applied ? dropped_->after : dropped_->before, dropped_->unit);
   if (compressor_) {
     const auto state = compressor_->state();
     for (std::size_t i = 0; i < state.size(); ++i)

@@ -133,20 +133,26 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
   if (options.regroup) exchange_->retake_by(options.regroup);
 }
 
-std::unique_ptr<Compressor> AllReduceReplica::make_compressor() const {
+std::unique_ptr<Compressor> AllReduceReplica::make_compressor(bool again) const {
   if (!options_.compressor) return nullptr;
   require(options_.code == kernels::Code::none,
           "gradients travel in a code, or as a compressor has them, not both");
-  auto made = options_.compressor({communicator_, model_.trainable(), model_.optimizer()});
+  auto made = options_.compressor({.communicator = communicator_,
+                                   .parameters = model_.trainable(),
+                                   .optimizer = model_.optimizer(),
+                                   .again = again});
   require(made != nullptr, "the function that is to make a compressor has made none");
   return made;
 }
 
-std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange() const {
+std::unique_ptr<sync::GradientExchange> AllReduceReplica::make_exchange(bool again) const {
   return std::make_unique<sync::GradientExchange>(
       communicator_, model_.trainable(), agree_on_order(), rules_of(options_, model_),
       /*looks=*/options_.non_finite != NonFinite::apply,
-      sync::GradientCode{options_.code, options_.feedback, compressor_.get()},
+      sync::GradientCode{.code = options_.code,
+                         .feedback = options_.feedback,
+                         .compressor = compressor_.get(),
+                         .tells = !again},
       gradient_shards(options_, communicator_, model_.optimizer()));
 }
 
@@ -355,11 +361,17 @@ void AllReduceReplica::step_those(bool sparse) {
 }
 
 // As a step of its own, at the learning rate as it is: another way of training would not know of
-// it. Where it has a momentum already, the optimizer adds none.
+// it. Where a rank is lost in it, others may have made it too (drop_exchange()).
 void AllReduceReplica::apply_kept() {
   if (!compresses()) return;
+  applies_kept_ = true;
+  step_by(exchange_->take_residuals());
+  applies_kept_ = false;
+}
+
+// Where they have a momentum already, the optimizer adds none.
+void AllReduceReplica::step_by(const std::vector<torch::Tensor>& waiting) {
   torch::NoGradGuard no_grad;
-  const auto waiting = exchange_->take_residuals();
   const auto& parameters = model_.trainable();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
@@ -373,6 +385,8 @@ void AllReduceReplica::apply_kept() {
   std::optional<sync::WithoutMomentum> without;
   if (taken_momentum_) without.emplace(model_.optimizer());
   step_model();
+  (void)finite_.count(steps_, /*finite=*/true);
+  ++steps_;
   moved_ = rounds_differently_;
   synchronize();
   for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::Tensor();

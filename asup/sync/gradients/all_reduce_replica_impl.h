@@ -12,6 +12,7 @@
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/gradients/finite_steps.h"
 #include "asup/sync/gradients/gradient_exchange.h"
+#include "asup/sync/gradients/made_steps.h"
 #include "asup/sync/model/trained_model.h"
 #include "asup/sync/sharded/parameters_on_demand.h"
 #include "asup/sync/sharded/sharded_optimizer.h"
@@ -53,12 +54,13 @@ class AllReduceReplica final : public Replica {
 
  private:
   std::vector<std::size_t> agree_on_order() const;
-  std::unique_ptr<Compressor> make_compressor() const;
-  std::unique_ptr<sync::GradientExchange> make_exchange() const;
+  // `again`: since ranks were lost.
+  std::unique_ptr<Compressor> make_compressor(bool again = false) const;
+  std::unique_ptr<sync::GradientExchange> make_exchange(bool again = false) const;
   void drop_exchange();
   void take_over_from(int rank);
   void take_layout_from(int rank);
-  void begin_anew(std::uint64_t exchanges);
+  void begin_anew(const sync::FurthestSteps& furthest);
   void make_shards();
   void exchange_buffers(BufferSync way);
   void learn_order();
@@ -67,6 +69,7 @@ class AllReduceReplica final : public Replica {
   void step_own_part();
   void clip_dense();
   void step_those(bool sparse);
+  void step_by(const std::vector<torch::Tensor>& waiting);
   bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
 
   // Constant after construction.
@@ -83,12 +86,13 @@ class AllReduceReplica final : public Replica {
   std::unique_ptr<sync::ShardedOptimizer> sharded_;      // none: each rank moves all parameters
   std::unique_ptr<sync::ParametersOnDemand> on_demand_;  // none: each rank has all of them
   const bool rounds_differently_;                        // than another rank; the same on all
-  bool moved_ = false;  // since all had the same bits, where that is so
+  bool moved_ = false;         // since all had the same bits, where that is so
+  bool applies_kept_ = false;  // a step by what is kept is under way, or was when a rank was lost
   std::uint64_t steps_ = 0;
   double buffer_seconds_ = 0;
 
   // Of an exchange that was dropped: what it has kept of gradients, as it was before its step and
-  // as it is once that is made.
+  // as it is once that is applied.
   struct Dropped {
     std::uint64_t step = 0, exchanges = 0;
     double unit = 0;

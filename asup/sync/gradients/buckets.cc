@@ -4,10 +4,22 @@
 #include <limits>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/base/pages.h"
 #include "asup/sync/model/device.h"
 
 namespace asup::sync {
+
+layout::BucketRules with_coded(layout::BucketRules rules, const std::vector<NamedTensor>& tensors,
+                               const std::function<bool(const torch::Tensor&)>& takes, bool tells) {
+  if (!takes) return rules;
+  for (const auto& [name, tensor] : tensors) rules.coded.push_back(takes(tensor));
+  if (std::ranges::find(rules.coded, true) != rules.coded.end()) return rules;
+  if (tells)
+    log().warn("compress changes nothing: the model has no weights of f32 that are large enough");
+  rules.coded.clear();
+  return rules;
+}
 
 Buckets::Buckets(Communicator& communicator, const std::vector<NamedTensor>& parameters,
                  std::span<const std::size_t> order, const layout::BucketRules& rules,

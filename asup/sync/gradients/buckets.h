@@ -5,6 +5,7 @@
 // the same layout there, and that of the communicator is its copy. Used from one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,11 @@
 #include "asup/sync/model/tensors.h"
 
 namespace asup::sync {
+
+// The rules for buckets where the gradients that `takes` has chosen travel in fewer bytes; as they
+// are where that is null, or chooses none, which `tells` has logged.
+layout::BucketRules with_coded(layout::BucketRules rules, const std::vector<NamedTensor>& tensors,
+                               const std::function<bool(const torch::Tensor&)>& takes, bool tells);
 
 class Buckets {
  public:

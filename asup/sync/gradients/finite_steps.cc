@@ -13,10 +13,10 @@ namespace {
 
 using torch::Tensor;
 
-std::vector<Tensor> floating(const std::vector<NamedTensor>& buffers) {
+std::vector<Tensor> those_of(const std::vector<NamedTensor>& buffers, bool floating) {
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : buffers)
-    if (tensor.is_floating_point()) tensors.push_back(tensor.detach());
+    if (tensor.is_floating_point() == floating) tensors.push_back(tensor.detach());
   return tensors;
 }
 
@@ -78,7 +78,11 @@ bool is_finite(const Tensor& tensor) {
 }
 
 FiniteSteps::FiniteSteps(const TrainedModel& model, NonFinite policy, bool warns)
-    : model_(model), policy_(policy), warns_(warns), buffers_(floating(model.buffers())) {
+    : model_(model),
+      policy_(policy),
+      warns_(warns),
+      floating_{those_of(model.buffers(), true), {}},
+      others_{those_of(model.buffers(), false), {}} {
   keep_buffers();
 }
 
@@ -114,6 +118,7 @@ bool FiniteSteps::count(std::uint64_t step, bool finite) {
     log().warn("the gradients of step {} are infinite or NaN: it is left out, and {} so far", step,
                skipped_ == 1 ? "it is the only one" : fmt::format("{} steps are", skipped_));
   mend_buffers();
+  keep_buffers();
   return false;
 }
 
@@ -124,18 +129,34 @@ void FiniteSteps::remember(bool skipped) {
   place = skipped;
 }
 
+void FiniteSteps::Buffers::keep() {
+  if (tensors.empty()) return;
+  if (kept.empty())
+    for (const Tensor& tensor : tensors) kept.push_back(torch::empty_like(tensor));
+  at::_foreach_copy_(kept, tensors, /*non_blocking=*/true);
+}
+
+void FiniteSteps::Buffers::take_back() {
+  if (!kept.empty()) at::_foreach_copy_(tensors, kept, /*non_blocking=*/true);
+}
+
 void FiniteSteps::keep_buffers() {
-  if (policy_ != NonFinite::skip || buffers_.empty()) return;
+  if (policy_ != NonFinite::skip) return;
   torch::NoGradGuard no_grad;
-  if (kept_.empty())
-    for (const Tensor& buffer : buffers_) kept_.push_back(torch::empty_like(buffer));
-  at::_foreach_copy_(kept_, buffers_, /*non_blocking=*/true);
+  floating_.keep();
+  others_.keep();
+}
+
+void FiniteSteps::take_buffers_back() {
+  torch::NoGradGuard no_grad;
+  floating_.take_back();
+  others_.take_back();
 }
 
 void FiniteSteps::mend_buffers() {
   torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < kept_.size(); ++i)
-    if (!is_finite(buffers_[i])) buffers_[i].copy_(kept_[i]);
+  for (std::size_t i = 0; i < floating_.kept.size(); ++i)
+    if (!is_finite(floating_.tensors[i])) floating_.tensors[i].copy_(floating_.kept[i]);
 }
 
 }  // namespace asup::sync

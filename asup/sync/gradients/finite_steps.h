@@ -47,6 +47,9 @@ class FiniteSteps {
 
   // Statistics are as they are to be.
   void keep_buffers();
+  // They become what they were after the last step, where such steps are skipped: the batch that
+  // has gone forward since will do so again.
+  void take_buffers_back();
 
   std::uint64_t skipped() const { return skipped_; }
   std::uint64_t in_succession() const { return in_succession_; }
@@ -59,8 +62,13 @@ class FiniteSteps {
   const TrainedModel& model_;
   NonFinite policy_;
   const bool warns_;
-  const std::vector<torch::Tensor> buffers_;  // of floating points
-  std::vector<torch::Tensor> kept_;
+  // Statistics, and counts of batches.
+  struct Buffers {
+    std::vector<torch::Tensor> tensors, kept;
+    void keep();
+    void take_back();
+  };
+  Buffers floating_, others_;
   bool known_finite_ = false;  // the gradients of the step to come
   std::uint64_t skipped_ = 0, in_succession_ = 0, lately_ = 0;
   std::uint64_t counted_ = 0;                               // steps

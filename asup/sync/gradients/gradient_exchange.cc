@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "asup/base/error.h"
-#include "asup/base/log.h"
 #include "asup/base/seed.h"
 #include "asup/base/timeline.h"
 
@@ -36,18 +35,12 @@ void scale(const Buffer& buffer, double factor) {
       .mul_(factor);
 }
 
-layout::BucketRules with_code(layout::BucketRules rules, const GradientCode& code,
-                              const std::vector<NamedTensor>& parameters, bool tells) {
-  if (!code.changes()) return rules;
-  for (const auto& [name, tensor] : parameters)
-    rules.coded.push_back(code.compressor ? tensor.scalar_type() == torch::kFloat32 &&
-                                                code.compressor->takes(tensor)
-                                          : is_large_weight(tensor));
-  if (std::find(rules.coded.begin(), rules.coded.end(), true) != rules.coded.end()) return rules;
-  if (tells)
-    log().warn("compress changes nothing: the model has no weights of f32 that are large enough");
-  rules.coded.clear();
-  return rules;
+std::function<bool(const torch::Tensor&)> those_in(const GradientCode& code) {
+  if (!code.changes()) return nullptr;
+  if (!code.compressor) return is_large_weight;
+  return [compressor = code.compressor](const torch::Tensor& tensor) {
+    return tensor.scalar_type() == torch::kFloat32 && compressor->takes(tensor);
+  };
 }
 
 std::unique_ptr<ShardedGradients> make_shards(Communicator& communicator,
@@ -103,8 +96,9 @@ GradientExchange::GradientExchange(Communicator& communicator, std::vector<Named
              code.feedback || code.compressor || shards ? 1 : communicator.size()),
       shards_(make_shards(communicator, parameters, order, rules, shards)),
       collector_(communicator, parameters, order,
-                 with_code(std::move(rules), code, parameters, communicator.rank() == 0), kNotes,
-                 *this) {
+                 with_coded(std::move(rules), parameters, those_in(code),
+                            code.tells && communicator.rank() == 0),
+                 kNotes, *this) {
   const std::size_t kept = code.keeps().size();
   for (std::size_t i = 0; i < kept; ++i)
     residuals_.emplace_back(collector_.buckets(), collector_.parameters(), code.compressor);
@@ -427,8 +421,12 @@ std::vector<torch::Tensor> GradientExchange::take_residuals() {
     communicator_.all_reduce(buffer_of(taken[i]), ReduceOp::average).or_throw();
     taken[i].div_(unit);
   }
-  for (Residuals& residuals : residuals_) residuals.clear();
+  clear_residuals();
   return taken;
+}
+
+void GradientExchange::clear_residuals() {
+  for (Residuals& residuals : residuals_) residuals.clear();
 }
 
 std::vector<NamedTensor> GradientExchange::residuals() const {

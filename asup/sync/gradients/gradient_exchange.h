@@ -41,6 +41,7 @@ struct GradientCode {
   // What is lost is kept for the next step. Else a code that can round at random does.
   bool feedback = false;
   Compressor* compressor = nullptr;  // instead of a code; outlives the exchange
+  bool tells = true;                 // where there is nothing that it changes
 
   bool changes() const { return code != kernels::Code::none || compressor; }
   // What is kept from step to step, by its names in a checkpoint.
@@ -120,12 +121,14 @@ class GradientExchange : private BucketCarrier {
   void restore_residuals(std::span<const NamedTensor> tensors, double unit);
 
   // After a loss: what is kept becomes what it is when the step under way has been applied, as it
-  // was on another rank. Nothing but residuals() is to be asked then.
+  // was on another rank; where that is not known here, it stays. Nothing but residuals() is to be
+  // asked then.
   void end_step_of_residuals();
 
   // What of it is still to be applied, as the average over ranks, by parameter; undefined where
   // there is none. It is kept no more, and neither is the rest. Collective.
   std::vector<torch::Tensor> take_residuals();
+  void clear_residuals();
 
   // Of ranks that describe their batches (base/noise_scale.h); the same on all.
   std::optional<double> noise_scale() const { return noise_.noise_scale(); }

@@ -47,8 +47,10 @@ void GradientExchange::end_elsewhere() {
   late_samples_.reset();
 }
 
+// What comes of several calls for a bucket is not there before the last of them.
 void GradientExchange::end_step_of_residuals() {
-  for (Residuals& residuals : residuals_) residuals.end_step(true);
+  const bool is_there = !in_round_ || !code_.compressor || code_.compressor->calls() == 1;
+  for (Residuals& residuals : residuals_) residuals.end_step(is_there);
 }
 
 }  // namespace asup::sync

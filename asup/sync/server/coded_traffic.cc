@@ -1,11 +1,7 @@
 #include "asup/sync/server/coded_traffic.h"
 
-#include <algorithm>
-
-#include "asup/base/log.h"
 #include "asup/base/seed.h"
 #include "asup/kernels/finite.h"
-#include "asup/sync/compressors/compressor.h"
 
 namespace asup::sync {
 namespace {
@@ -13,17 +9,6 @@ namespace {
 constexpr float kMostOfF16 = 65504;
 
 }  // namespace
-
-layout::BucketRules with_code(layout::BucketRules rules, kernels::Code code,
-                              const std::vector<NamedTensor>& shared, bool tells) {
-  if (code == kernels::Code::none) return rules;
-  for (const auto& [name, tensor] : shared) rules.coded.push_back(is_large_weight(tensor));
-  if (std::ranges::find(rules.coded, true) != rules.coded.end()) return rules;
-  if (tells)
-    log().warn("compress changes nothing: the model has no weights of f32 that are large enough");
-  rules.coded.clear();
-  return rules;
-}
 
 CodedTraffic::CodedTraffic(kernels::Code code, bool feedback, const Buckets& buckets,
                            const std::vector<NamedTensor>& shared)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "asup/kernels/code.h"
-#include "asup/layout/buckets.h"
+#include "asup/sync/compressors/compressor.h"
 #include "asup/sync/gradients/buckets.h"
 #include "asup/sync/gradients/residuals.h"
 #include "asup/sync/model/tensors.h"
@@ -16,10 +16,10 @@
 
 namespace asup::sync {
 
-// The rules for buckets where gradients of large weights travel in the code; they have none coded
-// where there are no such weights, which `tells` has logged.
-layout::BucketRules with_code(layout::BucketRules rules, kernels::Code code,
-                              const std::vector<NamedTensor>& shared, bool tells);
+// Which weights' gradients are large enough for a code (with_coded()); null where it is none.
+inline std::function<bool(const torch::Tensor&)> those_in(kernels::Code code) {
+  return code == kernels::Code::none ? nullptr : is_large_weight;
+}
 
 class CodedTraffic {
  public:

@@ -140,8 +140,8 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
       finite_(model_, options.pace.non_finite, /*warns=*/true),
       rules_(sync::rules_of(optimizer)),
       sharing_(sync::share(model_, options.local)),
-      bucket_rules_(sync::with_code(options.bucket_sizes(), options.code, sharing_.shared,
-                                    workers.rank() == 0)),
+      bucket_rules_(sync::with_coded(options.bucket_sizes(), sharing_.shared,
+                                     sync::those_in(options.code), workers.rank() == 0)),
       collector_(workers, agreed(), layout::backwards(sharing_.shared.size()), bucket_rules_,
                  /*notes=*/0, *this) {
   if (!bucket_rules_.coded.empty())

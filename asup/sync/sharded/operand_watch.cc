@@ -23,8 +23,10 @@ bool is_node(const at::RecordFunction& function) {
   return function.scope() == at::RecordScope::BACKWARD_FUNCTION;
 }
 
+// Torch takes callbacks along to threads that work for this one, where nobody listens.
 std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) {
   OfThread& here = of_thread();
+  if (here.listeners.empty()) return nullptr;
   if (is_node(function)) {
     here.depths.push_back(0);
     return nullptr;
@@ -37,6 +39,7 @@ std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction& function) 
 
 void ends(const at::RecordFunction& function, at::ObserverContext*) {
   OfThread& here = of_thread();
+  if (here.listeners.empty()) return;
   if (is_node(function))
     here.depths.pop_back();
   else

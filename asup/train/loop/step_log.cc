@@ -21,6 +21,7 @@ StepLog::StepLog(RunState& run, const WorkSource::Traits& traits)
     : run_(run),
       traits_(traits),
       samples_(run.context().length, *run.context().batches),
+      updates_(run.config(), run.context().length),
       sync_points_(sync_points(run.config(), run.context().length)),
       metrics_(run.control(), run.config().log_every),
       told_(run.step()),
@@ -34,16 +35,16 @@ void StepLog::resume() {
   metrics_.resume(shown_at_);
 }
 
-void StepLog::add(const StepWork& work, const StepOutcome& outcome) {
+void StepLog::add(const StepOutcome& outcome) {
   if (std::isfinite(outcome.loss) || !traits_.skips_non_finite)
     metrics_.add(outcome.step, outcome.loss, static_cast<double>(outcome.samples));
   else
     metrics_.leave_out(outcome.step, static_cast<double>(outcome.samples));
-  parts_ = work.parts;
 }
 
-void StepLog::took(const StepOutcome& outcome, double waited) {
+void StepLog::took(const StepWork& work, const StepOutcome& outcome, double waited) {
   const double now = run_.seconds();
+  parts_ = work.parts;
   metrics_.took(outcome.step, waited, now);
   waited_ += waited;
   if (traits_.lockstep || !std::isfinite(outcome.loss) || outcome.samples == 0) return;
@@ -149,7 +150,7 @@ report::StepRecord StepLog::blank_record(std::int64_t step) const {
   report::StepRecord record;
   record.step = step;
   record.epoch = (step - 1) / run_.context().length.steps_per_epoch + 1;
-  record.lr = learning_rate(run_.config(), run_.context().length, step - 1);
+  record.lr = learning_rate(run_.config(), run_.context().length, updates_.begin(step - 1));
   return record;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "asup/train/batch_schedule.h"
 #include "asup/train/loop/metrics.h"
 #include "asup/train/loop/sample_count.h"
 #include "asup/train/loop/work_source.h"
@@ -20,8 +21,8 @@ class StepLog {
   std::int64_t first() const { return metrics_.first(); }  // what is not summed yet begins here
 
   // A step's part is computed, and then done; this worker stood still for so many seconds of it.
-  void add(const StepWork& work, const StepOutcome& outcome);
-  void took(const StepOutcome& outcome, double waited);
+  void add(const StepOutcome& outcome);
+  void took(const StepWork& work, const StepOutcome& outcome, double waited);
   // So many steps were left out, since gradients were no numbers; `gives_up`: too many in
   // succession.
   void skipped(const StepOutcome& outcome, std::uint64_t steps, Metrics::GivesUp gives_up);
@@ -54,6 +55,7 @@ class StepLog {
   RunState& run_;
   const WorkSource::Traits traits_;
   const SampleCount samples_;
+  const Updates updates_;
   const std::vector<std::int64_t> sync_points_;
   Metrics metrics_;
   ReplicaStats stats_;                    // of the steps that were summed last

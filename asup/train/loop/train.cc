@@ -118,6 +118,7 @@ TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
   std::vector<std::int64_t> lost;  // in earlier generations
   for (TrainConfig now = config;;) {
     bool trained = false;
+    std::string lost_one;
     try {
       now = settings_of_generation(job, now, begun);
       if (now.timeline.on && !timeline)
@@ -131,10 +132,12 @@ TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
           return *end;
     } catch (const PeerLost& failure) {
       if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
-      log().warn("{}. The others go on from the last checkpoint", failure.what());
+      lost_one = failure.what();
     }
     const net::Roster before = job.roster();
     check(job.renew(), "the coordinator has ended: this job has no next generation");
+    if (job.rank() == 0 && !lost_one.empty())
+      log().warn("{}. The others go on from the last checkpoint", lost_one);
     if (trained) add_lost(lost, before, job.roster());
   }
 }

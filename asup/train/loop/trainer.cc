@@ -99,17 +99,18 @@ void Trainer::take_step() {
   const StepWork work = next_work();
   step.set_step(work.step + 1);
   next_step_ = work.step + 2;
-  exchanging_ = true;
-  made_before_ = replica_.stats().steps;
+  under_way_ = {.made_before = replica_.stats().steps};
   const StepOutcome outcome = told(executor_->run(work, run_.share_done(work.step)));
-  log_.add(work, outcome);
+  under_way_->outcome = outcome;
   source_->computed(outcome);
+  if (makes_steps_alone()) log_.add(outcome);
   exchange(work, outcome);
-  exchanging_ = false;
+  if (!makes_steps_alone()) log_.add(outcome);
+  under_way_.reset();
   if (auto& spread = run_.context().spread) spread->stepped();
   count_step(outcome);
   const double waited = new_wait();
-  log_.took(outcome, waited);
+  log_.took(work, outcome, waited);
   source_->stepped(waited);
   if (!work.alone && source_->sums_due()) {  // others do not sum up a step that is caught up with
     stop_.agreed = log_.collect() || stop_.agreed;  // the last ones travelled beside this step
@@ -195,10 +196,13 @@ bool Trainer::recover(const JobFailed& failure) {
 
 // Where workers step on their own, a step is made before its exchange, whatever becomes of that.
 void Trainer::end_lost_step() {
-  if (!std::exchange(exchanging_, false) || run_.context().local || run_.context().server) return;
-  const bool made = replica_.stats().steps > made_before_;
+  const auto lost = std::exchange(under_way_, std::nullopt);
+  if (!lost || makes_steps_alone()) return;
+  const bool made = replica_.stats().steps > lost->made_before;
   source_->end_lost_step(made);
-  if (made) count_step({.step = run_.step() - 1});
+  if (!made) return;
+  if (lost->outcome) log_.add(*lost->outcome);
+  count_step({.step = run_.step() - 1});
 }
 
 // Those who are left are where each of them missed the lost one. They come to the furthest of their

@@ -39,6 +39,7 @@ class Trainer {
   bool note_skipped(const StepOutcome& outcome);
   void hold_sync_point();
   bool recover(const JobFailed& failure);
+  bool makes_steps_alone() const { return run_.context().local || run_.context().server; }
   void end_lost_step();
   void count_step(const StepOutcome& outcome);
   void rejoin();
@@ -56,9 +57,13 @@ class Trainer {
   // What this worker is doing, as recovery must know it.
   enum class Stage { beginning, steps, sync_point, rejoining };
   Stage stage_ = Stage::beginning;
-  bool hold_again_ = false;        // a sync point, since the last one was not held to its end
-  bool exchanging_ = false;        // a step is under way, and its exchange has not ended
-  std::uint64_t made_before_ = 0;  // steps of the replica, before it
+  bool hold_again_ = false;  // a sync point, since the last one was not held to its end
+  // A step whose exchange has not ended.
+  struct UnderWay {
+    std::uint64_t made_before = 0;         // steps of the replica
+    std::optional<StepOutcome> outcome{};  // when it is computed
+  };
+  std::optional<UnderWay> under_way_;
 
   StopRequest stop_;
   double waited_ = 0;          // seconds that this worker stood still, told so far

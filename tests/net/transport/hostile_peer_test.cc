@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,9 +13,11 @@
 
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
+#include "asup/base/out_of_memory.h"
 #include "asup/net/transport/link.h"
 #include "asup/net/transport/shm/wire.h"
 #include "tests/net/transport/memory_wire.h"
+#include "tests/support/thrown.h"
 
 namespace asup::net {
 namespace {
@@ -336,6 +339,33 @@ TEST_F(HostileNeighbour, LeavesNoDescriptorOpen) {
   EXPECT_EQ(open_files(), before);
   say({ShmRecord::Kind::region, 60, 4096}, region.fd(), region.fd(), region.fd());
   EXPECT_EQ(open_files(), before);
+  expect_lost("more than one descriptor");
+}
+
+// As long as it lives, nothing can be opened.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    check(getrlimit(RLIMIT_NOFILE, &before_) == 0, "getrlimit");
+    const Fd next(dup(STDERR_FILENO));
+    const rlimit none{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    check(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(HostileNeighbour, IsNotOneWhoseMemoryThisProcessHasNoDescriptorFor) {
+  const Region region = Region::make(4096);
+  const NoDescriptors none;
+  EXPECT_THAT(asup::testing::message_of<OutOfMemory>([&] {
+                say({ShmRecord::Kind::region, 1, 4096}, region.fd());
+              }),
+              HasSubstr("ulimit -n"));
+  EXPECT_TRUE(link->wire().closed());
+  EXPECT_EQ(link->wire().breach(), "");
 }
 
 TEST(Region, CannotBeCutUnderThoseWhoMappedIt) {

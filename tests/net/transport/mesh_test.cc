@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr Seconds kLimit{60};
 
@@ -101,7 +102,7 @@ TEST_P(MeshOnEveryLink, APostedActionThatThrowsFailsWhatWaitsAndKeepsNoOtherFrom
   });
 }
 
-enum class Fault { no_memory_for_it, no_memory_to_work, job_failed, senders };
+enum class Fault { no_memory_for_it, no_memory_to_work, nobody_to_tell, job_failed, senders };
 
 // Takes messages as badly as it is told.
 class BadHandler : public Messenger::Handler {
@@ -113,7 +114,8 @@ class BadHandler : public Messenger::Handler {
     messenger->open();
   }
   Bytes room_for(int, ConstBytes, std::uint64_t) override {
-    if (fault_ == Fault::no_memory_for_it) throw std::bad_alloc();
+    if (fault_ == Fault::no_memory_for_it || fault_ == Fault::nobody_to_tell)
+      throw std::bad_alloc();
     return {};
   }
   void arrived(int, ConstBytes, Bytes) override {
@@ -122,7 +124,10 @@ class BadHandler : public Messenger::Handler {
     if (fault_ == Fault::senders) throw Error("it makes no sense");
   }
   void gone(int, LinkEnd) override { is_gone = true; }
-  void failed(const std::string& why) override { failure = why; }
+  void failed(const std::string& why) override {
+    if (fault_ == Fault::nobody_to_tell) return Messenger::Handler::failed(why);
+    failure = why;
+  }
 
   bool is_gone = false;
   std::string failure;
@@ -132,24 +137,35 @@ class BadHandler : public Messenger::Handler {
   const Fault fault_;
 };
 
-// What rank 0 has to say for itself when it could not take a message of rank 1, and of the link.
-std::pair<std::string, std::string> taken_badly(LinkKind links, Fault fault) {
-  std::pair<std::string, std::string> result;
+// What rank 0 has to say for itself when it could not take a message of rank 1, and of the link;
+// and what its watcher hears of that.
+struct TakenBadly {
+  std::string failure, link;
+  std::optional<LinkNews> news{};
+};
+
+TakenBadly taken_badly(LinkKind links, Fault fault) {
+  const bool ends_link = fault == Fault::senders || fault == Fault::nobody_to_tell;
+  TakenBadly result;
   asup::testing::run_ranks(2, links, [&](Job& job) {
     Mesh& mesh = job.mesh();
     BadHandler handler(job, fault);
+    if (job.rank() == 0) {
+      const MeshLock lock(mesh.loop());
+      mesh.watch([&](int, LinkNews news) { result.news = news; });
+    }
     if (job.rank() == 1) {
       const MeshLock lock(mesh.loop());
       handler.messenger->send_kept(0, {}, std::vector<std::byte>(100'000));
     } else {
       wait_for(mesh, [&] { return !handler.failure.empty() || handler.is_gone; });
       const MeshLock lock(mesh.loop());
-      result = {handler.failure,
-                mesh.end_of(1) == LinkEnd::open ? "is open" : mesh.describe_end(1)};
+      result.failure = handler.failure;
+      result.link = mesh.end_of(1) == LinkEnd::open ? "is open" : mesh.describe_end(1);
       mesh.send_note(1, 99, 0, "that was it");
     }
     Part part;
-    if (job.rank() == 1 && fault != Fault::senders) {
+    if (job.rank() == 1 && !ends_link) {
       const MeshLock lock(mesh.loop());
       mesh.add(99, part);
       EXPECT_TRUE(mesh.loop().drive([&] { return !part.heard.empty(); }, after(kLimit)));
@@ -167,7 +183,7 @@ std::pair<std::string, std::string> taken_badly(LinkKind links, Fault fault) {
 
 TEST_P(MeshOnEveryLink, MemoryThatIsNotThereIsNoFaultOfTheSenders) {
   for (const Fault fault : {Fault::no_memory_for_it, Fault::no_memory_to_work}) {
-    const auto [failure, link] = taken_badly(GetParam(), fault);
+    const auto [failure, link, news] = taken_badly(GetParam(), fault);
     EXPECT_THAT(failure, AllOf(HasSubstr("rank 0 (pid"), HasSubstr("ran out of memory while it took"
                                                                    " a message of 100000 bytes "
                                                                    "from rank 1 (pid")));
@@ -175,16 +191,25 @@ TEST_P(MeshOnEveryLink, MemoryThatIsNotThereIsNoFaultOfTheSenders) {
   }
 }
 
+TEST_P(MeshOnEveryLink, NorIsItWhereNobodyIsToldOfIt) {
+  const auto [failure, link, news] = taken_badly(GetParam(), Fault::nobody_to_tell);
+  EXPECT_EQ(failure, "");
+  EXPECT_THAT(link, StartsWith("was lost: rank 0 (pid"));
+  EXPECT_THAT(link, HasSubstr("ran out of memory while it took a message of 100000 bytes from"));
+  EXPECT_EQ(news, LinkNews::ended);
+}
+
 TEST_P(MeshOnEveryLink, AJobThatFailsByAMessageEndsNoLink) {
-  const auto [failure, link] = taken_badly(GetParam(), Fault::job_failed);
+  const auto [failure, link, news] = taken_badly(GetParam(), Fault::job_failed);
   EXPECT_EQ(failure, "this is the end");
   EXPECT_EQ(link, "is open");
 }
 
 TEST_P(MeshOnEveryLink, AMessageThatMakesNoSenseEndsItsLink) {
-  const auto [failure, link] = taken_badly(GetParam(), Fault::senders);
+  const auto [failure, link, news] = taken_badly(GetParam(), Fault::senders);
   EXPECT_EQ(failure, "");
   EXPECT_EQ(link, "was lost: what it sent cannot be taken: it makes no sense");
+  EXPECT_EQ(news, LinkNews::breached);
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, MeshOnEveryLink,

@@ -1,8 +1,10 @@
 // A step in which a rank is lost: those who are left take it again, or take over what came of it
 // from those who had made it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -11,6 +13,7 @@
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
 #include "asup/sync/gradients/made_steps.h"
+#include "tests/support/logged.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 #include "tests/sync/watched_communicator.h"
@@ -19,6 +22,7 @@ namespace asup {
 namespace {
 
 using net::LinkKind;
+using ::testing::HasSubstr;
 using testing::loss_of;
 using testing::Mlp;
 using testing::part;
@@ -50,6 +54,18 @@ std::vector<Case> cases() {
 // Large enough a weight to be compressed.
 constexpr std::int64_t kWidth = 40;
 
+// What compression has kept on this rank.
+std::vector<torch::Tensor> kept_by(Replica& replica) {
+  std::vector<torch::Tensor> kept;
+  for (const auto& [name, tensor] : replica.state().parts) kept.push_back(tensor.clone());
+  return kept;
+}
+
+void expect_same(const std::vector<torch::Tensor>& are, const std::vector<torch::Tensor>& were) {
+  ASSERT_EQ(are.size(), were.size());
+  for (std::size_t i = 0; i < are.size(); ++i) EXPECT_TRUE(torch::equal(are[i], were[i])) << i;
+}
+
 class RecoverStep : public ::testing::TestWithParam<Case> {
  protected:
   struct Training {
@@ -59,9 +75,10 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
           replica(make_all_reduce_replica(ranks, model, *optimizer, of.options)) {}
 
     std::uint64_t done() const { return replica->stats().steps; }
-    void backward() {
+    void backward(double times = 1) {
       optimizer->zero_grad();
-      loss_of(model, part(Mlp::batch(done()), communicator.rank(), communicator.size())).backward();
+      const auto own = part(Mlp::batch(done()), communicator.rank(), communicator.size());
+      (times * loss_of(model, own)).backward();
     }
     void recover() {
       communicator.rebuild().or_throw();
@@ -73,7 +90,6 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
           (void)replica->step();
         } catch (const JobFailed&) {
           recover();
-          recovered_at = done();
         }
     }
 
@@ -81,7 +97,6 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
     Mlp model{kWidth};
     std::unique_ptr<torch::optim::Optimizer> optimizer;
     std::unique_ptr<Replica> replica;
-    std::optional<std::uint64_t> recovered_at;
   };
 
   // All batches in one process.
@@ -94,6 +109,17 @@ class RecoverStep : public ::testing::TestWithParam<Case> {
       optimizer->step();
     }
     return testing::snapshot(model);
+  }
+
+  // What rank 1 has kept after so many steps of all ranks.
+  std::vector<torch::Tensor> kept_by_rank_1(std::uint64_t steps) const {
+    std::vector<torch::Tensor> kept;
+    train_ranks(kRanks, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, GetParam());
+      training.go_on_to(steps);
+      if (communicator.rank() == 1) kept = kept_by(*training.replica);
+    });
+    return kept;
   }
 
   void expect_well_trained(Training& training) const {
@@ -113,8 +139,12 @@ TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
       training.go_on_to(kLostAfter);
       all_have_stepped.arrive_and_wait();
       if (communicator.rank() == 2) return;
+      const auto kept = kept_by(*training.replica);
+      EXPECT_THROW(training.backward(), JobFailed);
+      training.recover();
+      EXPECT_EQ(training.done(), static_cast<std::uint64_t>(kLostAfter));
+      expect_same(kept_by(*training.replica), kept);
       training.go_on_to(kSteps);
-      EXPECT_EQ(training.recovered_at, std::optional<std::uint64_t>(kLostAfter));
       expect_well_trained(training);
     });
   }
@@ -122,6 +152,7 @@ TEST_P(RecoverStep, IsTakenAgainWhereNobodyHasMadeIt) {
 
 // Rank 1 has yet to step when it learns of the loss, elsewhere; rank 0 is lost, as any may be.
 TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
+  const auto kept_undisturbed = kept_by_rank_1(kLostAfter + 1);
   for (const LinkKind links : {LinkKind::shm, LinkKind::tcp}) {
     std::barrier all_have_exchanged(kRanks);
     train_ranks(kRanks, links, [&](Communicator& communicator) {
@@ -133,10 +164,37 @@ TEST_P(RecoverStep, IsTakenOverFromOneWhoHasMadeIt) {
       if (rank == 0) return;
       if (rank == 1) training.recover();
       EXPECT_EQ(training.done(), kLostAfter + 1u);
+      if (rank == 1) expect_same(kept_by(*training.replica), kept_undisturbed);
       training.go_on_to(kSteps);
       expect_well_trained(training);
     });
   }
+}
+
+// Gradients were NaN: nothing of them is kept.
+TEST_P(RecoverStep, IsTakenOverFromOneWhoHasSkippedIt) {
+  std::barrier all_have_exchanged(kRanks);
+  train_ranks(kRanks, LinkKind::shm, [&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter);
+    const auto kept = kept_by(*training.replica);
+    training.backward(std::nan(""));
+    if (rank != 1) {
+      EXPECT_EQ(training.replica->step(), StepResult::skipped);
+    }
+    all_have_exchanged.arrive_and_wait();
+    if (rank == 0) return;
+    if (rank == 1) {
+      training.recover();
+      EXPECT_EQ(training.done(), kLostAfter + 1u);
+      EXPECT_EQ(training.replica->stats().skipped, 1u);
+      expect_same(kept_by(*training.replica), kept);
+    }
+    training.go_on_to(kSteps);
+    training.replica->check_equal();
+    EXPECT_EQ(training.replica->stats().skipped, 1u);
+  });
 }
 
 // Names alone, in the place of bytes.
@@ -221,17 +279,20 @@ TEST_P(RetakenStep, IsNotMadeTwiceWhereOthersHadMadeIt) {
   }
 }
 
-// A communicator whose next exchange fails here once all others have it, and leaves nothing behind.
+// A communicator one of whose exchanges fails here once all others have it, and leaves nothing
+// behind.
 class Unlucky : public testing::WatchedCommunicator {
  public:
   Unlucky(Communicator& real, std::barrier<>& all_others_have_it)
       : WatchedCommunicator(real, [](const Call&) {}), all_others_have_it_(all_others_have_it) {}
 
-  void fail_once() { fails_ = true; }
+  void fail_at(std::size_t exchange) { until_ = exchange; }  // 1: the next
+  std::size_t started() const { return started_; }
   Work start(Call call) override {
     const Buffer output = call.output;
     Work work = WatchedCommunicator::start(std::move(call));
-    if (!std::exchange(fails_, false)) return work;
+    ++started_;
+    if (until_ == 0 || --until_ > 0) return work;
     return Work(std::make_shared<Failing>(work, output, all_others_have_it_));
   }
 
@@ -255,7 +316,7 @@ class Unlucky : public testing::WatchedCommunicator {
   };
 
   std::barrier<>& all_others_have_it_;
-  bool fails_ = false;
+  std::size_t until_ = 0, started_ = 0;
 };
 
 TEST_P(RetakenStep, GetsTheAveragesOfOneWhoHasThem) {
@@ -265,7 +326,7 @@ TEST_P(RetakenStep, GetsTheAveragesOfOneWhoHasThem) {
     Unlucky communicator(real, others_have_it);
     Program program(communicator, GetParam());
     for (int step = 0; step < kLostAfter; ++step) program.step();
-    if (rank == 2) communicator.fail_once();
+    if (rank == 2) communicator.fail_at(1);
     program.backward();
     if (rank < 2) others_have_it.arrive_and_wait();
     if (rank == 0) return;
@@ -288,6 +349,244 @@ INSTANTIATE_TEST_SUITE_P(Ways, RetakenStep, ::testing::ValuesIn(cases_to_retake(
 
 INSTANTIATE_TEST_SUITE_P(Ways, RecoverStep, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
+
+// A communicator one of whose calls fails here when all have what comes of it.
+class FailsHere : public testing::WatchedCommunicator {
+ public:
+  explicit FailsHere(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
+
+  void fail_at(std::size_t call) { until_ = call; }  // of those that are waited for, 1: the next
+  Outcome run(Call call) override {
+    const Outcome outcome = WatchedCommunicator::run(std::move(call));
+    if (until_ == 0 || --until_ > 0) return outcome;
+    return {Outcome::Kind::lost, "rank 0 was lost, as far as this one knows"};
+  }
+
+ private:
+  std::size_t until_ = 0;
+};
+
+// Two calls for a bucket: where the last has failed, nobody knows what the step has lost.
+class LowRankStep : public RecoverStep {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, LowRankStep, ::testing::Values(cases().back()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(LowRankStep, LeavesWhatWasKeptWhereItIsTakenOver) {
+  std::barrier<> others_have_it(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    Unlucky communicator(real, others_have_it);
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter - 1);
+    const std::size_t before = communicator.started();
+    training.go_on_to(kLostAfter);
+    const auto kept = kept_by(*training.replica);
+    if (rank == 1) {
+      communicator.fail_at(communicator.started() - before);
+      EXPECT_THROW(training.backward(), JobFailed);
+    } else {
+      training.go_on_to(kLostAfter + 1);
+      others_have_it.arrive_and_wait();
+    }
+    if (rank == 0) return;
+    training.recover();
+    EXPECT_EQ(training.done(), kLostAfter + 1u);
+    if (rank == 1) expect_same(kept_by(*training.replica), kept);
+    training.go_on_to(kSteps);
+    training.replica->check_equal();
+  });
+}
+
+class KeptStep : public RecoverStep {};
+
+std::vector<Case> cases_that_keep() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& each) {
+    return each.options.code == kernels::Code::none && !each.options.compressor;
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, KeptStep, ::testing::ValuesIn(cases_that_keep()),
+                         [](const auto& info) { return info.param.name; });
+
+// The last of its sums fails on rank 2, and rank 1 has applied it.
+TEST_P(KeptStep, IsMadeByAllOrNobody) {
+  const bool has_momenta = GetParam().name == "dgc";  // that are not applied
+  std::barrier all_have_come(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    FailsHere communicator(real);
+    Training training(communicator, GetParam());
+    training.go_on_to(kLostAfter);
+    const std::size_t sums = 1 + kept_by(*training.replica).size() / (has_momenta ? 2 : 1);
+    const auto before = testing::snapshot(training.model);
+    if (rank == 2) {
+      communicator.fail_at(sums);
+      EXPECT_THROW(training.replica->apply_kept(), JobFailed);
+      expect_same(testing::snapshot(training.model), before);
+    } else {
+      training.replica->apply_kept();
+    }
+    all_have_come.arrive_and_wait();
+    if (rank == 0) return;
+    training.recover();
+    training.replica->check_equal();
+    EXPECT_GT(testing::distance(testing::snapshot(training.model), before), 0);
+    const auto applied = testing::snapshot(training.model);
+    for (const torch::Tensor& kept : kept_by(*training.replica))
+      EXPECT_EQ(kept.count_nonzero().item<std::int64_t>(), 0);
+    training.replica->apply_kept();  // as who has not heard of it will
+    expect_same(testing::snapshot(training.model), applied);
+  });
+}
+
+// A model that has statistics of its batches.
+class StatisticsOfAStep : public ::testing::Test {
+ protected:
+  struct Training {
+    Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
+      testing::fill(*model, 1);
+      replica = make_all_reduce_replica(ranks, *model, optimizer, options);
+    }
+    void backward(std::uint64_t seed, double times = 1) {
+      optimizer.zero_grad();
+      const auto x = testing::numbers({6, 4}, 3 * seed + static_cast<std::uint64_t>(rank));
+      (times * model->forward(x).square().mean()).backward();
+    }
+    std::vector<torch::Tensor> statistics() const {
+      std::vector<torch::Tensor> copies;
+      for (const auto& buffer : model->buffers()) copies.push_back(buffer.clone());
+      return copies;
+    }
+
+    const int rank;
+    torch::nn::Sequential model = torch::nn::Sequential(
+        torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
+    torch::optim::SGD optimizer{model->parameters(), 0.05};
+    std::unique_ptr<Replica> replica;
+  };
+};
+
+TEST_F(StatisticsOfAStep, AreWhatTheyWereWhereItIsTakenAgain) {
+  for (const bool skipped_before : {false, true}) {
+    std::barrier all_have_stepped(kRanks);
+    train_ranks(kRanks, LinkKind::inproc, [&](Communicator& communicator) {
+      Training training(communicator, {});
+      training.backward(1, skipped_before ? std::nan("") : 1);
+      training.replica->step();
+      all_have_stepped.arrive_and_wait();
+      if (communicator.rank() == 2) return;
+      const auto statistics = training.statistics();
+      EXPECT_THROW(training.backward(2), JobFailed);
+      EXPECT_FALSE(torch::equal(training.statistics().front(), statistics.front()));
+      communicator.rebuild().or_throw();
+      training.replica->recover_step();
+      expect_same(training.statistics(), statistics);
+    });
+  }
+}
+
+TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
+  std::barrier all_have_stepped(kRanks);
+  std::vector<std::vector<torch::Tensor>> statistics(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    FailsHere communicator(real);
+    Training training(communicator, {.buffers = BufferSync::average});
+    training.backward(1);
+    training.replica->step();
+    training.backward(2);
+    if (rank == 1) {
+      communicator.fail_at(2);  // that of floating points
+      EXPECT_THROW(training.replica->step(), JobFailed);
+    } else {
+      training.replica->step();
+    }
+    all_have_stepped.arrive_and_wait();
+    if (rank == 0) return;
+    communicator.rebuild().or_throw();
+    training.replica->recover_step();
+    EXPECT_EQ(training.replica->stats().steps, 2u);
+    statistics[static_cast<std::size_t>(rank)] = training.statistics();
+  });
+  expect_same(statistics[1], statistics[2]);
+}
+
+// Who goes on begins a new exchange, of which there is nothing new to say.
+TEST(WarningsOfCompression, AreNotRepeatedAfterALoss) {
+  constexpr int kAll = 4;
+  const auto said = [](const AllReduceOptions& options, std::int64_t width) {
+    std::barrier all_have_stepped(kAll);
+    return testing::logged([&] {
+      train_ranks(kAll, LinkKind::inproc, [&](Communicator& communicator) {
+        Mlp model{width};
+        torch::optim::SGD optimizer(model.parameters(), 0.05);
+        const auto replica = make_all_reduce_replica(communicator, model, optimizer, options);
+        const auto backward = [&] { loss_of(model, Mlp::batch(0)).backward(); };
+        backward();
+        replica->step();
+        all_have_stepped.arrive_and_wait();
+        if (communicator.rank() == kAll - 1) return;
+        EXPECT_THROW(backward(), JobFailed);
+        communicator.rebuild().or_throw();
+        replica->recover_step();
+      });
+    });
+  };
+  using ::testing::ContainsRegex;
+  using ::testing::Not;
+  const std::string dense = said({.compressor = sync::topk({.density = 0.5})}, kWidth);
+  EXPECT_THAT(dense, HasSubstr("saves no bytes"));
+  EXPECT_THAT(dense, Not(ContainsRegex("saves no bytes(.|\n)*saves no bytes")));
+  const std::string small = said({.code = kernels::Code::int4}, 4);
+  EXPECT_THAT(small, HasSubstr("compress changes nothing"));
+  EXPECT_THAT(small, Not(ContainsRegex("changes nothing(.|\n)*changes nothing")));
+}
+
+// A communicator that has its ranks believe that they are on devices of several kinds.
+class OnSeveralDevices : public testing::WatchedCommunicator {
+ public:
+  explicit OnSeveralDevices(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
+
+  Outcome run(Call call) override {
+    const Buffer output = call.output;
+    const bool asks = call.op == ReduceOp::max && output.dtype == Dtype::f64 && output.count == 2;
+    const Outcome outcome = WatchedCommunicator::run(std::move(call));
+    if (asks) *static_cast<double*>(output.data) += 1;
+    return outcome;
+  }
+};
+
+// Rank 1 has missed the step since all models were made one.
+TEST(ModelsOnSeveralDevices, AreOneAgainWhereOneIsTakenOverByAll) {
+  std::barrier all_have_exchanged(kRanks);
+  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
+    const int rank = real.rank();
+    OnSeveralDevices communicator(real);
+    Mlp model;
+    torch::optim::SGD optimizer(model.parameters(), 0.05);
+    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
+    const auto backward = [&](std::uint64_t seed) {
+      optimizer.zero_grad();
+      loss_of(model, part(Mlp::batch(seed), rank, kRanks)).backward();
+    };
+    backward(0);
+    replica->step();
+    EXPECT_TRUE(replica->models_differ());
+    replica->synchronize();
+    EXPECT_FALSE(replica->models_differ());
+    backward(1);
+    if (rank != 1) replica->step();
+    all_have_exchanged.arrive_and_wait();
+    if (rank == 0) return;
+    communicator.rebuild().or_throw();
+    replica->recover_step();
+    EXPECT_FALSE(replica->models_differ());
+    replica->check_equal();
+  });
+}
 
 TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
   train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {

@@ -1,10 +1,14 @@
 // Parameters of which each rank keeps a part, and which are gathered while they are computed with.
+#include <ATen/ThreadLocalState.h>
 #include <gtest/gtest.h>
 
 #include <latch>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "asup/base/error.h"
+#include "asup/sync/sharded/operand_watch.h"
 #include "tests/sync/sharded/sharded_training.h"
 #include "tests/sync/watched_communicator.h"
 
@@ -42,6 +46,25 @@ std::unique_ptr<Replica> replica_of(Communicator& communicator, torch::nn::Modul
                                     torch::optim::Optimizer& optimizer,
                                     Shard shard = Shard::parameters) {
   return make_all_reduce_replica(communicator, model, optimizer, testing::options_of(shard));
+}
+
+TEST(OperandWatch, TellsOfNothingOnThreadsThatWorkForItsOwn) {
+  struct Listener : sync::OperandWatch::Listener {
+    void before(sync::OperandWatch::Operands, bool) noexcept override { ++heard; }
+    int heard = 0;
+  } listener;
+  const sync::OperandWatch watch(listener);
+  const auto compute = [] { return (torch::ones({2}) + 1).sum(); };
+  compute();
+  const int heard = std::exchange(listener.heard, 0);
+  EXPECT_GT(heard, 0);
+  std::thread([&, state = at::ThreadLocalState()] {
+    const at::ThreadLocalStateGuard taken_along(state);
+    compute();
+  }).join();
+  EXPECT_EQ(listener.heard, 0);
+  compute();
+  EXPECT_EQ(listener.heard, heard);
 }
 
 // The one that is computed with, and where forward turns to backward the one before it.

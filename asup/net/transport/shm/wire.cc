@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "asup/base/error.h"
+#include "asup/base/out_of_memory.h"
 
 namespace asup::net {
 namespace {
@@ -46,10 +47,11 @@ struct Received {
   Record record;
   Fd fd;
 };
-enum class Ended { nothing_there, closed, cut };
+enum class Ended { nothing_there, closed, cut, crowded, no_room };
 
-// One record, or why there is none. A descriptor comes with the first byte of its record; the
-// kernel closes what there is no room for.
+// One record, or why there is none. A descriptor comes with the first byte of its record. The
+// kernel closes those that there is no room for: others beside it, or all where this process has
+// too many.
 std::optional<Received> receive_record(int socket, Ended& ended) {
   Received received;
   iovec piece{&received.record, sizeof received.record};
@@ -75,7 +77,17 @@ std::optional<Received> receive_record(int socket, Ended& ended) {
     ended = n > 0 ? Ended::cut : Ended::closed;
     return std::nullopt;
   }
+  if (message.msg_flags & MSG_CTRUNC) {
+    ended = received.fd ? Ended::crowded : Ended::no_room;
+    return std::nullopt;
+  }
   return received;
+}
+
+[[noreturn]] void no_room() {
+  throw OutOfMemory(
+      "this process may open no more files, and needs one for a moment for memory that a process "
+      "beside it shares: raise its limit (ulimit -n)");
 }
 
 }  // namespace
@@ -95,6 +107,7 @@ std::unique_ptr<ShmWire> ShmWire::accept(int socket) {
   poll(&wait, 1, 5000);
   Ended ended{};
   auto received = receive_record(socket, ended);
+  if (ended == Ended::no_room) no_room();
   check(received && received->record.kind == Record::Kind::rings && received->fd &&
             received->record.bytes == 2 * kRingBytes,
         "a peer on this host did not offer its rings");
@@ -123,7 +136,9 @@ void ShmWire::on_fd_ready() {
     breach_ = take(received->record, std::move(received->fd));
   }
   if (ended == Ended::cut) breach_ = "it sent a part of a record";
-  closed_ = closed_ || ended == Ended::closed || !breach_.empty();
+  if (ended == Ended::crowded) breach_ = "it passed more than one descriptor at once";
+  closed_ = closed_ || ended == Ended::closed || ended == Ended::no_room || !breach_.empty();
+  if (ended == Ended::no_room) no_room();
 }
 
 std::string ShmWire::take(const Record& record, Fd fd) {
