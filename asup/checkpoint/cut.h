@@ -20,6 +20,7 @@ struct Cut {
   std::int64_t dimension = 0;
   std::vector<Range> ranges;  // of the whole; they follow each other in the part
 
+  bool has_first() const { return ranges.front().begin == 0; }
   Shape part() const;
   torch::Tensor part_of(const torch::Tensor& whole) const;
 };

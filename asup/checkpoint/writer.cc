@@ -145,8 +145,9 @@ std::vector<WrittenPart> parts_of_rank(const RankTensors& tensors, int rank, int
   }
   for (const sync::NamedTensor& own : tensors.own) {
     const Cut* cut = find_cut(tensors.cuts, own.name);
-    if (!cut || own.tensor.sizes() != cut->part()) {  // a count of steps is not cut
-      parts.push_back(uncut(own));
+    if (!cut || own.tensor.sizes() != cut->part()) {
+      // Of a tensor that is cut, all ranks have the count of steps.
+      if (!cut || cut->has_first()) parts.push_back(uncut(own));
       continue;
     }
     std::int64_t at = 0;

@@ -60,9 +60,10 @@ class SameCourse(SpreadCase):
             with self.subTest(name):
                 alone = self.train(f"{name} alone", *MLP, *more, "--workers=1")
                 self.assert_same_course(self.train(name, *MLP, *more, *GRID), alone)
-        plain = self.train("plain", *MLP, *GRID, "--optimizer=adam")
-        self.assertEqual(self.train("shard", *MLP, *GRID, "--optimizer=adam", "--shard=optimizer").sha, plain.sha)
-        shorter = self.train("int8", *MLP, *GRID, "--optimizer=adam", "--compress=int8")
+        flags = [*MLP, "--width=64", *GRID, "--optimizer=adam"]
+        plain = self.train("plain", *flags)
+        self.assertEqual(self.train("shard", *flags, "--shard=optimizer").sha, plain.sha)
+        shorter = self.train("int8", *flags, "--compress=int8")
         self.assertNotEqual(shorter.sha, plain.sha)
         self.assertLessEqual(abs(shorter.losses[-1] - plain.losses[-1]), 0.1 * plain.losses[-1])
 
@@ -102,12 +103,13 @@ class GoesOn(SpreadCase):
 
 class Leaves(SpreadCase):
     def test_a_model_like_any(self):
-        run = self.train("run", *MLP, *GRID)
+        flags = ["--depth=4", "--steps=30"]
+        run = self.train("run", *flags, *GRID)
         self.call("eval", run.folder, f"--json={self.path('marks')}")
         with open(self.path("marks")) as file:
             self.assertAlmostEqual(json.load(file)["test_accuracy"], run.summary["test_accuracy"], 6)
-        tuned = self.train("tuned", *MLP, *GRID, f"--init={run.folder}")
-        alone = self.train("tuned alone", *MLP, "--workers=1", f"--init={run.folder}")
+        tuned = self.train("tuned", *flags, *GRID, f"--init={run.folder}")
+        alone = self.train("tuned alone", *flags, "--workers=1", f"--init={run.folder}")
         self.assertLess(tuned.losses[0], run.losses[0])
         self.assert_same_course(tuned, alone)
 
