@@ -6,6 +6,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
+#include "asup/base/out_of_memory.h"
 #include "asup/net/membership/host_probe.h"
 
 namespace asup::net {
