@@ -506,7 +506,7 @@ TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
     }
     all_have_stepped.arrive_and_wait();
     if (rank == 0) return;
-    communicator.rebuild().or_throw();
+    real.rebuild().or_throw();
     training.replica->recover_step();
     EXPECT_EQ(training.replica->stats().steps, 2u);
     statistics[static_cast<std::size_t>(rank)] = training.statistics();
@@ -581,7 +581,7 @@ TEST(ModelsOnSeveralDevices, AreOneAgainWhereOneIsTakenOverByAll) {
     if (rank != 1) replica->step();
     all_have_exchanged.arrive_and_wait();
     if (rank == 0) return;
-    communicator.rebuild().or_throw();
+    real.rebuild().or_throw();
     replica->recover_step();
     EXPECT_FALSE(replica->models_differ());
     replica->check_equal();
