@@ -13,6 +13,8 @@
 
 namespace asup::sync {
 
+using asup::describe;  // tensors, beside what else is described here
+
 struct NamedTensor {
   std::string name;  // as the module registered it: "layer1.0.conv1.weight"
   torch::Tensor tensor;
