@@ -175,7 +175,8 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
     if (const auto complaint =
-            session(worker).open(shard_range(), std::move(ranges), hello.parameters, coded_);
+            session(worker).open(shard_range(), std::move(ranges), hello.parameters, coded_,
+                                 hello.first);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {
@@ -203,8 +204,9 @@ void Server::make_shard_when_all_came() {
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;  // refused
-  if (initial.address.region == 0) return add_to_initial(worker, initial, payload);
-  const std::uint64_t bytes = shard_range().size() * sizeof(float);
+  const bool is_here = !initial.range.empty() && shard_range().contains(initial.range);
+  if (initial.address.region == 0 || !is_here) return add_to_initial(worker, initial, payload);
+  const std::uint64_t bytes = initial.range.size() * sizeof(float);
   const std::byte* data =
       group_.mesh.reach(worker, {initial.address.region, initial.address.offset}, bytes);
   if (!data)
