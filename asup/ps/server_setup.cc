@@ -127,6 +127,9 @@ void require_sense_of_parts(const ServerSetup& setup, int workers) {
   }
   require(setup.parts.empty() || end == setup.layout.elements,
           "the parts of the model end at element {} of {}", end, setup.layout.elements);
+  for (const std::uint32_t copy : setup.copies)
+    require(copy < setup.layout.tensors.size(), "a copy is tensor {} of {}", copy,
+            setup.layout.tensors.size());
   require(setup.parts.empty() || setup.code == kernels::Code::none,
           "parts of a model do not travel in a code");
 }
@@ -231,6 +234,7 @@ std::string to_text(const ServerSetup& setup) {
                {"groups", setup.groups},
                {"parts", to_json(setup.parts)},
                {"teams", setup.teams},
+               {"copies", setup.copies},
                {"pace", to_json(setup.pace)},
                {"compensation", setup.compensation},
                {"with_state", setup.with_state},
@@ -248,6 +252,7 @@ ServerSetup parse_setup(std::string_view text) try {
   setup.groups = from.at("groups").get<std::vector<std::uint32_t>>();
   setup.parts = ranges_of(from.at("parts"));
   setup.teams = from.at("teams").get<std::vector<std::uint32_t>>();
+  setup.copies = from.at("copies").get<std::vector<std::uint32_t>>();
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
   setup.with_state = from.at("with_state");

@@ -28,6 +28,9 @@ struct ServerSetup {
   // of which every member has another part. None: each has all, or ranges of its own.
   std::vector<Range> parts{};
   std::vector<std::uint32_t> teams{};
+  // Tensors that several parts have, by their places in the layout: all but the first of each. They
+  // get the same gradients, and count once where a gradient's norm does.
+  std::vector<std::uint32_t> copies{};
   pace::Options pace;  // of the teams
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none

@@ -137,7 +137,8 @@ void check_pipeline(const TrainConfig& config, std::span<const Strategy> strateg
     require(strategy.capabilities().takes_parts,
             "pipeline = {}: each worker has a part of the model, and sync = {}, as it is set, is "
             "for whole ones. Train by sync = allreduce with shard none or optimizer and compress "
-            "none, bf16, fp16 or int8 without compress-feedback; or leave pipeline out.",
+            "none, bf16, fp16 or int8 without compress-feedback, or through servers (sync = server "
+            "or asup) without merge, backup, compress and local-parameters; or leave pipeline out.",
             config.pipeline, strategy.name());
   check_batch(config);
   parallel::require_valid(parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));

@@ -11,6 +11,10 @@ bool can_change_workers(const TrainConfig& config) {
          !names_workers;
 }
 
+bool survives_loss(const TrainConfig& config, const Strategy& strategy) {
+  return strategy.capabilities().survives_loss && !has_pipeline(config);
+}
+
 // BatchNorm over all workers is computed by a communicator of the model's own.
 bool can_retake_steps(const TrainConfig& config, const Strategy& strategy) {
   return strategy.capabilities().retakes_steps && !config.sync_bn && !has_pipeline(config);

@@ -105,9 +105,11 @@ double PipelinedModel::backward(const data::Batch& batch, double weight) {
   return loss;
 }
 
-// Of more than two, averages over groups depend on where in a message a number lies.
+// Of more than two, averages over groups depend on where in a message a number lies. Servers step
+// both copies alike.
 void PipelinedModel::stepped() {
-  if (groups() > 1) pipeline_->make_shared_equal();
+  if (groups() > 1 && !config_.strategy.capabilities().needs_servers)
+    pipeline_->make_shared_equal();
 }
 
 Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {
@@ -119,14 +121,14 @@ Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {
     scores = scores.contiguous();
     parallel::TensorHead head(scores);
     group.send(head.buffer(), 0).or_throw("a test's scores");
-    group.send(parallel::bytes_of(scores), 0).or_throw("a test's scores");
+    group.send(bytes_of(scores), 0).or_throw("a test's scores");
     return {};
   }
   if (group.rank() != 0) return {};
   parallel::TensorHead head;
   group.recv(head.buffer(), last).or_throw("a test's scores");
   scores = head.empty();
-  group.recv(parallel::bytes_of(scores), last).or_throw("a test's scores");
+  group.recv(bytes_of(scores), last).or_throw("a test's scores");
   return scores;
 }
 
