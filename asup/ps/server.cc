@@ -149,7 +149,14 @@ void Server::gone(int member, net::LinkEnd end) {
   questions_.erase(member);
   if (end == net::LinkEnd::lost && server_ == 0)  // one of them tells
     log().warn("{} was lost", name_of_member(group_, member));
-  if (coordinator_) coordinator_->left(member);
+  if (!coordinator_) return;
+  coordinator_->left(member);
+  if (end != net::LinkEnd::lost) return;
+  // Nobody waits for work that will not come.
+  for (const int other : coordinator_->team_of(member))
+    if (session(other).is_open())
+      refuse(other, fmt::format("{} was lost, which had another part of its model",
+                                name_of_member(group_, member)));
 }
 
 // A worker says what it trains.

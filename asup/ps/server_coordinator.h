@@ -38,6 +38,8 @@ class ServerCoordinator {
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
+  // Those who push with this worker, itself included.
+  const std::vector<int>& team_of(int worker) const { return teams_.members(teams_.of(worker)); }
   // An update took its servers so long.
   void updated(double seconds) { head_.updated(seconds * servers_); }
   // One more server has compared the pushes of the update to this version.
