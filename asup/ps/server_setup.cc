@@ -38,7 +38,8 @@ json to_json(const pace::Workload& work) {
   return {{"steps", work.steps},           {"first_step", work.first_step},
           {"batch", work.batch},           {"steps_per_epoch", work.steps_per_epoch},
           {"last_batch", work.last_batch}, {"sync points", work.sync_points},
-          {"can_leave", work.can_leave}};
+          {"can_leave", work.can_leave},
+          {"grain", work.grain}};
 }
 
 pace::Workload work_of(const json& from) {
@@ -50,6 +51,7 @@ pace::Workload work_of(const json& from) {
   work.last_batch = from.at("last_batch");
   work.sync_points = from.at("sync points").get<std::vector<std::uint64_t>>();
   work.can_leave = from.at("can_leave");
+  work.grain = from.at("grain");
   return work;
 }
 

@@ -72,7 +72,7 @@ class InStep(ServersCase):
 
 class AtAnyPace(ServersCase):
     def test_groups_learn(self):
-        flags = ["--depth=2", "--epochs=8", "--lr=0.1"]
+        flags = ["--depth=2", "--epochs=8", "--lr=0.1", "--momentum=0"]
         for name, more in (("ssp", ["--sync=server", "--pace=ssp", "--staleness=2"]),
                            ("asp", ["--sync=server", "--pace=asp", "--servers=2"]),
                            ("kasync", ["--sync=server", "--pace=kasync", "--gather=2"]),
