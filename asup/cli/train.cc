@@ -194,7 +194,7 @@ launch::LaunchOptions launch_options(const TrainConfig& config) {
   options.servers = static_cast<int>(config.servers.value());
   options.server_program = options.program;
   const auto survives_loss = [&](train::Phase phase) {
-    return train::of_phase(config, phase).strategy.capabilities().survives_loss;
+    return train::survives_loss(config, train::of_phase(config, phase).strategy);
   };
   // Where the way changes, those who are left begin a next generation.
   const bool by_itself = config.on_loss == "auto" && survives_loss(train::Phase::first) &&

@@ -31,15 +31,21 @@ net::ConstBytes bytes_of(const float* data, std::uint64_t elements) {
 }  // namespace
 
 Client::Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Range> ranges,
-               Seconds timeout)
+               Seconds timeout, std::size_t part)
     : group_(group),
       setup_(setup),
       timeout_(timeout),
       shards_(shards_of(setup, group.servers)),
       coded_(coded_parts(setup)),
-      memory_(group.mesh.allocate(setup.layout.elements * sizeof(float))) {
-  if (ranges.empty()) ranges.push_back({0, setup.layout.elements});
+      part_(parts_of(setup).at(part)),
+      memory_(group.mesh.allocate(part_.size() * sizeof(float))) {
+  const auto tensors = parts_in(setup.layout, part_);
+  tensors_ = tensors.size();
+  if (tensors_ > 0) first_tensor_ = tensors.front().tensor;
+  if (ranges.empty() && tensors_ > 0) ranges.push_back({0, part_.size()});
+  for (Range& range : ranges) range = on_servers(range);
   for (const Range& shard : shards_) {
+    kept_.push_back(intersection(part_, shard));
     ranges_.push_back(cut(ranges, shard));
     for (const Range& range : ranges_.back()) elements_ += range.size();
   }
@@ -58,7 +64,7 @@ Client::~Client() {
 }
 
 std::span<float> Client::parameters() const {
-  return {reinterpret_cast<float*>(memory_->bytes().data()), setup_.layout.elements};
+  return {reinterpret_cast<float*>(memory_->bytes().data()), part_.size()};
 }
 
 std::string Client::name_of_server(int server) const {
@@ -106,7 +112,7 @@ void Client::begin(bool provides, const RuleState& state) {
   for (int server = 0; server < group_.servers; ++server) {
     const int member = group_.member_of_server(server);
     const auto& ranges = ranges_[static_cast<std::size_t>(server)];
-    Hello hello{text.size(), {}};
+    Hello hello{text.size(), {}, part_.begin};
     if (reaches_us(member))
       hello.parameters = remote_address_of(parameters().data(), parameters().size());
     const auto text_bytes = std::as_bytes(std::span(text));
@@ -115,8 +121,9 @@ void Client::begin(bool provides, const RuleState& state) {
     payload.insert(payload.end(), range_bytes.begin(), range_bytes.end());
     messenger_->send_kept(member, head_of(hello), std::move(payload));
     if (!provides) continue;
-    const Range shard = shards_[static_cast<std::size_t>(server)];
-    send_elements(member, Initial{shard, {}}, parameters().data() + shard.begin);
+    const Range kept = kept_[static_cast<std::size_t>(server)];
+    if (!kept.empty())
+      send_elements(member, Initial{kept, {}}, parameters().data() + here(kept).begin);
   }
   if (provides && setup_.with_state) send_state(state);
   drive([&] { return welcomes_ == group_.servers; },
@@ -135,10 +142,11 @@ void Client::arrive(const std::vector<int>& met) {
 void Client::push(Range range, const float* gradient, const kernels::Encoding& how) {
   const TimelineScope scope(Activity::push,
                             {.bytes = static_cast<std::int64_t>(range.size() * sizeof(float))});
+  const Range pushed = on_servers(range);
   for (int server = 0; server < group_.servers; ++server)
     for (const Range& own : ranges_[static_cast<std::size_t>(server)])
-      for (const auto& [piece, is_coded] : coded_.cut(intersection(range, own))) {
-        const std::uint64_t offset = piece.begin - range.begin;
+      for (const auto& [piece, is_coded] : coded_.cut(intersection(pushed, own))) {
+        const std::uint64_t offset = piece.begin - pushed.begin;
         if (is_coded) {
           push_coded(server, piece, gradient + offset, from_element(how, offset));
           continue;
@@ -218,9 +226,8 @@ net::Bytes Client::room_for(int member, net::ConstBytes head, std::uint64_t byte
   const auto message = read<Parameters>(head);
   if (!message) return room_for_state(group_.server_of(member), head, bytes);
   const Range range = message->range;
-  if (range.empty() || range.end > setup_.layout.elements || range.size() * sizeof(float) != bytes)
-    return {};
-  return std::as_writable_bytes(parameters().subspan(range.begin, range.size()));
+  if (range.empty() || !part_.contains(range) || range.size() * sizeof(float) != bytes) return {};
+  return std::as_writable_bytes(parameters().subspan(here(range).begin, range.size()));
 }
 
 void Client::arrived(int member, net::ConstBytes head, net::Bytes payload) {

@@ -30,9 +30,11 @@ namespace asup::ps {
 class Client : private net::Messenger::Handler {
  public:
   // `ranges`: the parameters that this worker trains; none: all. They are cut where shards are; the
-  // setup is the same on all workers. Throws BadInput for a setup that cannot work.
+  // setup is the same on all workers. `part`: of the model, which is the worker's, where workers
+  // have parts of it; all that is said of the flat space below is of this part of it, from 0 on.
+  // Throws BadInput for a setup that cannot work.
   Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Range> ranges,
-         Seconds timeout);
+         Seconds timeout, std::size_t part = 0);
   ~Client() override;  // leaves
 
   // The whole flat space, in memory that servers reach; what is not in the worker's ranges is never
@@ -53,7 +55,7 @@ class Client : private net::Messenger::Handler {
   };
 
   // Returns when all servers have heard from all workers and have parameters: those of the worker
-  // that provides them, with its state where the setup says so.
+  // that provides them (of each part, one does), with its state where the setup says so.
   void begin(bool provides, const RuleState& state = {});
   // Asks for parameters and work: first of all, and after every sync point, with the workers that
   // this one ended it with, itself included. Where others are lost, the answer may be the same sync
@@ -105,6 +107,10 @@ class Client : private net::Messenger::Handler {
     if (failure_.empty()) failure_ = why;
   }
 
+  Range on_servers(Range range) const {
+    return {part_.begin + range.begin, part_.begin + range.end};
+  }
+  Range here(Range range) const { return {range.begin - part_.begin, range.end - part_.begin}; }
   RemoteAddress remote_address_of(const float* data, std::uint64_t elements);
   bool reaches_us(int member);
   template <typename Body>
@@ -130,8 +136,11 @@ class Client : private net::Messenger::Handler {
   const Seconds timeout_;
   const std::vector<Range> shards_;
   const CodedParts coded_;
-  std::vector<std::vector<Range>> ranges_;  // this worker's, of each shard
-  std::uint64_t elements_ = 0;              // in them
+  const Range part_;                            // of the flat space, which this worker has
+  std::vector<Range> kept_;                     // what of each shard lies in it
+  std::size_t first_tensor_ = 0, tensors_ = 0;  // of the layout, that lie in it
+  std::vector<std::vector<Range>> ranges_;      // this worker's, of each shard
+  std::uint64_t elements_ = 0;                  // in them
   std::shared_ptr<net::ReachableMemory> memory_;
 
   // Under the lock.

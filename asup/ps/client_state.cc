@@ -30,25 +30,25 @@ void for_all_pieces(std::size_t slots, const std::vector<Range>& shards, const A
 }  // namespace
 
 void Client::send_state(const RuleState& state) {
-  check(state.updates.size() == setup_.layout.tensors.size() && state.read,
-        "the state of {} tensors, and the setup has {}", state.updates.size(),
-        setup_.layout.tensors.size());
+  check(state.updates.size() == tensors_ && state.read,
+        "the state of {} tensors, and the setup has {}", state.updates.size(), tensors_);
   for (int server = 0; server < group_.servers; ++server) {
-    const Range shard = shards_[static_cast<std::size_t>(server)];
+    const Range kept = kept_[static_cast<std::size_t>(server)];
+    if (kept.empty()) continue;
     std::vector<double> updates;
-    for (const auto& part : parts_in(setup_.layout, shard))
-      updates.push_back(state.updates[part.tensor]);
+    for (const auto& part : parts_in(setup_.layout, kept))
+      updates.push_back(state.updates[part.tensor - first_tensor_]);
     const auto bytes = std::as_bytes(std::span(updates));
-    messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, shard}),
+    messenger_->send_kept(group_.member_of_server(server), head_of(StateUpdates{0, kept}),
                           {bytes.begin(), bytes.end()});
   }
   for_all_pieces(
-      state_slots(setup_), shards_, [&](std::size_t slot, const std::vector<Range>& pieces) {
+      state_slots(setup_), kept_, [&](std::size_t slot, const std::vector<Range>& pieces) {
         for (int server = 0; server < group_.servers; ++server) {
           const Range piece = pieces[static_cast<std::size_t>(server)];
           if (piece.empty()) continue;
           std::vector<std::byte> payload(piece.size() * sizeof(float));
-          state.read(slot, piece, reinterpret_cast<float*>(payload.data()));
+          state.read(slot, here(piece), reinterpret_cast<float*>(payload.data()));
           bytes_moved_ += payload.size();
           messenger_->send_kept(group_.member_of_server(server),
                                 head_of(State{0, static_cast<std::uint32_t>(slot), 0, piece}),
@@ -88,7 +88,7 @@ void Client::tell_known() {
 
 void Client::fetch_state(Range range, const BeginWrite& begin, const WriteState& write) {
   std::vector<Range> wanted;  // of each shard
-  for (const Range& shard : shards_) wanted.push_back(intersection(shard, range));
+  for (const Range& kept : kept_) wanted.push_back(intersection(kept, on_servers(range)));
   until_one_version([&] {
     const std::vector<double> updates = fetch_updates();
     begin(updates);
@@ -117,7 +117,7 @@ void Client::fetch_parameter_pieces() {
   const auto write = [&](std::size_t, Range range, const float* from) {
     std::copy_n(from, range.size(), parameters().data() + range.begin);
   };
-  for_all_pieces(1, shards_, [&](std::size_t, const std::vector<Range>& pieces) {
+  for_all_pieces(1, kept_, [&](std::size_t, const std::vector<Range>& pieces) {
     fetch_pieces(AskState::kParameters, pieces, write);
   });
 }
@@ -159,12 +159,13 @@ void Client::fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces,
   for (std::size_t server = 0; server < pieces.size(); ++server) {
     if (pieces[server].empty()) continue;
     const auto& answer = questions_[server].answer;
-    write(slot, pieces[server], reinterpret_cast<const float*>(answer.data()));
+    write(slot, here(pieces[server]), reinterpret_cast<const float*>(answer.data()));
     bytes_moved_ += answer.size();
   }
 }
 
-// A tensor that lies in two shards was updated as often as the part that was updated most.
+// Of the tensors of this worker's part. One that lies in two shards was updated as often as the
+// part of it that was updated most.
 std::vector<double> Client::fetch_updates() {
   for (int server = 0; server < group_.servers; ++server) {
     Question& question = questions_[static_cast<std::size_t>(server)];
@@ -185,7 +186,8 @@ std::vector<double> Client::fetch_updates() {
       most = std::max(most, of_shard);
     }
   }
-  return updates;
+  const auto first = updates.begin() + static_cast<std::ptrdiff_t>(first_tensor_);
+  return {first, first + static_cast<std::ptrdiff_t>(tensors_)};
 }
 
 void Client::await_answers() {

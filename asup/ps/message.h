@@ -62,7 +62,8 @@ struct RemoteAddress {
 struct Hello {
   static constexpr Kind kKind = Kind::hello;
   std::uint64_t setup_bytes = 0;
-  RemoteAddress parameters;  // of the flat space's first element
+  RemoteAddress parameters;  // of the first element that the worker keeps
+  std::uint64_t first = 0;   // which is this one of the flat space
 };
 
 // All that the servers need is there; the parameters have this version.
@@ -76,7 +77,8 @@ struct Refused {
   static constexpr Kind kKind = Kind::refused;
 };
 
-// Parameters to begin with, from the worker that provides them.
+// Parameters to begin with, from the worker that provides them: what of its part of the model the
+// server keeps.
 struct Initial {
   static constexpr Kind kKind = Kind::initial;
   Range range;
@@ -223,7 +225,7 @@ constexpr std::uint64_t kMostStateElements = 512 * 1024;
 struct StateUpdates {
   static constexpr Kind kKind = Kind::state_updates;
   std::uint64_t version = 0;  // of the parameters that it belongs to; to a server: 0
-  Range range;                // the shard
+  Range range;  // the shard; to a server, what of it lies in the worker's part of the model
 };
 
 // Elements of a slot of the rule's state (kernels/rule.h); payload: f32. To a server: after

@@ -149,7 +149,14 @@ void Server::gone(int member, net::LinkEnd end) {
   questions_.erase(member);
   if (end == net::LinkEnd::lost && server_ == 0)  // one of them tells
     log().warn("{} was lost", name_of_member(group_, member));
-  if (coordinator_) coordinator_->left(member);
+  if (!coordinator_) return;
+  coordinator_->left(member);
+  if (end != net::LinkEnd::lost) return;
+  // Nobody waits for work that will not come.
+  for (const int other : coordinator_->team_of(member))
+    if (session(other).is_open())
+      refuse(other, fmt::format("{} was lost, which had another part of its model",
+                                name_of_member(group_, member)));
 }
 
 // A worker says what it trains.
@@ -174,8 +181,8 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
-    if (const auto complaint =
-            session(worker).open(shard_range(), std::move(ranges), hello.parameters, coded_);
+    if (const auto complaint = session(worker).open(shard_range(), std::move(ranges),
+                                                    hello.parameters, coded_, hello.first);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {
@@ -203,8 +210,9 @@ void Server::make_shard_when_all_came() {
 // The first parameters, which may come before the last worker has said what it trains.
 void Server::on_initial(int worker, const Initial& initial, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;  // refused
-  if (initial.address.region == 0) return add_to_initial(worker, initial, payload);
-  const std::uint64_t bytes = shard_range().size() * sizeof(float);
+  const bool is_here = !initial.range.empty() && shard_range().contains(initial.range);
+  if (initial.address.region == 0 || !is_here) return add_to_initial(worker, initial, payload);
+  const std::uint64_t bytes = initial.range.size() * sizeof(float);
   const std::byte* data =
       group_.mesh.reach(worker, {initial.address.region, initial.address.offset}, bytes);
   if (!data)

@@ -87,11 +87,11 @@ double momentum_of(const std::vector<kernels::Rule>& rules) {
 
 bool is_merge(const kernels::Rule& rule) { return rule.kind == kernels::Rule::Kind::merge; }
 
-// Whether pushes are gradients as they were computed, or nearly: the noise of a coarse code would
-// count as theirs.
+// Whether pushes are gradients as they were computed, or nearly, of whole models: the noise of a
+// coarse code would count as theirs.
 bool pushes_tell_noise(const ServerSetup& setup) {
   using enum kernels::Code;
-  return std::ranges::none_of(setup.rules, is_merge) &&
+  return setup.parts.empty() && std::ranges::none_of(setup.rules, is_merge) &&
          (setup.code == none || setup.code == bf16 || setup.code == f16);
 }
 
@@ -100,8 +100,9 @@ bool pushes_tell_noise(const ServerSetup& setup) {
 ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup& setup,
                                      std::uint64_t version, Delegate& delegate)
     : servers_(servers),
+      teams_(setup.teams, workers),
       delegate_(delegate),
-      head_({.workers = workers,
+      head_({.workers = teams_.count(),
              .pace = setup.pace,
              .work = setup.work,
              .version = version,
@@ -111,58 +112,89 @@ ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup
       noise_(setup.layout.elements * sizeof(float), servers) {}
 
 void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
-  const bool from_sync_point = std::exchange(at_sync_point_[worker], false);
-  carry_out(from_sync_point ? head_.passed_sync_point(worker, met, now())
-                            : head_.arrived(worker, now()));
+  const int team = teams_.of(worker);
+  Coming& coming = coming_[team];
+  coming.members.insert(worker);
+  for (const int other : met) coming.met.insert(teams_.of(other));
+  if (coming.members.size() < teams_.size()) return;
+  const std::set<int> all_met = std::move(coming.met);
+  coming_.erase(team);
+  const bool from_sync_point = std::exchange(at_sync_point_[team], false);
+  carry_out(from_sync_point ? head_.passed_sync_point(team, all_met, now())
+                            : head_.arrived(team, now()));
+}
+
+// What members say of theirs is of parts of one push, whose samples and loss one of them tells.
+std::string ServerCoordinator::add_to_push(Arriving& arriving, const Commit& commit) const {
+  const Figures& figures = commit.figures;
+  pace::Push& push = arriving.push;
+  if (arriving.committed > 0 && (push.number != commit.push - 1 || push.version != figures.version))
+    return fmt::format("its push {} at version {} goes with others' push {} at version {}",
+                       commit.push, figures.version, push.number + 1, push.version);
+  push.number = commit.push - 1;
+  push.version = figures.version;
+  push.samples += figures.samples;
+  if (figures.described != 0) push.described = push.described.value_or(0) + figures.samples;
+  push.loss_sum += figures.loss;
+  push.seconds_working = std::max(push.seconds_working, figures.compute_seconds);
+  push.seconds_waiting = std::max(push.seconds_waiting, figures.wait_seconds);
+  push.non_finite += figures.not_finite;
+  ++arriving.committed;
+  return {};
 }
 
 std::string ServerCoordinator::committed(int worker, const Commit& commit) {
-  const Figures& figures = commit.figures;
-  pace::Push push;
-  push.worker = worker;
-  push.number = commit.push - 1;
-  push.version = figures.version;
-  push.samples = figures.samples;
-  if (figures.described != 0) push.described = figures.samples;
-  push.loss_sum = figures.loss;
-  push.seconds_working = figures.compute_seconds;
-  push.seconds_waiting = figures.wait_seconds;
-  push.non_finite = figures.not_finite;
-  if (const auto refusal = head_.refusal(push)) return *refusal;
-  if (describes_.value_or(push.described.has_value()) != push.described.has_value())
-    return fmt::format(
-        "it {}, unlike the first push of all, so that batches cannot be weighed by their samples: "
-        "call describe_batch() before every step() of all workers, or of none",
-        push.described ? "says of how many samples its push is"
-                       : "does not say of how many samples its push is");
-  describes_ = push.described.has_value();
-  Arriving& arriving = arriving_[worker];
-  arriving.push = push;
-  arriving.committed = true;
+  const int team = teams_.of(worker);
+  const auto found = arriving_.find(team);
+  Arriving arriving = found == arriving_.end() ? Arriving() : found->second;
+  arriving.push.worker = team;
+  if (auto complaint = add_to_push(arriving, commit); !complaint.empty()) return complaint;
+  const pace::Push& push = arriving.push;
+  if (arriving.committed == teams_.size()) {
+    if (const auto refusal = head_.refusal(push)) return *refusal;
+    if (describes_.value_or(push.described.has_value()) != push.described.has_value())
+      return fmt::format(
+          "it {}, unlike the first push of all, so that batches cannot be weighed by their "
+          "samples: call describe_batch() before every step() of all workers, or of none",
+          push.described ? "says of how many samples its push is"
+                         : "does not say of how many samples its push is");
+    describes_ = push.described.has_value();
+  }
+  arriving_[team] = arriving;
   return {};
 }
 
 void ServerCoordinator::staged(int worker, std::uint64_t push) {
-  Arriving& arriving = arriving_[worker];
+  const int team = teams_.of(worker);
+  Arriving& arriving = arriving_[team];
+  arriving.push.worker = team;
   arriving.push.number = push - 1;
-  if (++arriving.servers < servers_ || !arriving.committed) return;
+  ++arriving.staged;
+  if (arriving.staged < static_cast<std::size_t>(servers_) * teams_.size() ||
+      arriving.committed < teams_.size())
+    return;
   const pace::Push complete = arriving.push;
-  arriving_.erase(worker);
+  arriving_.erase(team);
   const std::uint64_t samples = leases_samples_ ? complete.samples : complete.described.value_or(0);
   if (pushes_tell_noise_ && complete.non_finite == 0) noise_.pushed(complete, samples);
   carry_out(head_.pushed(complete, now()));
 }
 
+// A team that has lost a member can do nothing more.
 void ServerCoordinator::left(int worker) {
-  if (const auto found = arriving_.find(worker); found != arriving_.end()) {
+  const int team = teams_.of(worker);
+  if (!gone_.insert(team).second) return;
+  coming_.erase(team);
+  if (const auto found = arriving_.find(team); found != arriving_.end()) {
     Command command;  // some servers have its last push, but not all
     command.version = head_.version();
-    command.dropped.push_back({worker, 0, found->second.push.number + 1, 0});
+    for (const int member : teams_.members(team))
+      command.dropped.push_back({member, 0, found->second.push.number + 1, 0});
     arriving_.erase(found);
     delegate_.give_command(command);
   }
-  noise_.left(worker);
-  carry_out(head_.left(worker, now()));
+  noise_.left(team);
+  carry_out(head_.left(team, now()));
 }
 
 void ServerCoordinator::ask_sync_point() { carry_out(head_.sync_point_soon(now())); }
@@ -192,14 +224,16 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
       command.version = update->version;
       command.compares = noise_.updates(*update);
       for (const auto& part : update->parts)
-        command.parts.push_back({part.worker, 0, part.number + 1, part.weight});
+        for (const int member : teams_.members(part.worker))
+          command.parts.push_back(
+              {member, 0, part.number + 1, part.weight / static_cast<double>(teams_.size())});
     } else if (const auto* drop = std::get_if<pace::Drop>(&decision)) {
-      command.dropped.push_back({drop->worker, 0, drop->number + 1, 0});
+      for (const int member : teams_.members(drop->worker))
+        command.dropped.push_back({member, 0, drop->number + 1, 0});
       noise_.dropped(drop->worker, drop->number);
     } else {
       const auto& release = std::get<pace::Clearance>(decision);
       command.version = release.version;
-      command.released.push_back(release.worker);
       at_sync_point_[release.worker] = release.to == pace::Clearance::To::sync_point;
       Release message = message_of(release);
       message.lease = ++leases_[release.worker];
@@ -207,7 +241,10 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
         message.knows_noise = 1;
         message.noise_scale = *noise;
       }
-      delegate_.tell(release.worker, message);
+      for (const int member : teams_.members(release.worker)) {
+        command.released.push_back(member);
+        delegate_.tell(member, message);
+      }
     }
     some = true;
   }

@@ -1,6 +1,7 @@
 // The head's work beside its shard: hears what workers and servers say, asks the scheduler
 // (pace/scheduler.h), and makes of its decisions commands for all servers and releases for workers.
-// Runs under the mesh's lock.
+// The scheduler knows teams (teams.h): a push is there when all members' are, and what it decides
+// of a team is for all of them. Runs under the mesh's lock.
 #pragma once
 
 #include <map>
@@ -37,6 +38,8 @@ class ServerCoordinator {
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
   void left(int worker);
+  // Those who push with this worker, itself included.
+  const std::vector<int>& team_of(int worker) const { return teams_.members(teams_.of(worker)); }
   // An update took its servers so long.
   void updated(double seconds) { head_.updated(seconds * servers_); }
   // One more server has compared the pushes of the update to this version.
@@ -54,19 +57,29 @@ class ServerCoordinator {
   double now() const { return seconds_since(began_); }
 
   struct Arriving {
-    pace::Push push;
-    int servers = 0;         // that have it
-    bool committed = false;  // here
+    pace::Push push;            // of the team, as far as its members have committed theirs
+    std::size_t committed = 0;  // members', here
+    std::size_t staged = 0;     // members' by servers
+  };
+  // Those of a team that have come, and the teams that they met.
+  struct Coming {
+    std::set<int> members, met;
   };
 
+  std::string add_to_push(Arriving& arriving, const Commit& commit) const;
+
   const int servers_;
+  const Teams teams_;
   Delegate& delegate_;
   const Clock::time_point began_ = Clock::now();
   pace::Scheduler head_;
   const bool leases_samples_, pushes_tell_noise_;
   NoiseWatch noise_;
-  std::optional<bool> describes_;     // whether workers say how many samples a push is of
-  std::map<int, Arriving> arriving_;  // by worker: pushes that not all servers have
+  std::optional<bool> describes_;  // whether workers say how many samples a push is of
+  // By team.
+  std::map<int, Arriving> arriving_;  // pushes that not all servers have
+  std::map<int, Coming> coming_;      // where not all members have
+  std::set<int> gone_;
   std::map<int, bool> at_sync_point_;
   std::map<int, std::uint64_t> leases_;
 };

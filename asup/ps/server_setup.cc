@@ -38,7 +38,7 @@ json to_json(const pace::Workload& work) {
   return {{"steps", work.steps},           {"first_step", work.first_step},
           {"batch", work.batch},           {"steps_per_epoch", work.steps_per_epoch},
           {"last_batch", work.last_batch}, {"sync points", work.sync_points},
-          {"can_leave", work.can_leave}};
+          {"can_leave", work.can_leave},   {"grain", work.grain}};
 }
 
 pace::Workload work_of(const json& from) {
@@ -50,6 +50,7 @@ pace::Workload work_of(const json& from) {
   work.last_batch = from.at("last_batch");
   work.sync_points = from.at("sync points").get<std::vector<std::uint64_t>>();
   work.can_leave = from.at("can_leave");
+  work.grain = from.at("grain");
   return work;
 }
 
@@ -116,6 +117,36 @@ void require_sense_of_code(const ServerSetup& setup) {
           "models that are merged do not travel in a code");
 }
 
+void require_sense_of_parts(const ServerSetup& setup, int workers) {
+  require_sense(setup.teams, workers, setup.parts.size());
+  std::uint64_t end = 0;
+  for (const Range& part : setup.parts) {
+    require(part.begin == end && !part.empty(),
+            "a part of the model is elements {} to {}, and the one before ends at {}", part.begin,
+            part.end, end);
+    end = part.end;
+  }
+  require(setup.parts.empty() || end == setup.layout.elements,
+          "the parts of the model end at element {} of {}", end, setup.layout.elements);
+  for (const std::uint32_t copy : setup.copies)
+    require(copy < setup.layout.tensors.size(), "a copy is tensor {} of {}", copy,
+            setup.layout.tensors.size());
+  require(setup.parts.empty() || setup.code == kernels::Code::none,
+          "parts of a model do not travel in a code");
+}
+
+json to_json(const std::vector<Range>& ranges) {
+  json ends = json::array();
+  for (const Range& range : ranges) ends.push_back({range.begin, range.end});
+  return ends;
+}
+
+std::vector<Range> ranges_of(const json& from) {
+  std::vector<Range> ranges;
+  for (const json& range : from) ranges.push_back({range.at(0), range.at(1)});
+  return ranges;
+}
+
 kernels::Code code_of(const std::string& name) {
   using enum kernels::Code;
   for (const kernels::Code code : {none, bf16, f16, int8, int4, onebit})
@@ -154,6 +185,10 @@ std::string difference_of_groups(const ServerSetup& there, const ServerSetup& he
 
 }  // namespace
 
+std::vector<Range> parts_of(const ServerSetup& setup) {
+  return setup.parts.empty() ? std::vector<Range>{{0, setup.layout.elements}} : setup.parts;
+}
+
 std::size_t group_of(const ServerSetup& setup, std::size_t tensor) {
   return setup.groups.empty() ? 0 : setup.groups[tensor];
 }
@@ -173,7 +208,8 @@ void require_sense(const ServerSetup& setup, int workers, int servers) {
   require_sound(setup.layout);
   require_sense_of_groups(setup);
   require_sense_of_code(setup);
-  pace::require_sense(setup.pace, workers);
+  require_sense_of_parts(setup, workers);
+  pace::require_sense(setup.pace, Teams(setup.teams, workers).count());
   if (setup.work) pace::require_sense(*setup.work);
   require(setup.compensation >= 0, "delay compensation of {:g}: lambda cannot be negative",
           setup.compensation);
@@ -197,6 +233,9 @@ std::string to_text(const ServerSetup& setup) {
   json text = {{"layout", to_json(setup.layout)},
                {"rules", texts_of(setup.rules)},
                {"groups", setup.groups},
+               {"parts", to_json(setup.parts)},
+               {"teams", setup.teams},
+               {"copies", setup.copies},
                {"pace", to_json(setup.pace)},
                {"compensation", setup.compensation},
                {"with_state", setup.with_state},
@@ -212,6 +251,9 @@ ServerSetup parse_setup(std::string_view text) try {
   setup.layout = layout_of(from.at("layout"));
   setup.rules = rules_of(from.at("rules"));
   setup.groups = from.at("groups").get<std::vector<std::uint32_t>>();
+  setup.parts = ranges_of(from.at("parts"));
+  setup.teams = from.at("teams").get<std::vector<std::uint32_t>>();
+  setup.copies = from.at("copies").get<std::vector<std::uint32_t>>();
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
   setup.with_state = from.at("with_state");

@@ -12,6 +12,7 @@
 #include "asup/layout/layout.h"
 #include "asup/ps/pace/options.h"
 #include "asup/ps/pace/sample_allocator.h"
+#include "asup/ps/teams.h"
 
 namespace asup::ps {
 
@@ -23,10 +24,17 @@ struct ServerSetup {
   // An optimizer's groups of parameters: the rule of each, and each tensor's group.
   std::vector<kernels::Rule> rules{kernels::Rule{}};
   std::vector<std::uint32_t> groups{};  // by tensor of the layout; none: all are of the first
-  pace::Options pace;
+  // Where workers have parts of the model: the parts, one after the other, and each worker's team,
+  // of which every member has another part. None: each has all, or ranges of its own.
+  std::vector<Range> parts{};
+  std::vector<std::uint32_t> teams{};
+  // Tensors that several parts have, by their places in the layout: all but the first of each. They
+  // get the same gradients, and count once where a gradient's norm does.
+  std::vector<std::uint32_t> copies{};
+  pace::Options pace;                  // of the teams
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
-  bool with_state = false;  // the worker that provides the parameters provides the rules' state too
+  bool with_state = false;             // who provides the parameters provides the rules' state too
   // What gradients and parameters of some tensors travel in (coded_parts.h), by their places in the
   // layout, which ascend. needs: none with the rule `merge`
   kernels::Code code = kernels::Code::none;
@@ -35,6 +43,9 @@ struct ServerSetup {
 
 // Throws BadInput for what cannot work, whatever the members.
 void require_sense(const ServerSetup& setup, int workers, int servers);
+
+// The parts of the model; it is one where workers have all of it.
+std::vector<Range> parts_of(const ServerSetup& setup);
 
 // By its place in the layout.
 std::size_t group_of(const ServerSetup& setup, std::size_t tensor);

@@ -70,6 +70,9 @@ Shard::Shard(Range range, const ServerSetup& setup, std::vector<std::uint64_t> c
   for (std::size_t slot = 0; slot < state_slots(setup); ++slot) state_.emplace_back(range.size());
   const std::vector<layout::Part> parts = parts_in(setup.layout, range);
   for (const layout::Part& part : parts)
+    if (std::ranges::find(setup.copies, part.tensor) != setup.copies.end())
+      copies_.push_back(part.range);
+  for (const layout::Part& part : parts)
     if (kernels::needs_whole_tensors(rules_[group_of(setup, part.tensor)]))
       tensors_.push_back(part.range);
   cuts.push_back(range.begin);
@@ -306,10 +309,12 @@ void Shard::compare(Job& job, std::size_t part) const {
 void Shard::add_squares(Job& job, std::size_t part) const {
   const Range whole = range_of(part);
   Walk walk(*this, job, whole);
+  Cursor<Range> copies(copies_, whole.begin);
   std::vector<kernels::GradientSource> parts;
   for (std::uint64_t at = whole.begin; at < whole.end;) {
-    const std::uint64_t end = walk.look(at, whole.end);
-    if (walk.trained())
+    const bool is_copy = copies.at(at) != nullptr;
+    const std::uint64_t end = std::min(walk.look(at, whole.end), copies.until(at));
+    if (walk.trained() && !is_copy)
       job.squares[part] +=
           kernels::sums_of_squares(
               parameters() + (at - range_.begin),

@@ -140,6 +140,7 @@ class Shard {
   const Range range_;
   const std::vector<kernels::Rule> rules_;  // by group
   std::vector<Range> tensors_;              // those of the shard, where a rule needs them whole
+  std::vector<Range> copies_;               // that count in no norm of a gradient
   Floats parameters_;
   std::vector<Floats> state_;  // where rules gather gradients, the last one is for that
   std::vector<Segment> segments_;

@@ -9,7 +9,8 @@
 namespace asup::ps {
 
 std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
-                                const RemoteAddress& parameters, const CodedParts& coded) {
+                                const RemoteAddress& parameters, const CodedParts& coded,
+                                std::uint64_t first) {
   std::uint64_t at = shard.begin;
   for (const Range& range : ranges) {
     if (range.empty() || range.begin < at || range.end > shard.end)
@@ -24,13 +25,14 @@ std::string WorkerSession::open(Range shard, std::vector<Range> ranges,
   for (const Range& range : ranges_)
     for (const CodedParts::Piece& piece : coded_.cut(range))
       if (!piece.coded) plain_.push_back(piece.range);
-  if (parameters.region != 0) {
+  if (parameters.region != 0 && !ranges_.empty()) {
     const auto region = mesh_.hold(worker_, parameters.region);
-    if (!region || parameters.offset > region->bytes().size() ||
-        region->bytes().size() - parameters.offset < shard.end * sizeof(float))
+    if (!region || first > ranges_.front().begin || parameters.offset > region->bytes().size() ||
+        (region->bytes().size() - parameters.offset) / sizeof(float) < at - first)
       return fmt::format("its parameters should lie in region {} at {}, which is not theirs",
                          parameters.region, parameters.offset);
-    window_ = reinterpret_cast<float*>(region->bytes().data() + parameters.offset) + shard.begin;
+    window_ = reinterpret_cast<float*>(region->bytes().data() + parameters.offset) +
+              (static_cast<std::ptrdiff_t>(shard.begin) - static_cast<std::ptrdiff_t>(first));
     held_ = region;
   }
   open_ = true;
@@ -217,7 +219,9 @@ void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for, boo
     push.held.clear();
     if (!with_seen) continue;
     push.seen = Floats(shard_.size());
-    std::memcpy(push.seen.data(), sees(), shard_.size() * sizeof(float));
+    for (const Range& range : ranges_)
+      std::memcpy(push.seen.data() + (range.begin - shard_.begin),
+                  sees() + (range.begin - shard_.begin), range.size() * sizeof(float));
   }
 }
 

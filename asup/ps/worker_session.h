@@ -26,8 +26,9 @@ class WorkerSession {
   WorkerSession(net::Mesh& mesh, int worker) : mesh_(mesh), worker_(worker) {}
 
   // The worker has come. A complaint where what it says cannot be: then it has not.
+  // `parameters`: where the worker has those from the element `first` of the flat space on.
   std::string open(Range shard, std::vector<Range> ranges, const RemoteAddress& parameters,
-                   const CodedParts& coded = {});
+                   const CodedParts& coded = {}, std::uint64_t first = 0);
   bool is_open() const { return open_; }
   // Nothing more comes from the worker. Its push, where it is complete, stays until it is applied
   // or dropped.
@@ -95,7 +96,7 @@ class WorkerSession {
   std::vector<Range> ranges_, plain_;
   CodedParts coded_;
   std::uint64_t elements_ = 0;
-  float* window_ = nullptr;
+  float* window_ = nullptr;                  // where the shard's first element would be
   std::shared_ptr<const net::Region> held_;  // the window's memory
   Floats stage_, backup_;
   std::shared_ptr<Shadow> shadow_, told_;  // told_: is coming, up to told_end_

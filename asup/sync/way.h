@@ -79,7 +79,9 @@ struct Progress {
 // What a replica is made of. All of it outlives the replica.
 struct ReplicaContext {
   Job& job;
-  Communicator& communicator;  // for the replica alone; with servers, the workers' common one
+  // For the replica alone; with servers, the workers' common one. Of parts, that of the workers
+  // that have the same one.
+  Communicator& communicator;
   torch::nn::Module& model;
   torch::optim::Optimizer& optimizer;
   Seconds timeout{300};

@@ -45,12 +45,18 @@ void check_spread(const TrainConfig& config, std::span<const Strategy> strategie
           "device = {}: asup train has {} on CPUs. Leave device out{}.", config.device,
           has_pipeline(config) ? "pipelines" : "tensor parallelism",
           has_pipeline(config) ? ", or use asup::parallel::Pipeline in a program of your own" : "");
-  for (const Strategy& strategy : strategies)
-    require(strategy.capabilities().takes_parts,
+  for (const Strategy& strategy : strategies) {
+    const Capabilities can = strategy.capabilities();
+    require(can.takes_parts && (has_pipeline(config) || !can.needs_servers),
             "{} = {}: each worker has a part of the model, and sync = {}, as it is set, is for "
             "whole ones. Train by sync = allreduce with shard none or optimizer and compress none, "
-            "bf16, fp16 or int8 without compress-feedback; or leave {} out.",
-            name, count, strategy.name(), name);
+            "bf16, fp16 or int8 without compress-feedback{}; or leave {} out.",
+            name, count, strategy.name(),
+            has_pipeline(config) ? ", or through servers (sync = server or asup) without merge, "
+                                   "backup, compress and local-parameters"
+                                 : "",
+            name);
+  }
 }
 
 }  // namespace asup::train

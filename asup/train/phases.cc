@@ -2,6 +2,7 @@
 
 #include "asup/base/error.h"
 #include "asup/config/step_or_share.h"
+#include "asup/train/grid_settings.h"
 
 namespace asup::train {
 namespace {
@@ -27,8 +28,8 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase) {
 }
 
 bool can_leave_servers(const TrainConfig& config) {
-  return config.workers > 1 && !has_phases(config) && config.on_loss != "continue" &&
-         !config.strategy.capabilities().keeps_own_parameters;
+  return config.workers > 1 && !is_spread(config) && !has_phases(config) &&
+         config.on_loss != "continue" && !config.strategy.capabilities().keeps_own_parameters;
 }
 
 std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLength& length) {

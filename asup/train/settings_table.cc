@@ -145,7 +145,7 @@ const std::vector<Setting>& table() {
       {"balance", field<&C::balance>(), "a worker's part of each batch is in proportion to its measured speed, so that nobody waits for a slow one; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
       {"sync-bn", field<&C::sync_bn>(), "BatchNorm takes its statistics from the samples of all workers together; for ways that exchange gradients in lockstep", {}, {}, Scope::run, kWorkers},
 
-      {"pipeline", field<&C::pipeline>(), "workers that one model's layers are spread over: batches go through them in micro-batches; workers / pipeline such groups share batches; docs/model_parallel.md", {1, 4096}, {}, Scope::run, kPipeline},
+      {"pipeline", field<&C::pipeline>(), "workers that one model's layers are spread over: batches go through them in micro-batches; workers / pipeline such groups share batches, in step (sync allreduce) or, through servers, each at its own pace (sync server, asup); docs/model_parallel.md", {1, 4096}, {}, Scope::run, kPipeline},
       {"pipeline-schedule", field<&C::pipeline_schedule>(), "which micro-batch a worker computes when: `asup plan pipeline` draws it", {}, names_of_schedules(), Scope::run, kPipeline},
       {"pipeline-chunks", field_or<&C::pipeline_chunks, kAuto>(), "pipeline-schedule interleaved: stages of each worker; auto: two", {1, 64}, {}, Scope::run, kPipeline},
       {"pipeline-cut", field<&C::pipeline_cut>(), "layers of each stage, like 4,5,3; even: as many for each; auto: so that stages take as long as each other, measured at the start", {}, {}, Scope::run, kPipeline},

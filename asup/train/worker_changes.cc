@@ -10,6 +10,10 @@ bool can_change_workers(const TrainConfig& config) {
   return !is_spread(config) && config.checkpoint_every.kind != Every::Kind::never && !names_workers;
 }
 
+bool survives_loss(const TrainConfig& config, const Strategy& strategy) {
+  return strategy.capabilities().survives_loss && !is_spread(config);
+}
+
 // BatchNorm over all workers is computed by a communicator of the model's own.
 bool can_retake_steps(const TrainConfig& config, const Strategy& strategy) {
   return strategy.capabilities().retakes_steps && !config.sync_bn && !is_spread(config);

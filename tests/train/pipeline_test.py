@@ -191,7 +191,8 @@ class BadInput(SpreadCase):
 
     def test_of_what_does_not_go_with_it(self):
         for flags, why in (
-                (["--sync=server"], "sync = server, as it is set, is for whole ones. Train by sync = allreduce"),
+                (["--sync=server", "--merge=mean"],
+                 "sync = server, as it is set, is for whole ones. Train by sync = allreduce"),
                 (["--sync=local"], "sync = local, as it is set, is for whole ones"),
                 (["--compress=topk"], "compress none, bf16, fp16 or int8 without compress-feedback"),
                 (["--compress=int4"], "compress none, bf16, fp16 or int8 without compress-feedback"),

@@ -33,6 +33,8 @@ void require_sense(const Workload& work) {
   require(work.batch >= 1, "a batch of no samples; use a batch of at least 1");
   require(work.steps >= 1, "no steps to do; use at least one");
   require(work.steps_per_epoch >= 1, "an epoch of no steps; use a smaller batch");
+  require(work.grain >= 1 && work.grain <= work.batch, "leases in grains of {} of a batch of {}",
+          work.grain, work.batch);
   require(work.last_batch <= work.batch,
           "the last step of an epoch has {} samples, more than the {} of a step", work.last_batch,
           work.batch);
@@ -263,8 +265,12 @@ Lease SampleAllocator::part_of(std::uint64_t step, std::uint64_t index, std::uin
 }
 
 // About so many of those that are left: one at least, and all or two fewer rather than to leave
-// one.
+// one. In grains where there are larger ones: all rather than to leave less than one.
 std::uint64_t SampleAllocator::leaving_none_alone(std::uint64_t samples, std::uint64_t left) const {
+  if (work_.grain > 1) {
+    const std::uint64_t whole = std::max(samples / work_.grain, std::uint64_t{1}) * work_.grain;
+    return left < whole + work_.grain ? left : whole;
+  }
   if (!has_pairs_) return std::clamp<std::uint64_t>(samples, 1, left);
   if (left < 4) return left;
   samples = std::clamp<std::uint64_t>(samples, 2, left);

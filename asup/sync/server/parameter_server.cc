@@ -125,6 +125,12 @@ void check_options(const ParameterServer& options) {
     unused(name, merge + ": no gradients are pushed");
 }
 
+// Who has a part of the model pushes gradients of all of it, as they are, and of every lease.
+bool takes_parts(const ParameterServer& options) {
+  return options.merge == Merge::none && options.local_parameters.empty() &&
+         options.compress == Compress::none && options.pace.options().backup == 0;
+}
+
 Capabilities capabilities_of(const ParameterServer& options) {
   const bool merges = options.merge != Merge::none;
   return {.exchanges = Exchange::pushes,
@@ -134,6 +140,7 @@ Capabilities capabilities_of(const ParameterServer& options) {
           .survives_loss = true,
           .keeps_own_parameters = merges || !options.local_parameters.empty(),
           .skips_non_finite = options.non_finite != NonFinite::apply,
+          .takes_parts = takes_parts(options),
           .pace = options.pace.name(),
           .lease_steps = merges ? options.every : 1,
           .backups = options.pace.options().backup};
@@ -160,6 +167,7 @@ void check_model(const ParameterServer& options, torch::nn::Module& model,
 MadeReplica make(const ServerReplicaOptions& options, const ReplicaContext& context) {
   ServerReplicaOptions server = options;
   if (context.work) server.work = *context.work;
+  server.parts = context.parts;
   auto replica = make_server_replica(context.communicator, net::workers_and_servers(context.job),
                                      context.model, context.optimizer, server);
   MadeReplica made;

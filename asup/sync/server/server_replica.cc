@@ -22,17 +22,19 @@
 #include "asup/sync/server/merge_replica.h"
 #include "asup/sync/server/rules_of.h"
 #include "asup/sync/server/server_state.h"
+#include "asup/sync/server/setup_of_parts.h"
 
 namespace asup {
 namespace {
 
 constexpr std::size_t kLookedAt = 64 * 1024;  // floats of a bucket
 
-// Whether rank 0's optimizer has a state that servers are to begin with.
-bool has_state(Communicator& workers, const std::vector<double>& updates) {
+// Whether rank 0's optimizer has a state that servers are to begin with, or that of another part.
+bool has_state(Communicator& workers, const sync::ModelParts& parts,
+               const std::vector<double>& updates) {
   std::int32_t has = std::any_of(updates.begin(), updates.end(), [](auto n) { return n > 0; });
   workers.broadcast(buffer_of(std::span(&has, 1))).or_throw();
-  return has != 0;
+  return !parts.all(has == 0);
 }
 
 class ServerReplicaOfClient final : public ServerReplica, private sync::BucketCarrier {
@@ -154,9 +156,12 @@ ServerReplicaOfClient::ServerReplicaOfClient(Communicator& workers, net::MemberG
   space_ = sync::flat_space(sharing_.shared, bucket_rules_);
   sync::ServerState state(optimizer, sharing_.shared, space_.layout);
   const auto updates = state.updates();
-  const bool with_state = has_state(workers, updates);
-  client_ = std::make_unique<ps::Client>(group, setup(with_state), layout::joined(space_.buckets),
-                                         options.timeout);
+  const sync::ModelParts& parts = options.parts;
+  ps::ServerSetup setup = this->setup(has_state(workers, parts, updates));
+  if (!parts.is_whole()) setup = sync::setup_of_parts(setup, workers, parts, group.mesh.rank());
+  client_ = std::make_unique<ps::Client>(
+      group, setup, layout::joined(space_.buckets), options.timeout,
+      parts.is_whole() ? 0 : static_cast<std::size_t>(parts.communicator->rank()));
   move_parameters();
   client_->begin(workers.rank() == 0, {updates, [&](std::size_t slot, ps::Range range, float* to) {
                                          state.read(slot, range, to);
@@ -277,7 +282,7 @@ void ServerReplicaOfClient::finish_round() {
   check_those_that_left();
   for (const auto& [name, tensor] : sharing_.local)
     if (tensor.grad().defined() && !sync::is_finite(tensor.grad())) ++figures_.not_finite;
-  pushed_finite_ = finite_.count(steps_, figures_.not_finite == 0);
+  pushed_finite_ = finite_.count(steps_, options_.parts.all(figures_.not_finite == 0));
   figures_.version = release_.version;
   figures_.lease = release_.lease;
   figures_.compute_seconds = seconds_since(released_at_);

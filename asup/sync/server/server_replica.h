@@ -53,6 +53,7 @@
 #include "asup/ps/message.h"
 #include "asup/ps/pace/options.h"
 #include "asup/ps/pace/sample_allocator.h"
+#include "asup/sync/model/model_parts.h"
 #include "asup/sync/model/tensors.h"
 #include "asup/sync/model/unshared.h"
 #include "asup/sync/replica.h"
@@ -86,6 +87,10 @@ struct ServerReplicaOptions {
   // loses of gradients is added to those of the next step; without merge.
   kernels::Code code = kernels::Code::none;
   bool feedback = false;
+  // What the module is a part of. The workers that have the parts of one model are to the servers
+  // one worker: they get the same leases, and what they push counts when all of it is there.
+  // Without merge, local parameters and a code.
+  sync::ModelParts parts{};
   Seconds timeout{300};
 };
 
@@ -125,7 +130,8 @@ class ServerReplica : public Replica {
 // The worker of rank 0 provides the first parameters and buffers; JobFailed names the first thing
 // in which workers' models differ. Throws BadInput for a model or optimizer that cannot be trained
 // this way. Everything must outlive the replica. `workers` is used for models, buffers and
-// check_equal(), between steps. Without `work`, the replica arrives by itself. Collective.
+// check_equal(), between steps; of parts, these are the workers that have the same one. Without
+// `work`, the replica arrives by itself. Collective.
 std::unique_ptr<ServerReplica> make_server_replica(Communicator& workers, net::MemberGroup group,
                                                    torch::nn::Module& module,
                                                    torch::optim::Optimizer& optimizer,

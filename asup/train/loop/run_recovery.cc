@@ -27,7 +27,7 @@ RunRecovery::RunRecovery(RunState& run, Job& job)
 
 // Who has joined goes on in any case, whatever the others were told.
 bool RunRecovery::is_for(RunState& run, const Job& job) {
-  if (run.config().strategy.capabilities().survives_loss) return true;
+  if (survives_loss(run.config(), run.config().strategy)) return true;
   if (!can_retake_steps(run.config(), run.config().strategy)) return false;
   std::int32_t asked = job.options().goes_on_after_loss ? 1 : 0;
   run.control().all_reduce(buffer_of(std::span(&asked, 1)), ReduceOp::min).or_throw();

@@ -1,6 +1,7 @@
 #include "asup/train/loop/trainer.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "asup/base/timeline.h"
@@ -17,7 +18,12 @@ namespace {
 
 std::unique_ptr<WorkSource> make_source(RunState& run, Job& job,
                                         const std::optional<RunRecovery>& recovery) {
-  const auto left = [&recovery] { return recovery->left(); };
+  const auto left = [&run, &recovery] {
+    if (recovery) return recovery->left();
+    std::vector<int> all(static_cast<std::size_t>(run.config().workers));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  };
   if (run.context().server) return std::make_unique<LeasedWork>(run, left);
   if (!run.config().strategy.capabilities().lockstep)
     return std::make_unique<OwnPace>(run, job, left);
@@ -139,15 +145,17 @@ StepWork Trainer::next_work() {
   return source_->next();
 }
 
-// Whether the step was left out. Where all workers leave it out alike, one tells of it. After too
-// many all are told at a sync point.
+// Whether the step was left out. Where all workers leave it out alike, or a group, one of them
+// tells. After too many all are told at a sync point.
 bool Trainer::note_skipped(const StepOutcome& outcome) {
   const ReplicaStats stats = replica_.stats();
   const std::uint64_t skipped = stats.skipped - std::exchange(skipped_, stats.skipped);
   if (skipped == 0) return false;
   const bool is_common = run_.config().strategy.capabilities().exchanges == Exchange::gradients;
   const Metrics::GivesUp gives_up = gives_up_after(stats);
-  log_.skipped(outcome, is_common && run_.control().rank() > 0 ? 0 : skipped, gives_up);
+  const auto& spread = run_.context().spread;
+  const bool tells = is_common ? run_.control().rank() == 0 : !spread || spread->tells();
+  log_.skipped(outcome, tells ? skipped : 0, gives_up);
   stop_.asked = stop_.asked || gives_up != Metrics::GivesUp::no;
   return true;
 }

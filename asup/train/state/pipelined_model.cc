@@ -86,9 +86,11 @@ double PipelinedModel::backward(const data::Batch& batch, double weight) {
   return loss;
 }
 
-// Of more than two, averages over groups depend on where in a message a number lies.
+// Of more than two, averages over groups depend on where in a message a number lies. Servers step
+// both copies alike.
 void PipelinedModel::stepped() {
-  if (groups() > 1) pipeline_->make_shared_equal();
+  if (groups() > 1 && !config_.strategy.capabilities().needs_servers)
+    pipeline_->make_shared_equal();
 }
 
 Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {

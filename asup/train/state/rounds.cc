@@ -5,6 +5,7 @@
 #include "asup/base/error.h"
 #include "asup/distribute/strategy.h"
 #include "asup/train/phases.h"
+#include "asup/train/pipeline_settings.h"
 
 namespace asup::train {
 
@@ -55,6 +56,7 @@ ps::pace::Workload work_of(const TrainConfig& config, const RunLength& length,
   for (const std::int64_t step : sync_points(config, length))
     work.sync_points.push_back(rounds_after(step));
   work.can_leave = can_leave_servers(config);
+  if (has_pipeline(config)) work.grain = static_cast<std::uint64_t>(samples_at_a_time(config));
   return work;
 }
 

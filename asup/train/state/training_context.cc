@@ -305,7 +305,8 @@ void make_first_model(TrainingContext& context, Job& job) {
 }
 
 // As they were measured before, where a run goes on with as many stages on as many workers.
-std::vector<int> layers_of_stages(TrainingContext& context, const TrainConfig& config) {
+std::vector<int> layers_of_stages(TrainingContext& context, Communicator& workers,
+                                  const TrainConfig& config) {
   check_pipeline_of(config, *context.model);
   if (!cuts_by_measure(config)) return layers_by_setting(config);
   std::vector<int>& stages = context.choices.stages;
@@ -313,8 +314,7 @@ std::vector<int> layers_of_stages(TrainingContext& context, const TrainConfig& c
       std::ssize(context.resumed->choices.stages) == pipeline_spec(config).stages())
     stages = context.resumed->choices.stages;
   else
-    stages = measured_stages(*context.gradients, config, *context.model, context.path,
-                             first_samples(context));
+    stages = measured_stages(workers, config, *context.model, context.path, first_samples(context));
   return stages;
 }
 
@@ -323,9 +323,11 @@ void spread_layers(TrainingContext& context, Job& job, const checkpoint::Reader*
   const TrainConfig& config = context.config;
   if (checkpoint) checkpoint::check_is_of(checkpoint->index(), *context.model, cuts_of(context));
   if (!has_pipeline(config)) return;
-  make_gradients(context, job, config);
-  auto pipelined = std::make_unique<PipelinedModel>(*context.gradients, config, context.model,
-                                                    context.path, layers_of_stages(context, config),
+  const bool has_servers = config.strategy.capabilities().needs_servers;
+  if (!has_servers) make_gradients(context, job, config);
+  Communicator& workers = has_servers ? *context.control : *context.gradients;
+  auto pipelined = std::make_unique<PipelinedModel>(workers, config, context.model, context.path,
+                                                    layers_of_stages(context, workers, config),
                                                     context.resumed ? context.resumed->step : 0);
   context.pipelined = pipelined.get();
   context.spread = std::move(pipelined);
@@ -409,9 +411,9 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
     work = work_of(context.config, context.length, *context.batches, step);
   MadeReplica made =
       strategy.make({.job = job,
-                     .communicator = capabilities.needs_servers ? *context.control
-                                     : context.spread           ? context.spread->replicas()
-                                                                : *context.gradients,
+                     .communicator = context.spread               ? context.spread->replicas()
+                                     : capabilities.needs_servers ? *context.control
+                                                                  : *context.gradients,
                      .model = context.module(),
                      .optimizer = *context.optimizer,
                      .timeout = strategy.timeout,

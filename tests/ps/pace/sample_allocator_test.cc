@@ -215,6 +215,27 @@ TEST(SampleAllocator, BalancedLeasesShareAStep) {
   }
 }
 
+TEST(SampleAllocator, BalancedLeasesAreOfWholeGrains) {
+  Workload work = work_of(9, 24);
+  work.grain = 4;
+  SampleAllocator allocator = ledger_of(work, Dealing::in_order, 2);
+  allocator.balance({{0, 1.7}, {1, 0.3}});
+  EXPECT_EQ(allocator.lease(0, {}), lease(0, 0, 20));
+  EXPECT_EQ(allocator.lease(1, {}), lease(0, 20, 24));
+  allocator.balance({{0, 1.4}, {1, 0.6}});
+  EXPECT_EQ(allocator.lease(0, {}), lease(1, 0, 16));
+  EXPECT_EQ(allocator.lease(1, {}), lease(1, 16, 24));
+  allocator.balance({{0, 0.01}, {1, 1.99}});
+  EXPECT_EQ(allocator.lease(0, {}), lease(2, 0, 4));
+  EXPECT_EQ(allocator.lease(1, {}), lease(2, 4, 24));
+  work.last_batch = 9;
+  work.steps_per_epoch = 1;
+  SampleAllocator shorter = ledger_of(work, Dealing::in_order, 2);
+  shorter.balance({{0, 1}, {1, 1}});
+  EXPECT_EQ(shorter.lease(0, {}), lease(0, 0, 4));
+  EXPECT_EQ(shorter.lease(1, {}), lease(0, 4, 9));
+}
+
 TEST(SampleAllocator, WorkThatMakesNoSenseIsRefused) {
   EXPECT_THROW(require_sense(work_of(0, 4)), BadInput);
   EXPECT_THROW(require_sense(work_of(4, 0)), BadInput);
