@@ -22,7 +22,7 @@
 namespace asup::net {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using HeaderKind = FrameHeader::Kind;
 
 FrameHeader frame(HeaderKind kind, Channel channel, std::uint32_t payload, std::uint64_t total,
@@ -48,7 +48,7 @@ struct Exact : Receiver {
   bool done = false;
 };
 
-class HostilePeer : public testing::Test {
+class HostilePeer : public ::testing::Test {
  protected:
   void say(const FrameHeader& header) {
     wire->bring(header, round_up_to_unit(header.head) + round_up_to_unit(header.payload));
@@ -221,7 +221,7 @@ TEST_F(HostilePeer, LeavesOtherChannelsInPeace) {
 }
 
 // The far end of a link over shared memory, by hand.
-class HostileNeighbour : public testing::Test {
+class HostileNeighbour : public ::testing::Test {
  protected:
   HostileNeighbour() {
     int ends[2];

@@ -163,8 +163,8 @@ TEST_F(ListenedLink, WhoMakesItAnotherRanksLinkIsFoundOut) {
   EXPECT_THAT(why(zero), HasSubstr("no connection from ranks 1 and 2"));
 }
 
-// Whoever accepts does not encrypt then: that is no breach. But rank 1's proof is of the hello as
-// it was sent.
+// Rank 0 encrypts for those who wish it. But rank 1 knows of two hosts, and does not go on with one
+// that does not, to the proofs, which are of the flag too.
 TEST_F(ListenedLink, WhoTakesTheWishForEncryptionAwayIsFoundOut) {
   set_up({TlsMode::automatic, true});
   proxy_->change([](std::size_t at, Proxy::Piece& bytes) {
@@ -172,7 +172,7 @@ TEST_F(ListenedLink, WhoTakesTheWishForEncryptionAwayIsFoundOut) {
   });
   auto zero = join(0, Seconds(2)), one = join(1, Seconds(2));
   EXPECT_THAT(asup::testing::message_of<JobFailed>([&] { one.get(); }),
-              HasSubstr("it refused this job's key"));
+              HasSubstr("it does not encrypt, and this process is told to"));
   EXPECT_THROW(zero.get(), PeerLost);
 }
 
