@@ -136,11 +136,11 @@ class Client : private net::Messenger::Handler {
   const Seconds timeout_;
   const std::vector<Range> shards_;
   const CodedParts coded_;
-  const Range part_;         // of the flat space, which this worker has
-  std::vector<Range> kept_;  // what of each shard lies in it
+  const Range part_;                            // of the flat space, which this worker has
+  std::vector<Range> kept_;                     // what of each shard lies in it
   std::size_t first_tensor_ = 0, tensors_ = 0;  // of the layout, that lie in it
-  std::vector<std::vector<Range>> ranges_;  // this worker's, of each shard
-  std::uint64_t elements_ = 0;              // in them
+  std::vector<std::vector<Range>> ranges_;      // this worker's, of each shard
+  std::uint64_t elements_ = 0;                  // in them
   std::shared_ptr<net::ReachableMemory> memory_;
 
   // Under the lock.

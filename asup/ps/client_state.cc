@@ -164,8 +164,8 @@ void Client::fetch_pieces(std::uint32_t slot, const std::vector<Range>& pieces,
   }
 }
 
-// Of the tensors of this worker's part. One that lies in two shards was updated as often as the part
-// of it that was updated most.
+// Of the tensors of this worker's part. One that lies in two shards was updated as often as the
+// part of it that was updated most.
 std::vector<double> Client::fetch_updates() {
   for (int server = 0; server < group_.servers; ++server) {
     Question& question = questions_[static_cast<std::size_t>(server)];

@@ -181,9 +181,8 @@ void Server::on_hello(int worker, const Hello& hello, net::ConstBytes payload) {
     if (const std::string other = difference(*setup_, setup); !other.empty())
       return refuse(worker,
                     fmt::format("this worker and another one train different things: {}", other));
-    if (const auto complaint =
-            session(worker).open(shard_range(), std::move(ranges), hello.parameters, coded_,
-                                 hello.first);
+    if (const auto complaint = session(worker).open(shard_range(), std::move(ranges),
+                                                    hello.parameters, coded_, hello.first);
         !complaint.empty())
       return refuse(worker, complaint);
   } catch (const BadInput& error) {

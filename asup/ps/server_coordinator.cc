@@ -128,8 +128,7 @@ void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
 std::string ServerCoordinator::add_to_push(Arriving& arriving, const Commit& commit) const {
   const Figures& figures = commit.figures;
   pace::Push& push = arriving.push;
-  if (arriving.committed > 0 &&
-      (push.number != commit.push - 1 || push.version != figures.version))
+  if (arriving.committed > 0 && (push.number != commit.push - 1 || push.version != figures.version))
     return fmt::format("its push {} at version {} goes with others' push {} at version {}",
                        commit.push, figures.version, push.number + 1, push.version);
   push.number = commit.push - 1;
@@ -226,8 +225,8 @@ void ServerCoordinator::carry_out(const pace::Decisions& decisions) {
       command.compares = noise_.updates(*update);
       for (const auto& part : update->parts)
         for (const int member : teams_.members(part.worker))
-          command.parts.push_back({member, 0, part.number + 1,
-                                   part.weight / static_cast<double>(teams_.size())});
+          command.parts.push_back(
+              {member, 0, part.number + 1, part.weight / static_cast<double>(teams_.size())});
     } else if (const auto* drop = std::get_if<pace::Drop>(&decision)) {
       for (const int member : teams_.members(drop->worker))
         command.dropped.push_back({member, 0, drop->number + 1, 0});

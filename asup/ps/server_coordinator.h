@@ -75,7 +75,7 @@ class ServerCoordinator {
   pace::Scheduler head_;
   const bool leases_samples_, pushes_tell_noise_;
   NoiseWatch noise_;
-  std::optional<bool> describes_;     // whether workers say how many samples a push is of
+  std::optional<bool> describes_;  // whether workers say how many samples a push is of
   // By team.
   std::map<int, Arriving> arriving_;  // pushes that not all servers have
   std::map<int, Coming> coming_;      // where not all members have

@@ -38,8 +38,7 @@ json to_json(const pace::Workload& work) {
   return {{"steps", work.steps},           {"first_step", work.first_step},
           {"batch", work.batch},           {"steps_per_epoch", work.steps_per_epoch},
           {"last_batch", work.last_batch}, {"sync points", work.sync_points},
-          {"can_leave", work.can_leave},
-          {"grain", work.grain}};
+          {"can_leave", work.can_leave},   {"grain", work.grain}};
 }
 
 pace::Workload work_of(const json& from) {

@@ -31,10 +31,10 @@ struct ServerSetup {
   // Tensors that several parts have, by their places in the layout: all but the first of each. They
   // get the same gradients, and count once where a gradient's norm does.
   std::vector<std::uint32_t> copies{};
-  pace::Options pace;  // of the teams
+  pace::Options pace;                  // of the teams
   std::optional<pace::Workload> work;  // none: workers find their samples themselves
   double compensation = 0;             // lambda of delay compensation (DC-ASGD); 0: none
-  bool with_state = false;  // who provides the parameters provides the rules' state too
+  bool with_state = false;             // who provides the parameters provides the rules' state too
   // What gradients and parameters of some tensors travel in (coded_parts.h), by their places in the
   // layout, which ascend. needs: none with the rule `merge`
   kernels::Code code = kernels::Code::none;

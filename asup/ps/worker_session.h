@@ -96,7 +96,7 @@ class WorkerSession {
   std::vector<Range> ranges_, plain_;
   CodedParts coded_;
   std::uint64_t elements_ = 0;
-  float* window_ = nullptr;  // where the shard's first element would be
+  float* window_ = nullptr;                  // where the shard's first element would be
   std::shared_ptr<const net::Region> held_;  // the window's memory
   Floats stage_, backup_;
   std::shared_ptr<Shadow> shadow_, told_;  // told_: is coming, up to told_end_

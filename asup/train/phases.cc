@@ -28,8 +28,8 @@ TrainConfig of_phase(const TrainConfig& config, Phase phase) {
 }
 
 bool can_leave_servers(const TrainConfig& config) {
-  return config.workers > 1 && !has_pipeline(config) && !has_phases(config) && config.on_loss != "continue" &&
-         !config.strategy.capabilities().keeps_own_parameters;
+  return config.workers > 1 && !has_pipeline(config) && !has_phases(config) &&
+         config.on_loss != "continue" && !config.strategy.capabilities().keeps_own_parameters;
 }
 
 std::optional<std::int64_t> switch_step(const TrainConfig& config, const RunLength& length) {

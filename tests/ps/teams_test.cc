@@ -27,8 +27,11 @@ ServerSetup whole_setup(pace::Options pace = {}) {
 // Worker w of two teams has part w / 2, as in a grid of stages.
 ServerSetup cut_setup(pace::Options pace = {}) {
   ServerSetup setup = whole_setup(pace);
-  const auto begin_of = [&](std::size_t tensor) { return setup.layout.tensors[tensor].range.begin; };
-  setup.parts = {{0, begin_of(2)}, {begin_of(2), begin_of(3)}, {begin_of(3), setup.layout.elements}};
+  const auto begin_of = [&](std::size_t tensor) {
+    return setup.layout.tensors[tensor].range.begin;
+  };
+  setup.parts = {
+      {0, begin_of(2)}, {begin_of(2), begin_of(3)}, {begin_of(3), setup.layout.elements}};
   setup.teams = {0, 1, 0, 1, 0, 1};
   return setup;
 }
@@ -113,8 +116,9 @@ Model trained(const ServerSetup& setup, const Model& from, int workers, int serv
                     to.updates.begin() + static_cast<std::ptrdiff_t>(first));
         },
         [&](std::size_t slot, Range range, const float* in) {
-          std::copy_n(in, range.size(),
-                      to.slots[slot].begin() + static_cast<std::ptrdiff_t>(part.begin + range.begin));
+          std::copy_n(
+              in, range.size(),
+              to.slots[slot].begin() + static_cast<std::ptrdiff_t>(part.begin + range.begin));
         });
   });
   return to;
@@ -184,8 +188,9 @@ pace::Workload work_of(std::uint64_t steps, std::vector<std::uint64_t> sync_poin
 
 class TeamsOfEveryPace : public ::testing::TestWithParam<pace::Kind> {};
 
-// Whatever the pace, all of a team work on the same samples, with parameters of the same version, and
-// teams share all samples, each once. One of the first team tells of the samples and their loss.
+// Whatever the pace, all of a team work on the same samples, with parameters of the same version,
+// and teams share all samples, each once. One of the first team tells of the samples and their
+// loss.
 TEST_P(TeamsOfEveryPace, WorkOnTheSameSamples) {
   ServerSetup setup = cut_setup({.kind = GetParam(), .staleness = 1, .gather = 2});
   setup.work = work_of(20, {5, 13});
@@ -218,9 +223,9 @@ TEST_P(TeamsOfEveryPace, WorkOnTheSameSamples) {
     const auto& first = releases[rank % 2];
     ASSERT_EQ(own.size(), first.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
-      EXPECT_EQ(std::tuple(own[i].next, own[i].version, own[i].step, own[i].begin, own[i].end),
-                std::tuple(first[i].next, first[i].version, first[i].step, first[i].begin,
-                           first[i].end));
+      EXPECT_EQ(
+          std::tuple(own[i].next, own[i].version, own[i].step, own[i].begin, own[i].end),
+          std::tuple(first[i].next, first[i].version, first[i].step, first[i].begin, first[i].end));
       if (rank < 2 && own[i].next == Release::Next::lease)
         for (std::uint64_t sample = own[i].begin; sample < own[i].end; ++sample)
           samples.insert(own[i].step * 8 + sample);

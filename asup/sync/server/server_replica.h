@@ -88,8 +88,8 @@ struct ServerReplicaOptions {
   kernels::Code code = kernels::Code::none;
   bool feedback = false;
   // What the module is a part of. The workers that have the parts of one model are to the servers
-  // one worker: they get the same leases, and what they push counts when all of it is there. Without
-  // merge, local parameters and a code.
+  // one worker: they get the same leases, and what they push counts when all of it is there.
+  // Without merge, local parameters and a code.
   sync::ModelParts parts{};
   Seconds timeout{300};
 };

@@ -279,8 +279,7 @@ std::vector<int> layers_of_stages(TrainingContext& context, Communicator& worker
       std::ssize(context.resumed->choices.stages) == pipeline_spec(config).stages())
     stages = context.resumed->choices.stages;
   else
-    stages = measured_stages(workers, config, *context.model, context.path,
-                             first_samples(context));
+    stages = measured_stages(workers, config, *context.model, context.path, first_samples(context));
   return stages;
 }
 
@@ -296,9 +295,9 @@ void spread_layers(TrainingContext& context, Job& job, const checkpoint::Reader*
   const bool has_servers = config.strategy.capabilities().needs_servers;
   if (!has_servers) make_gradients(context, job, config);
   Communicator& workers = has_servers ? *context.control : *context.gradients;
-  context.pipelined = std::make_unique<PipelinedModel>(
-      workers, config, context.model, context.path, layers_of_stages(context, workers, config),
-      context.resumed ? context.resumed->step : 0);
+  context.pipelined = std::make_unique<PipelinedModel>(workers, config, context.model, context.path,
+                                                       layers_of_stages(context, workers, config),
+                                                       context.resumed ? context.resumed->step : 0);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -378,7 +377,7 @@ void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step
     work = work_of(context.config, context.length, *context.batches, step);
   MadeReplica made =
       strategy.make({.job = job,
-                     .communicator = context.pipelined          ? context.pipelined->replicas()
+                     .communicator = context.pipelined            ? context.pipelined->replicas()
                                      : capabilities.needs_servers ? *context.control
                                                                   : *context.gradients,
                      .model = context.module(),
