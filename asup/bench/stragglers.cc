@@ -1,6 +1,7 @@
 #include "asup/bench/stragglers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/numbers.h"
 #include "asup/bench/compare/tuned_rates.h"
 #include "asup/bench/spread.h"
 #include "asup/bench/table.h"
@@ -22,9 +24,17 @@ struct Scene {
   std::string name;
   // ASUP_INJECTED_SLOWNESS, but for the time of a sample (injected_slowness.h).
   std::string slowness;
-  double summed_speed;  // of four workers, in those of one that is not slow, over the whole run
+  double summed_speed;  // of all workers, in those of one that is not slow, over the whole run
   double bits_per_second = 0;  // above 0: workers have hosts of their own, with such links
 };
+
+// Of a pipeline over half of the workers, these are one group, or some groups.
+std::string every_other_is_slow(int workers) {
+  std::vector<std::string> slow;
+  for (int worker = 1; worker < workers; worker += 2)
+    slow.push_back(fmt::format("slow={}:4", worker));
+  return fmt::format("{}", fmt::join(slow, " "));
+}
 
 // The last worker is the slow one.
 std::vector<Scene> scenes_of(int workers) {
@@ -32,6 +42,7 @@ std::vector<Scene> scenes_of(int workers) {
   const double others = workers - 1;
   return {{"equal", "", others + 1},
           {"slow", fmt::format("slow={}:4", last), others + 0.25},
+          {"half", every_other_is_slow(workers), (workers + 1) / 2 + (workers / 2) * 0.25},
           // Stands still for 20 batches, once in 40: a third of the speed of the others.
           {"pauses", fmt::format("pause={}:40:20", last), others + 1 / 1.5},
           {"changes", fmt::format("slow={}:4:0.33:0.67", last), others + 0.66 + 0.34 / 4},
@@ -96,9 +107,12 @@ Spread over(const Row& row, const std::function<double(const Figures&)>& figure)
   return spread_of(values);
 }
 
-// Samples a second, as a share of what all workers could do together if none ever waited.
+// Samples a second, as a share of what all workers could do together if none ever waited. In a
+// pipeline a sample takes its time on each worker of a group.
 Spread speed_of(const StragglersBench& bench, const Row& row) {
-  const double possible = row.scene.summed_speed * 1000 / bench.training.sample_ms;
+  const std::string stages = value_of(words_of(bench.training.flags), "--pipeline");
+  const double possible = row.scene.summed_speed * 1000 / bench.training.sample_ms /
+                          number_in<double>(stages).value_or(1);
   return over(row, [&](const Figures& result) {
     return result.diverged ? 0 : result.samples / result.seconds / possible;
   });

@@ -51,7 +51,8 @@ Command add_stragglers(CLI::App& bench) {
   stragglers
       ->add_option(
           "--scenes", options->scenes,
-          "equal, slow (one 4 times slower), pauses (one, at random), changes (one is 4 "
+          "equal, slow (one 4 times slower), half (every other one is), pauses (one, at random), "
+          "changes (one is 4 "
           "times slower for a third of the run), halted (the same, by SIGSTOP and SIGCONT "
           "from outside), network (all equal, on hosts of their own with links of 1 Gbit/s "
           "and a server beside each; needs root); default: all that this machine can make")
