@@ -40,9 +40,10 @@ std::string every_other_is_slow(int workers) {
 std::vector<Scene> scenes_of(int workers) {
   const int last = workers - 1;
   const double others = workers - 1;
+  const int half = workers / 2;
   return {{"equal", "", others + 1},
           {"slow", fmt::format("slow={}:4", last), others + 0.25},
-          {"half", every_other_is_slow(workers), (workers + 1) / 2 + (workers / 2) * 0.25},
+          {"half", every_other_is_slow(workers), workers - half + half * 0.25},
           // Stands still for 20 batches, once in 40: a third of the speed of the others.
           {"pauses", fmt::format("pause={}:40:20", last), others + 1 / 1.5},
           {"changes", fmt::format("slow={}:4:0.33:0.67", last), others + 0.66 + 0.34 / 4},

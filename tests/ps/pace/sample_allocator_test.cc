@@ -222,9 +222,11 @@ TEST(SampleAllocator, BalancedLeasesAreOfWholeGrains) {
   allocator.balance({{0, 1.7}, {1, 0.3}});
   EXPECT_EQ(allocator.lease(0, {}), lease(0, 0, 20));
   EXPECT_EQ(allocator.lease(1, {}), lease(0, 20, 24));
+  for (const int worker : {0, 1}) allocator.done(worker, 0, false);
   allocator.balance({{0, 1.4}, {1, 0.6}});
   EXPECT_EQ(allocator.lease(0, {}), lease(1, 0, 16));
   EXPECT_EQ(allocator.lease(1, {}), lease(1, 16, 24));
+  for (const int worker : {0, 1}) allocator.done(worker, 1, false);
   allocator.balance({{0, 0.01}, {1, 1.99}});
   EXPECT_EQ(allocator.lease(0, {}), lease(2, 0, 4));
   EXPECT_EQ(allocator.lease(1, {}), lease(2, 4, 24));
