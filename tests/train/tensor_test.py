@@ -77,6 +77,15 @@ class GoesOn(SpreadCase):
         self.assertEqual(again.sha, whole.sha)
         self.assertEqual(again.losses, whole.losses)
 
+    # The positions' vectors are not cut, and travel in a code beside parts that fill one block of it and a half.
+    def test_where_what_is_not_cut_travels_in_a_code(self):
+        data, flags = self.write_book(), [*GPT, "--context=64", *GRID, "--compress=int8"]
+        whole, again = Run(self.path("whole")), Run(self.path("again"))
+        self.call("train", *flags, data, f"--out={whole.folder}")
+        self.call("train", *flags, data, "--stop-at=9", f"--out={again.folder}")
+        self.resume(again)
+        self.assertEqual(again.sha, whole.sha)
+
     def test_on_any_other_grid(self):
         flags = [*MLP, "--optimizer=adam"]
         alone = self.train("alone", *flags, *ONE)

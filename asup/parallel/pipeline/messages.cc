@@ -51,6 +51,8 @@ std::string TensorHead::fault() const {
 }
 
 torch::Tensor TensorHead::empty() const {
+  if (const std::string none = fault(); !none.empty())
+    throw JobFailed(fmt::format("a rank announced a tensor with {}, which there is not", none));
   return torch::empty(torch::IntArrayRef(values_.data() + 2, static_cast<std::size_t>(values_[1])),
                       static_cast<torch::ScalarType>(values_[0]));
 }

@@ -40,7 +40,7 @@ class TensorHead {
 
   // Of one that has come: what no tensor has, "" where a tensor may have all of it.
   std::string fault() const;
-  torch::Tensor empty() const;  // on the CPU; needs: no fault()
+  torch::Tensor empty() const;  // on the CPU; throws JobFailed where there is a fault()
   Buffer buffer() { return buffer_of(std::span(values_)); }
   bool operator==(const TensorHead&) const = default;
 

@@ -55,10 +55,11 @@ void CutModel::share_random() {
   random.set_state(state);
 }
 
-// Averages over more than two groups depend on where in a message a number lies, and parts may
-// differ in length: what all of a group have stays the same to the bit.
+// Averages over more than two groups, and all that travel in a code, depend on where in a message a
+// number lies and on what lies beside it, and parts may differ in length: what all of a group have
+// stays the same to the bit.
 void CutModel::stepped() {
-  if (groups() <= 2) return;
+  if (groups() == 1) return;
   torch::NoGradGuard no_grad;
   std::vector<Tensor> flat;
   for (const sync::NamedTensor& each : uncut_) flat.push_back(each.tensor.flatten());

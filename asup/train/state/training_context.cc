@@ -268,6 +268,7 @@ void make_cut_model(TrainingContext& context) {
   const TrainConfig& config = context.config;
   auto cut = std::make_unique<CutModel>(*context.gradients, config, *context.train);
   if (!config.init.empty() && !context.resumed) {
+    torch::manual_seed(static_cast<std::uint64_t>(config.seed));  // as one worker would make it
     const auto whole = make_model(config, *context.train);
     begin_with_said(context, *whole);
     cut->take(*whole);
@@ -399,6 +400,18 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   if (context.average) restore.average(context.average->tensors());
 }
 
+// The workers of a group have saved the same numbers to come, which workers of several groups would
+// draw alike from here.
+void draw_anew_on_another_grid(const TrainingContext& context, const Job& job) {
+  if (!context.resumed || !is_spread(context.resumed->config) ||
+      grid_shape(context.resumed->config) == grid_shape(context.config))
+    return;
+  data::Random random(static_cast<std::uint64_t>(context.config.seed),
+                      static_cast<std::uint64_t>(context.resumed->step),
+                      static_cast<std::uint64_t>(group_of(job, context.config)));
+  torch::manual_seed(random.next());
+}
+
 }  // namespace
 
 void make_replica_of_phase(TrainingContext& context, Job& job, std::int64_t step) {
@@ -473,6 +486,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.optimizer =
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());
+  draw_anew_on_another_grid(context, job);
   if (has_tensor(config)) static_cast<CutModel&>(*context.spread).share_random();
   scale_losses(context, job.rank());
   context.facts = facts_of(context, job, whole);
