@@ -57,6 +57,7 @@ Client::Client(net::MemberGroup group, const ServerSetup& setup, std::vector<Ran
 
 Client::~Client() {
   const net::MeshLock lock(group_.mesh.loop());
+  if (pushes_) messenger_->abandon();  // a push that is not complete, whose memory may be gone
   for (int server = 0; server < group_.servers; ++server)
     messenger_->send(group_.member_of_server(server), head_of(Leave{}));
   group_.mesh.loop().drive([&] { return !messenger_->has_unsent(); }, after(Seconds(1)));
@@ -152,6 +153,7 @@ void Client::push(Range range, const float* gradient, const kernels::Encoding& h
           continue;
         }
         const net::MeshLock lock(group_.mesh.loop());
+        pushes_ = true;
         send_elements(group_.member_of_server(server), Piece{push_ + 1, piece, {}},
                       gradient + offset);
       }
@@ -181,6 +183,7 @@ void Client::commit(const Figures& figures, std::span<const double> lr) {
   const auto bytes = std::as_bytes(lr);
   const net::MeshLock lock(group_.mesh.loop());
   ++push_;
+  pushes_ = false;
   awaited_ = elements_;
   release_.reset();
   for (int server = 0; server < group_.servers; ++server)

@@ -147,6 +147,7 @@ class Client : private net::Messenger::Handler {
   std::optional<net::Messenger> messenger_;
   int welcomes_ = 0;
   std::uint64_t push_ = 0;     // the number of the last one
+  bool pushes_ = false;        // parts of the next one
   std::uint64_t awaited_ = 0;  // elements of parameters that are still to come
   std::optional<Release> release_;
   std::uint64_t version_ = 0;                  // of the parameters that came last

@@ -150,13 +150,14 @@ void Server::gone(int member, net::LinkEnd end) {
   if (end == net::LinkEnd::lost && server_ == 0)  // one of them tells
     log().warn("{} was lost", name_of_member(group_, member));
   if (!coordinator_) return;
-  coordinator_->left(member);
-  if (end != net::LinkEnd::lost) return;
+  const bool pushed = coordinator_->left(member);
+  if (end != net::LinkEnd::lost && !pushed) return;
   // Nobody waits for work that will not come.
   for (const int other : coordinator_->team_of(member))
     if (session(other).is_open())
-      refuse(other, fmt::format("{} was lost, which had another part of its model",
-                                name_of_member(group_, member)));
+      refuse(other, fmt::format("{} {}, which had another part of its model",
+                                name_of_member(group_, member),
+                                end == net::LinkEnd::lost ? "was lost" : "has left"));
 }
 
 // A worker says what it trains.

@@ -114,7 +114,7 @@ ServerCoordinator::ServerCoordinator(int workers, int servers, const ServerSetup
 void ServerCoordinator::arrived(int worker, const std::set<int>& met) {
   const int team = teams_.of(worker);
   Coming& coming = coming_[team];
-  coming.members.insert(worker);
+  check(coming.members.insert(worker).second, "worker {} arrived twice", worker);
   for (const int other : met) coming.met.insert(teams_.of(other));
   if (coming.members.size() < teams_.size()) return;
   const std::set<int> all_met = std::move(coming.met);
@@ -145,6 +145,7 @@ std::string ServerCoordinator::add_to_push(Arriving& arriving, const Commit& com
 
 std::string ServerCoordinator::committed(int worker, const Commit& commit) {
   const int team = teams_.of(worker);
+  if (gone_.contains(team)) return "another worker of its team has left";
   const auto found = arriving_.find(team);
   Arriving arriving = found == arriving_.end() ? Arriving() : found->second;
   arriving.push.worker = team;
@@ -181,11 +182,13 @@ void ServerCoordinator::staged(int worker, std::uint64_t push) {
 }
 
 // A team that has lost a member can do nothing more.
-void ServerCoordinator::left(int worker) {
+bool ServerCoordinator::left(int worker) {
   const int team = teams_.of(worker);
-  if (!gone_.insert(team).second) return;
+  if (!gone_.insert(team).second) return false;
   coming_.erase(team);
-  if (const auto found = arriving_.find(team); found != arriving_.end()) {
+  const auto found = arriving_.find(team);
+  const bool pushes = found != arriving_.end();
+  if (pushes) {
     Command command;  // some servers have its last push, but not all
     command.version = head_.version();
     for (const int member : teams_.members(team))
@@ -195,6 +198,7 @@ void ServerCoordinator::left(int worker) {
   }
   noise_.left(team);
   carry_out(head_.left(team, now()));
+  return pushes;
 }
 
 void ServerCoordinator::ask_sync_point() { carry_out(head_.sync_point_soon(now())); }

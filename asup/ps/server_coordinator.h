@@ -37,7 +37,7 @@ class ServerCoordinator {
   // What is wrong with the push, where something is; then it counts for nothing.
   std::string committed(int worker, const Commit& commit);
   void staged(int worker, std::uint64_t push);  // by one more server
-  void left(int worker);
+  bool left(int worker);                        // whether its team had a push under way
   // Those who push with this worker, itself included.
   const std::vector<int>& team_of(int worker) const { return teams_.members(teams_.of(worker)); }
   // An update took its servers so long.

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "asup/base/error.h"
+
 namespace asup::ps {
 
 class Teams {
@@ -16,7 +18,10 @@ class Teams {
 
   int count() const { return static_cast<int>(members_.size()); }
   std::size_t size() const { return members_.front().size(); }  // of each
-  int of(int worker) const { return of_[static_cast<std::size_t>(worker)]; }
+  int of(int worker) const {
+    check(worker >= 0 && worker < std::ssize(of_), "worker {} of {}", worker, of_.size());
+    return of_[static_cast<std::size_t>(worker)];
+  }
   const std::vector<int>& members(int team) const {
     return members_[static_cast<std::size_t>(team)];
   }

@@ -64,8 +64,10 @@ std::int64_t micro_batches_of(const TrainConfig& config) {
 }
 
 int micro_batches_for(std::int64_t samples, const TrainConfig& config) {
-  const std::int64_t usual = micro_batches_of(config);
-  const std::int64_t least = std::max<std::int64_t>(1, samples_at_a_time(config) / 2);
+  const std::int64_t usual = micro_batches_of(config), size = samples_at_a_time(config);
+  if (samples > usual * size && samples % size == 0) return static_cast<int>(samples / size);
+  // One sample has no statistics.
+  const std::int64_t least = std::max(std::min<std::int64_t>(size, 2), size / 2);
   return static_cast<int>(most_even_parts(samples, std::min(usual, samples / least)));
 }
 

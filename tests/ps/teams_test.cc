@@ -1,6 +1,7 @@
 // Workers of which each has a part of one model.
 #include <gmock/gmock.h>
 
+#include <latch>
 #include <mutex>
 #include <set>
 
@@ -249,16 +250,18 @@ TEST(Teams, GoOnWithoutOneThatLostAMember) {
   setup.work = work_of(6, {});
   std::mutex mutex;
   std::multiset<std::uint64_t> samples;
+  std::latch all_push(3);
   run_threads({6, 2, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
     const Range part = part_of(setup, rank);
+    const std::vector<float> gradient(part.size(), 1.0f);  // outlives the client
     Client client(group, setup, {}, kTimeout, place_of(setup, rank));
     client.begin(rank % 2 == 0);
-    const std::vector<float> gradient(part.size(), 1.0f);
     client.arrive();
     for (;;) {
       const Release release = client.wait();
       if (release.next == Release::Next::end) break;
       client.push({0, part.size()}, gradient.data());
+      if (rank % 2 == 1) all_push.arrive_and_wait();
       if (rank == 3) return;  // leaves with a push under way
       client.commit(figures_of(release, rank < 2 ? release.end - release.begin : 0), kLr);
       if (rank % 2 == 1) return;

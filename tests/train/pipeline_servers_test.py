@@ -83,12 +83,13 @@ class AtAnyPace(ServersCase):
                 self.assertLess(run.losses[-1], 0.7 * run.losses[0])
                 self.assertEqual(run.summary["samples"], 8 * 400)
                 server = run.summary["server"]
-                self.assertEqual(server["samples"], 8 * 400)
+                # An adaptive pace may leave out pushes that come late.
+                self.assertEqual(server["samples"] + server["samples_dropped"], 8 * 400)
                 self.assertEqual(len(server["workers"]), 2)
 
     def test_a_slow_group_does_less(self):
         run = self.train("run", "--depth=2", "--epochs=2", *GRID, "--sync=server", "--pace=asp",
-                         ASUP_INJECTED_SLOWNESS="sample_ms=0.5 slow=1:8 slow=3:8")
+                         ASUP_INJECTED_SLOWNESS="sample_ms=2 slow=1:8 slow=3:8")
         samples = [worker["samples"] for worker in run.summary["server"]["workers"]]
         self.assertEqual(sum(samples), 800)
         self.assertLess(2 * samples[1], samples[0])

@@ -52,6 +52,15 @@ TEST(PipelineSettings, ShorterBatchesHaveFewerMicroBatches) {
   EXPECT_EQ(micro_batches_for(37, config), 1);
 }
 
+// At a pace of their own, groups get shares of other lengths.
+TEST(PipelineSettings, LongerBatchesHaveMoreMicroBatches) {
+  const TrainConfig config = of(4, 2, 32);  // 8 micro-batches of 2
+  EXPECT_EQ(micro_batches_for(16, config), 8);
+  EXPECT_EQ(micro_batches_for(26, config), 13);
+  EXPECT_EQ(micro_batches_for(8, config), 4);
+  EXPECT_EQ(micro_batches_for(6, config), 3);
+}
+
 TEST(PipelineSettings, ACutIsReadAsItIsWritten) {
   TrainConfig config = of(2, 2, 64);
   for (const char* word : {"auto", "even"}) {
