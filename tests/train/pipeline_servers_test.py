@@ -126,7 +126,7 @@ class WhatDoesNotGo(ServersCase):
                               self.refused("train", *SMALL, *GRID, "--sync=server", *flags))
         self.assertIn("gather = 3: an update cannot take more pushes than there are workers, which are 2",
                       self.refused("train", *SMALL, *GRID, "--sync=server", "--pace=kasync", "--gather=3"))
-        self.assertIn("the layers of a lost worker are lost with it",
+        self.assertIn("what a lost worker has of the model is lost with it",
                       self.refused("train", *SMALL, *GRID, "--sync=server", "--on-loss=continue"))
 
 
