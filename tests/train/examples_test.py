@@ -74,11 +74,13 @@ class Examples(Case):
 
     def test_a_way_that_ends_with_a_loss_says_so_at_the_start(self):
         folder = self.some_data(64 * 4)
-        done = subprocess.run([PROGRAM, "run", "-n", "2", "--on-loss", "continue", "--", DISTRIBUTED,
-                               folder, "1", "32"], env=self.environment, stderr=subprocess.PIPE,
-                              text=True, timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("--on-loss continue: by sync = allreduce workers cannot go on", done.stderr)
+        for shard, said in ("optimizer", True), ("none", False):
+            done = subprocess.run([PROGRAM, "run", "-n", "2", "--on-loss", "continue", "--env", f"ASUP_SHARD={shard}",
+                                   "--", DISTRIBUTED, folder, "1", "32"], env=self.environment,
+                                  stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("--on-loss continue: by sync = allreduce, as it is set, workers cannot go on"
+                             in done.stderr, said, done.stderr)
 
     def accuracies(self, out):
         return dict(re.findall(r"epoch (\d+): loss [\d.]+, test accuracy ([\d.]+)", out))
