@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <latch>
 #include <new>
 #include <optional>
 #include <thread>
@@ -147,6 +148,7 @@ struct TakenBadly {
 TakenBadly taken_badly(LinkKind links, Fault fault) {
   const bool ends_link = fault == Fault::senders || fault == Fault::nobody_to_tell;
   TakenBadly result;
+  std::latch both_listen(2);  // else the message may be taken where a handler opens, or not watched
   asup::testing::run_ranks(2, links, [&](Job& job) {
     Mesh& mesh = job.mesh();
     BadHandler handler(job, fault);
@@ -154,6 +156,7 @@ TakenBadly taken_badly(LinkKind links, Fault fault) {
       const MeshLock lock(mesh.loop());
       mesh.watch([&](int, LinkNews news) { result.news = news; });
     }
+    both_listen.arrive_and_wait();
     if (job.rank() == 1) {
       const MeshLock lock(mesh.loop());
       handler.messenger->send_kept(0, {}, std::vector<std::byte>(100'000));
