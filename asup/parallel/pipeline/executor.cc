@@ -172,22 +172,13 @@ Tensor Executor::evaluate(const Tensor& input) {
     if (!is_here(number)) continue;
     if (number == 0) x = input.to(device_);
     if (number > 0 && !is_here(number - 1)) {
-      const int from = spec_.rank_of(number - 1);
-      TensorHead head;
       const std::string doing = fmt::format("waiting for stage {} in a test", number - 1);
-      communicator_.recv(head.buffer(), from).or_throw(doing);
-      x = head.empty();
-      communicator_.recv(bytes_of(x), from).or_throw(doing);
-      x = x.to(device_);
+      x = recv_tensor(communicator_, spec_.rank_of(number - 1), doing).to(device_);
     }
     x = stage_of_(number, kTest).evaluate(x);
     if (number + 1 == spec_.stages()) return x;
     if (is_here(number + 1)) continue;
-    const int to = spec_.rank_of(number + 1);
-    const Tensor message = x.to(torch::kCPU).contiguous();
-    TensorHead head(message);
-    communicator_.send(head.buffer(), to).or_throw("sending activations in a test");
-    communicator_.send(bytes_of(message), to).or_throw("sending activations in a test");
+    send_tensor(communicator_, x, spec_.rank_of(number + 1), "sending activations in a test");
   }
   return {};
 }

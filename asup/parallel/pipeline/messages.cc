@@ -50,11 +50,32 @@ std::string TensorHead::fault() const {
   return most > 0 ? "" : fmt::format("sizes {}", fmt::join(sizes, " × "));
 }
 
-torch::Tensor TensorHead::empty() const {
+void TensorHead::require_sound(std::string_view doing, int from) const {
   if (const std::string none = fault(); !none.empty())
-    throw JobFailed(fmt::format("a rank announced a tensor with {}, which there is not", none));
+    throw JobFailed(fmt::format("{}: rank {} announced a tensor with {}, which there is not", doing,
+                                from, none));
+}
+
+torch::Tensor TensorHead::empty() const {
   return torch::empty(torch::IntArrayRef(values_.data() + 2, static_cast<std::size_t>(values_[1])),
                       static_cast<torch::ScalarType>(values_[0]));
+}
+
+void send_tensor(Communicator& communicator, const torch::Tensor& tensor, int to,
+                 const std::string& doing) {
+  const torch::Tensor message = tensor.to(torch::kCPU).contiguous();
+  TensorHead head(message);
+  communicator.send(head.buffer(), to).or_throw(doing);
+  communicator.send(bytes_of(message), to).or_throw(doing);
+}
+
+torch::Tensor recv_tensor(Communicator& communicator, int from, const std::string& doing) {
+  TensorHead head;
+  communicator.recv(head.buffer(), from).or_throw(doing);
+  head.require_sound(doing, from);
+  const torch::Tensor message = head.empty();
+  communicator.recv(bytes_of(message), from).or_throw(doing);
+  return message;
 }
 
 Messages::Messages(Communicator& communicator, const PipelineSpec& spec,
@@ -166,9 +187,7 @@ bool Messages::post_next(Peer& peer, bool waits) {
     if (!waits && !peer.head->work.done()) return false;
     peer.head->work.wait().or_throw(doing(action));
     const TensorHead& head = peer.head->head;
-    if (const std::string fault = head.fault(); !fault.empty())
-      throw JobFailed(fmt::format("{}: rank {} announced a tensor with {}, which there is not",
-                                  doing(action), peer.rank, fault));
+    head.require_sound(doing(action), peer.rank);
     entering_[action.stage] = head;
     peer.head.reset();
   }

@@ -18,6 +18,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -40,13 +42,20 @@ class TensorHead {
 
   // Of one that has come: what no tensor has, "" where a tensor may have all of it.
   std::string fault() const;
-  torch::Tensor empty() const;  // on the CPU; throws JobFailed where there is a fault()
+  // Throws JobFailed, which names the rank that it is from, where there is a fault.
+  void require_sound(std::string_view doing, int from) const;
+  torch::Tensor empty() const;  // on the CPU; needs: no fault()
   Buffer buffer() { return buffer_of(std::span(values_)); }
   bool operator==(const TensorHead&) const = default;
 
  private:
   std::array<std::int64_t, kMostDimensions + 2> values_{};  // type, dimensions, sizes
 };
+
+// A tensor of any shape, to who waits for one. `doing`: for messages.
+void send_tensor(Communicator& communicator, const torch::Tensor& tensor, int to,
+                 const std::string& doing);
+torch::Tensor recv_tensor(Communicator& communicator, int from, const std::string& doing);
 
 class Messages {
  public:

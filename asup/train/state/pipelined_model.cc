@@ -6,7 +6,6 @@
 #include "asup/models/task.h"
 #include "asup/parallel/pipeline/messages.h"
 #include "asup/precision/autocast.h"
-#include "asup/tensors/tensors.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/state/layer_times.h"
 
@@ -94,23 +93,12 @@ void PipelinedModel::stepped() {
 }
 
 Tensor PipelinedModel::scores(const Tensor& input, bool at_first) {
-  Tensor scores = pipeline_->forward(input);
+  const Tensor scores = pipeline_->forward(input);
   const int last = pipeline_->last_rank();
   Communicator& group = grid_.pipeline();
   if (!at_first || last == 0) return scores;
-  if (group.rank() == last) {
-    scores = scores.contiguous();
-    parallel::TensorHead head(scores);
-    group.send(head.buffer(), 0).or_throw("a test's scores");
-    group.send(bytes_of(scores), 0).or_throw("a test's scores");
-    return {};
-  }
-  if (group.rank() != 0) return {};
-  parallel::TensorHead head;
-  group.recv(head.buffer(), last).or_throw("a test's scores");
-  scores = head.empty();
-  group.recv(bytes_of(scores), last).or_throw("a test's scores");
-  return scores;
+  if (group.rank() == last) parallel::send_tensor(group, scores, 0, "a test's scores");
+  return group.rank() == 0 ? parallel::recv_tensor(group, last, "a test's scores") : Tensor();
 }
 
 checkpoint::TensorsByName PipelinedModel::gather() { return pipeline_->gather(); }
