@@ -34,9 +34,8 @@ struct Workload {
   std::uint64_t steps_per_epoch = 0;
   std::uint64_t last_batch = 0;  // samples of an epoch's last step; 0: as many as of any other
   std::vector<std::uint64_t> sync_points{};  // ascending; f: when steps 0 … f-1 are done
-  bool can_leave = false;  // at a sync point, workers can go on without the servers
-  std::uint64_t grain =
-      1;  // leases of other than even lengths are of so many samples, or multiples
+  bool can_leave = false;   // at a sync point, workers can go on without the servers
+  std::uint64_t grain = 1;  // samples; leases that are not even are of multiples of it
 };
 
 // Throws BadInput.

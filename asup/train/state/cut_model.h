@@ -25,9 +25,8 @@ class CutModel final : public SpreadModel {
 
   // Takes its part of these weights.
   void take(const torch::nn::Module& whole);
-  // Random numbers become those of the group's first worker: all leave out the same by dropout.
-  void share_random();
 
+  void share_random() override;  // they leave out the same by dropout
   void stepped() override;
   torch::Tensor scores(const torch::Tensor& input, bool at_first) override;
   checkpoint::TensorsByName gather() override;

@@ -38,6 +38,9 @@ class SpreadModel {
   // Parameters of which this worker has a part.
   virtual checkpoint::Cuts cuts() const { return {}; }
 
+  // Where all of a group draw the same random numbers: the generator's state becomes the first
+  // one's.
+  virtual void share_random() {}
   // The optimizer has stepped.
   virtual void stepped() {}
 

@@ -487,7 +487,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());
   draw_anew_on_another_grid(context, job);
-  if (has_tensor(config)) static_cast<CutModel&>(*context.spread).share_random();
+  if (context.spread) context.spread->share_random();
   scale_losses(context, job.rank());
   context.facts = facts_of(context, job, whole);
   context.facts.compute_note = path.note;
