@@ -117,7 +117,7 @@ const std::vector<Setting>& table() {
       {"momentum", field<&C::momentum>(), "of sgd, rmsprop, lars and asup", {0, 1, false, true}, {}, Scope::run, kOptimizer},
       {"nesterov", field<&C::nesterov>(), "Nesterov's momentum, for sgd", {}, {}, Scope::run, kOptimizer},
       {"weight-decay", field<&C::weight_decay>(), "pull of every weight towards 0", {0, 10}, {}, Scope::run, kOptimizer},
-      {"clip-norm", field_or<&C::clip_norm, config::kNone>(), "the gradients of a step are scaled down to this norm, of all of them together; of the average over workers, or of each worker's own where models are what they exchange; with compress dgc, of each tensor by itself", {0, 1e9, true, false}, {}, Scope::run, kOptimizer},
+      {"clip-norm", field_or<&C::clip_norm, config::kNone>(), "the gradients of a step are scaled down to this norm, of all of them together; of the average over workers, or of each worker's own where models are what they exchange; with compress dgc, and onebit with SGD's momentum, of each tensor by itself", {0, 1e9, true, false}, {}, Scope::run, kOptimizer},
       {"label-smoothing", field<&C::label_smoothing>(), "share of each training target that is spread evenly over all classes; tests have the plain loss", {0, 1, false, true}, {}, Scope::fixed, kOptimizer},
       {"ema", field<&C::ema>(), "tests and the trained model have the exponential moving average of the weights with this decay, like 0.999; 0: the weights themselves", {0, 1, false, true}, {}, Scope::fixed, kOptimizer},
       {"schedule", field<&C::schedule>(), "course of the learning rate", {}, {"constant", "cosine", "step", "power"}, Scope::run, kOptimizer, kCommon},

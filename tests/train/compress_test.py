@@ -25,11 +25,20 @@ class Compress(Case):
                 self.assertGreater(summary["test_accuracy"], plain["test_accuracy"] - 0.1)
 
     def test_gradients_are_clipped_before_they_are_added_up(self):
-        flags = [*WIDE, "--compress=dgc", "--compress-density=0.02", OF_WORKERS, "--steps=30"]
-        free = self.train("free", *flags).losses
-        clipped = self.train("clipped", *flags, "--clip-norm=0.001").losses
-        self.assertLess(free[-1], 0.8 * free[0])
-        self.assertGreater(clipped[-1], 0.9 * clipped[0])
+        for compress in ["dgc", "--compress-density=0.02", OF_WORKERS], ["onebit"]:
+            flags = [*WIDE, "--steps=30", "--compress", *compress]
+            with self.subTest(flags):
+                free = self.train(f"free {compress[0]}", *flags).losses
+                clipped = self.train(f"clipped {compress[0]}", *flags, "--clip-norm=0.001").losses
+                self.assertLess(free[-1], 0.8 * free[0])
+                self.assertGreater(clipped[-1], 0.9 * clipped[0])
+
+    def test_onebit_keeps_a_momentum_where_sgd_has_one(self):
+        for name, flags, keeps in (("sgd", [], True), ("plain", ["--momentum=0"], False), ("adamw", ["--optimizer=adamw"], False),
+                                   ("shard", ["--shard=optimizer"], False)):
+            with self.subTest(name):
+                saved = self.train(name, *WIDE, "--compress=onebit", "--steps=5", *flags).saved["tensors"]
+                self.assertEqual(any("momentum of hidden.0.weight" in each for each in saved), keeps, list(saved))
 
     def test_the_fastest_is_chosen_and_stays(self):
         flags = [*SMALL, *WIDE, "--compress=auto:int8,topk", OF_WORKERS, f"--out={self.path('run')}"]

@@ -70,7 +70,7 @@ std::uint64_t HostSparseGradients::bytes_moved() const {
 }
 
 Work HostSparseGradients::leave(const Bucket& bucket) {
-  require_one_backward(sparsity_, bucket);
+  if (takes_momentum()) require_one_backward(bucket);
   if (buckets_.size() <= bucket.index) buckets_.resize(bucket.index + 1);
   Travelling& travelling = buckets_[bucket.index];
   const std::size_t count = bucket.gradients.count;

@@ -6,7 +6,6 @@
 
 #include "asup/base/error.h"
 #include "asup/base/log.h"
-#include "asup/kernels/update.h"
 #include "asup/sync/compressors/host_sparse_gradients.h"
 
 namespace asup::sync {
@@ -69,16 +68,8 @@ std::string describe(const Sparsity& sparsity) {
                      sparsity.warmup, sparsity.clip_norm);
 }
 
-// Sums of momenta are not for those who keep sums of gradients.
 std::vector<std::string> kept_by(const Sparsity& sparsity) {
-  if (!sparsity.momentum) return {""};
-  return {"sum of momenta of ", "momentum of "};
-}
-
-void require_one_backward(const Sparsity& sparsity, const Compressor::Bucket& bucket) {
-  require(!bucket.adds || !sparsity.momentum,
-          "compress dgc has a momentum for each step, and this step has a second backward(): put "
-          "all but the last into a NoSync scope");
+  return sparsity.momentum ? kept_with_momentum() : std::vector<std::string>{""};
 }
 
 CompressorFactory topk(const Sparsity& sparsity) {
@@ -94,9 +85,9 @@ CompressorFactory dgc(const Sparsity& sparsity) {
 }
 
 Work SparseGradients::leave(const Bucket& bucket) {
-  require_one_backward(sparsity_, bucket);
+  if (takes_momentum()) require_one_backward(bucket);
   if (buckets_.size() <= bucket.index) buckets_.resize(bucket.index + 1);
-  if (sparsity_.clip_norm > 0) clip(bucket);
+  if (sparsity_.clip_norm > 0) clip_parts(bucket, sparsity_.clip_norm, communicator_.size());
   const std::size_t count = bucket.gradients.count;
   const SparseSelection::Numbers numbers{
       .gradient = static_cast<float*>(bucket.gradients.data),
@@ -107,19 +98,6 @@ Work SparseGradients::leave(const Bucket& bucket) {
   Travelling& travelling = buckets_[bucket.index];
   travelling.gradients = bucket.gradients;
   return send(travelling, numbers, selection_.select(numbers, bucket.exchange));
-}
-
-void SparseGradients::clip(const Bucket& bucket) const {
-  const auto ranks = static_cast<double>(communicator_.size());
-  const double most = sparsity_.clip_norm / std::sqrt(ranks) * ranks * bucket.unit;
-  for (const layout::Layout::Tensor& tensor : bucket.tensors) {
-    const std::span numbers(static_cast<float*>(bucket.gradients.data) + tensor.range.begin,
-                            static_cast<std::size_t>(tensor.range.size()));
-    const double norm = std::sqrt(kernels::sum_of_squares(numbers.data(), numbers.size()));
-    if (!std::isfinite(norm) || norm <= most) continue;
-    const auto factor = static_cast<float>(most / norm);
-    for (float& number : numbers) number *= factor;
-  }
 }
 
 // By all-reduce a rank sends 2 (n − 1)/n times the whole, as payloads n − 1 times its own.

@@ -24,9 +24,7 @@ struct Sparsity {
   double density = 0.001;    // the share that travels
   std::uint64_t warmup = 0;  // exchanges until the share is that
   std::optional<TakenMomentum> momentum{};
-  // Above 0: each rank's part of a tensor's average, its gradient by n, is scaled down to the norm
-  // clip_norm/√n before it is added up, which leaves that of the average at clip_norm or so where
-  // ranks know nothing of each other's.
+  // Above 0: each rank's part of the average is clipped before it is added up (clip_parts()).
   double clip_norm = 0;
   // By rank, numbers of any kind: gradients are summed within each host, and what is said of a rank
   // is so of a host, √n too. Empty: each rank by itself.
@@ -49,7 +47,6 @@ bool is_less_when_sparse(const Sparsity& sparsity, std::size_t count, std::size_
 // What compressors by it say of themselves, and what they refuse.
 std::string describe(const Sparsity& sparsity);
 std::vector<std::string> kept_by(const Sparsity& sparsity);
-void require_one_backward(const Sparsity& sparsity, const Compressor::Bucket& bucket);
 
 // Memory for what travels: a warm-up needs much more than what follows it.
 template <typename T>
@@ -78,7 +75,6 @@ class SparseGradients final : public Compressor {
     std::vector<std::byte> own, all;  // payloads; none where it travels by all-reduce
   };
 
-  void clip(const Bucket& bucket) const;
   Work send(Travelling& bucket, const SparseSelection::Numbers& numbers,
             std::span<const std::uint32_t> found);
 

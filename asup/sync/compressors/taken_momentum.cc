@@ -1,8 +1,10 @@
 #include "asup/sync/compressors/taken_momentum.h"
 
+#include <cmath>
 #include <typeinfo>
 
 #include "asup/base/error.h"
+#include "asup/kernels/update.h"
 
 namespace asup::sync {
 namespace {
@@ -37,6 +39,34 @@ TakenMomentum momentum_to_take(const Optimizer& optimizer) {
     is_first = false;
   }
   return taken;
+}
+
+bool has_momentum_to_take(const Optimizer& optimizer) {
+  try {
+    return momentum_to_take(optimizer).momentum > 0;
+  } catch (const BadInput&) {
+    return false;
+  }
+}
+
+std::vector<std::string> kept_with_momentum() { return {"sum of momenta of ", "momentum of "}; }
+
+void clip_parts(const Compressor::Bucket& bucket, double clip_norm, int ranks) {
+  const double most = clip_norm * std::sqrt(static_cast<double>(ranks)) * bucket.unit;
+  for (const layout::Layout::Tensor& tensor : bucket.tensors) {
+    const std::span numbers(static_cast<float*>(bucket.gradients.data) + tensor.range.begin,
+                            static_cast<std::size_t>(tensor.range.size()));
+    const double norm = std::sqrt(kernels::sum_of_squares(numbers.data(), numbers.size()));
+    if (!std::isfinite(norm) || norm <= most) continue;
+    const auto factor = static_cast<float>(most / norm);
+    for (float& number : numbers) number *= factor;
+  }
+}
+
+void require_one_backward(const Compressor::Bucket& bucket) {
+  require(!bucket.adds,
+          "compress has taken SGD's momentum over, as dgc and onebit do, of which there is one a "
+          "step, and this step has a second backward(): put all but the last into a NoSync scope");
 }
 
 WithoutMomentum::WithoutMomentum(Optimizer& optimizer) : optimizer_(optimizer) {

@@ -8,6 +8,7 @@
 #include "asup/base/error.h"
 #include "asup/base/log.h"
 #include "asup/collective/tuning/surroundings.h"
+#include "asup/sync/compressors/coded_momenta.h"
 #include "asup/sync/compressors/low_rank_gradients.h"
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/fastest_exchange.h"
@@ -88,7 +89,14 @@ std::uint64_t warmup_of(const AllReduce& options, const ReplicaContext& context)
   return 0;
 }
 
-// Before the exchange, of dgc; other gradients are clipped after it.
+// Whether the optimizer's momentum is before the exchange, and gradients are clipped there too.
+// Where each worker keeps a part of the optimizer's state, onebit leaves the momentum there.
+bool takes_momentum(Compress compress, const AllReduce& options, const ReplicaContext& context) {
+  if (compress == Compress::dgc) return true;
+  return compress == Compress::onebit && options.shard == Shard::none &&
+         sync::has_momentum_to_take(context.optimizer);
+}
+
 double clip_norm_of(const AllReduce& options, const ReplicaContext& context) {
   return options.clip_norm > 0 ? options.clip_norm : context.clip_norm.value_or(0);
 }
@@ -96,6 +104,9 @@ double clip_norm_of(const AllReduce& options, const ReplicaContext& context) {
 CompressorFactory compressor_of(Compress compress, const AllReduce& options,
                                 const std::vector<int>& hosts, const ReplicaContext& context) {
   using enum Compress;
+  if (compress == onebit && takes_momentum(compress, options, context))
+    return sync::coded_momenta(
+        {.code = code_of(compress), .clip_norm = clip_norm_of(options, context)});
   if (compress == powersgd) return sync::powersgd(static_cast<int>(options.compress_rank));
   if (!is_sparse(compress)) return options.compressor;
   sync::Sparsity sparsity{
@@ -103,6 +114,15 @@ CompressorFactory compressor_of(Compress compress, const AllReduce& options,
   if (compress == topk) return sync::topk(sparsity);
   sparsity.clip_norm = clip_norm_of(options, context);
   return sync::dgc(sparsity);
+}
+
+sync::ExchangeWay exchange_way(Compress compress, const AllReduce& options,
+                               const std::vector<int>& hosts, const ReplicaContext& context) {
+  const CompressorFactory compressor = compressor_of(compress, options, hosts, context);
+  return {.name = std::string(config::name_of_choice(compress)),
+          .code = compressor ? kernels::Code::none : code_of(compress),
+          .feedback = !compressor && has_feedback(compress, options.compress_feedback),
+          .compressor = compressor};
 }
 
 std::size_t weights_in(torch::nn::Module& model) {
@@ -138,9 +158,7 @@ Compress chosen(const AllReduce& options, const Candidates& candidates,
   if (workers == 1 || weights_in(context.model) == 0) return among.front();
   std::vector<sync::ExchangeWay> ways;
   for (const Compress each : among)
-    ways.push_back({std::string(config::name_of_choice(each)), code_of(each),
-                    has_feedback(each, options.compress_feedback),
-                    compressor_of(each, options, candidates.hosts, context)});
+    ways.push_back(exchange_way(each, options, candidates.hosts, context));
   const auto measured = sync::fastest_exchange(context.communicator, context.optimizer,
                                                weights_in(context.model), ways);
   std::string prices;
@@ -166,12 +184,13 @@ MadeReplica make(const AllReduce& options, const ReplicaContext& context) {
   gradients.buffers = options.buffers;
   gradients.non_finite = options.non_finite;
   gradients.shard = options.shard;
-  gradients.code = code_of(compress);
-  gradients.feedback = has_feedback(compress, options.compress_feedback);
-  gradients.compressor = compressor_of(compress, options, possible.hosts, context);
+  const sync::ExchangeWay way = exchange_way(compress, options, possible.hosts, context);
+  gradients.code = way.code;
+  gradients.feedback = way.feedback;
+  gradients.compressor = way.compressor;
   // asup train clips by clip_grad_norm() where it can.
-  gradients.clip_norm =
-      compress == Compress::dgc ? clip_norm_of(options, context) : options.clip_norm;
+  gradients.clip_norm = takes_momentum(compress, options, context) ? clip_norm_of(options, context)
+                                                                   : options.clip_norm;
   gradients.parts = context.parts;
   gradients.regroup = context.regroup;
   gradients.observed = without_choice(context.observed);
@@ -208,9 +227,10 @@ void check(const AllReduce& options) {
   require(may_be_sparse || options.compress_per == usual.compress_per,
           "compress-per is for compress topk and dgc, not {}", name);
   require(
-      options.clip_norm == 0 || (options.clip_norm > 0 && compress.may_be(dgc)),
+      options.clip_norm == 0 ||
+          (options.clip_norm > 0 && (compress.may_be(dgc) || compress.may_be(onebit))),
       "AllReduce's clip_norm, which is {}, is above 0, and for gradients that are clipped before "
-      "they leave, by compress dgc: others are clipped by clip_grad_norm()",
+      "they leave, by compress dgc and onebit: others are clipped by clip_grad_norm()",
       options.clip_norm);
   require(
       options.shard == Shard::none || !compress.may_be(dgc),

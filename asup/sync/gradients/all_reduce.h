@@ -38,8 +38,9 @@ struct AllReduce {
   StepOrShare compress_warmup{.number = 5, .is_share = true};
   CompressPer compress_per = CompressPer::host;
   std::int64_t compress_rank = 4;  // of powersgd
-  // Of dgc, above 0: each worker's part of a tensor's average, or each host's, is clipped before it
-  // is added up, to this norm by the root of their number. In programs; asup train has --clip-norm.
+  // Of dgc, and of onebit with SGD's momentum, above 0: each worker's part of a tensor's average,
+  // or each host's, is clipped before it is added up, to this norm by the root of their number. In
+  // programs; asup train has --clip-norm.
   double clip_norm = 0;
   // Or a way of one's own (sync/compressors/compressor.h), in programs.
   CompressorFactory compressor{};

@@ -205,8 +205,9 @@ void AllReduceReplica::finish_exchange() {
 double AllReduceReplica::clip_grad_norm(double max_norm) {
   require(
       !taken_momentum_,
-      "with compress dgc what has come is a part of the sum of many gradients, which have no norm "
-      "to clip any more: give AllReduce a clip_norm, by which they are clipped before they leave");
+      "where compress takes SGD's momentum over, as dgc and onebit do, what has come is of many "
+      "steps' gradients, which have no norm to clip any more: give AllReduce a clip_norm, by which "
+      "they are clipped before they leave");
   finish_exchange();
   sync::ShardedGradients* shards = exchange_->shards();
   const sync::ModelParts& parts = options_.parts;
@@ -292,7 +293,7 @@ void AllReduceReplica::learn_order() {
   if (order_ != layout::backwards(order_.size())) exchange_->rebuild(order_);
 }
 
-// Where the exchange has taken the momentum over, it has that of sparse gradients; the optimizer
+// Where the exchange has taken the momentum over, it has that of what is compressed; the optimizer
 // has that of the others.
 void AllReduceReplica::step_optimizer() {
   if (!taken_momentum_) {
@@ -300,12 +301,12 @@ void AllReduceReplica::step_optimizer() {
     return step_model();
   }
   check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
-        "the optimizer's momentum was changed while compress dgc has taken it over: leave it as it "
+        "the optimizer's momentum was changed while compress has taken it over: leave it as it "
         "was when the replica was made");
   if (options_.clip_norm > 0) clip_dense();
-  step_those(/*sparse=*/false);
+  step_those(/*compressed=*/false);
   const sync::WithoutMomentum without(model_.optimizer());
-  step_those(/*sparse=*/true);
+  step_those(/*compressed=*/true);
 }
 
 void AllReduceReplica::step_model() {
@@ -345,17 +346,17 @@ void AllReduceReplica::clip_dense() {
     if (!exchange_->coded(i)) sync::clip_gradients({parameters[i]}, options_.clip_norm);
 }
 
-void AllReduceReplica::step_those(bool sparse) {
+void AllReduceReplica::step_those(bool compressed) {
   const auto& parameters = model_.trainable();
   std::vector<torch::Tensor> others(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
-    if (exchange_->coded(i) != sparse)
+    if (exchange_->coded(i) != compressed)
       others[i] = std::exchange(parameter.mutable_grad(), torch::Tensor());
-    else if (sparse)  // a momentum from before it was taken over
+    else if (compressed)  // a momentum from before it was taken over
       model_.optimizer().state().erase(parameter.unsafeGetTensorImpl());
   }
-  if (!sparse || !optim::step_where_not_zero(model_.optimizer())) model_.step();
+  if (!compressed || !optim::step_where_not_zero(model_.optimizer())) model_.step();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (others[i].defined()) parameters[i].tensor.mutable_grad() = others[i];
 }

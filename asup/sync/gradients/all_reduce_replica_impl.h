@@ -68,7 +68,7 @@ class AllReduceReplica final : public Replica {
   void step_model();
   void step_own_part();
   void clip_dense();
-  void step_those(bool sparse);
+  void step_those(bool compressed);
   void step_by(const std::vector<torch::Tensor>& waiting);
   bool compresses() const { return options_.code != kernels::Code::none || compressor_; }
 

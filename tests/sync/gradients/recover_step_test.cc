@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "asup/base/error.h"
+#include "asup/sync/compressors/coded_momenta.h"
 #include "asup/sync/compressors/low_rank_gradients.h"
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
@@ -48,6 +49,7 @@ std::vector<Case> cases() {
           {"int4", adam, int4, false},
           {"topk", adam, {.compressor = sync::topk({.density = 0.1})}, false},
           {"dgc", momentum, {.compressor = sync::dgc({.density = 0.1})}, false},
+          {"onebit", momentum, {.compressor = sync::coded_momenta({})}, false},
           {"powersgd", adam, {.compressor = sync::powersgd(2)}, false}};
 }
 
