@@ -27,6 +27,16 @@ inline ServerSetup setup_of(const std::vector<std::uint64_t>& tensors, pace::Opt
   return setup;
 }
 
+// So many steps of eight samples, all in one epoch.
+inline pace::Workload work_of(std::uint64_t steps, std::vector<std::uint64_t> sync_points = {}) {
+  pace::Workload work;
+  work.steps = steps;
+  work.batch = 8;
+  work.steps_per_epoch = steps;
+  work.sync_points = std::move(sync_points);
+  return work;
+}
+
 // What a member of the cast does: a worker `work(rank, group)`, a server serves until they are
 // gone.
 inline std::function<void(Job&)> play(

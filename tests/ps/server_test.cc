@@ -176,15 +176,6 @@ TEST(Ranges, AWorkerGetsAndTrainsOnlyItsOwn) {
   });
 }
 
-pace::Workload work_of(std::uint64_t steps, std::vector<std::uint64_t> sync_points = {}) {
-  pace::Workload work;
-  work.steps = steps;
-  work.batch = 8;
-  work.steps_per_epoch = steps;
-  work.sync_points = std::move(sync_points);
-  return work;
-}
-
 class EveryPace : public ::testing::TestWithParam<pace::Kind> {};
 
 // Whatever the pace, every sample is worked on once, and all stand at a sync point with the same

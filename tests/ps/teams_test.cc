@@ -178,15 +178,6 @@ TEST(Teams, AreClippedByTheNormOfAllParts) {
     });
 }
 
-pace::Workload work_of(std::uint64_t steps, std::vector<std::uint64_t> sync_points) {
-  pace::Workload work;
-  work.steps = steps;
-  work.batch = 8;
-  work.steps_per_epoch = steps;
-  work.sync_points = std::move(sync_points);
-  return work;
-}
-
 class TeamsOfEveryPace : public ::testing::TestWithParam<pace::Kind> {};
 
 // Whatever the pace, all of a team work on the same samples, with parameters of the same version,

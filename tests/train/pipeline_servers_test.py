@@ -5,29 +5,16 @@ import os
 import signal
 import unittest
 
-from harness import PATIENCE, SMALL, Case, Run
+from harness import PATIENCE, SMALL, Run
+from spread_case import GPT, SpreadCase
 
 DEEP = ["--depth=4", "--steps=30"]
 TWO = ["--workers=2", "--pipeline=2", "--pipeline-cut=even"]
 GRID = ["--workers=4", "--pipeline=2", "--pipeline-cut=even", "--microbatches=3"]
 SERVERS = ["--sync=server", "--servers=2"]
-GPT = ["--model=gpt", "--width=32", "--depth=3", "--heads=2", "--context=16", "--batch=16", "--weight-decay=0.1",
-       "--lr=0.1", "--threads=1", "--log-every=1", "--seed=5", "--eval-every=never", "--steps=15"]
 
 
-class ServersCase(Case):
-    def assert_same_course(self, run, other, within=1e-5):
-        self.assertEqual(len(run.losses), len(other.losses))
-        for step, (a, b) in enumerate(zip(run.losses, other.losses), 1):
-            self.assertLessEqual(abs(a - b), within * abs(b), f"step {step}: {a} and {b}")
-        self.assertLessEqual(abs(run.summary["test_loss"] - other.summary["test_loss"]),
-                             10 * within * other.summary["test_loss"])
-
-    def resume(self, run, *flags):
-        self.call("train", f"--resume={run.folder}", *flags)
-
-
-class InStep(ServersCase):
+class InStep(SpreadCase):
     def test_they_learn_what_one_process_learns(self):
         for optimizer in "sgd", "adam", "lars":
             flags = [*DEEP, f"--optimizer={optimizer}"]
@@ -45,9 +32,7 @@ class InStep(ServersCase):
 
     # The first and the last stage have a copy of one matrix, whose gradient counts once in the norm.
     def test_a_language_model_with_a_matrix_in_two_stages(self):
-        with open(self.path("book.txt"), "w") as file:
-            file.write("so it begins, and so it goes on and on. " * 60)
-        flags = [*GPT, f"--data=text:{self.path('book.txt')}", "--clip-norm=0.5"]
+        flags = [*GPT, self.write_book(), "--steps=15", "--clip-norm=0.5"]
 
         def train(name, *more):
             self.call("train", *flags, *more, f"--out={self.path(name)}")
@@ -57,10 +42,16 @@ class InStep(ServersCase):
         for name, more in ("two", TWO), ("four", [*GRID[:-1], "--microbatches=4"]):
             with self.subTest(name):
                 run = train(name, *more, *SERVERS)
-                self.assertEqual(len(run.losses), len(alone.losses))
-                for a, b in zip(run.losses, alone.losses):
-                    self.assertLessEqual(abs(a - b), 1e-5 * b)
+                self.assert_same_losses(run, alone)
                 self.assertTrue(os.path.exists(run.path("generated.json")))
+
+    # The first stage has matrices alone, which have rules of their own beside those of vectors.
+    def test_a_stage_without_vectors(self):
+        flags = [*GPT, self.write_book(), "--steps=10", "--optimizer=lamb", "--lr=0.005"]
+        alone, two = Run(self.path("one")), Run(self.path("two"))
+        self.call("train", *flags, "--workers=1", f"--out={alone.folder}")
+        self.call("train", *flags, "--workers=2", "--pipeline=2", "--pipeline-cut=1,4", *SERVERS, f"--out={two.folder}")
+        self.assert_same_losses(two, alone)
 
     def test_batch_norm_of_a_micro_batch(self):
         flags = ["--model=resnet18", "--width=auto", "--synthetic-shape=3x8x8", "--synthetic-samples=24", "--batch=12",
@@ -70,7 +61,7 @@ class InStep(ServersCase):
         self.assert_same_course(run, portions, within=1e-3)
 
 
-class AtAnyPace(ServersCase):
+class AtAnyPace(SpreadCase):
     def test_groups_learn(self):
         flags = ["--depth=2", "--epochs=8", "--lr=0.1", "--momentum=0"]
         for name, more in (("ssp", ["--sync=server", "--pace=ssp", "--staleness=2"]),
@@ -95,13 +86,9 @@ class AtAnyPace(ServersCase):
         self.assertLess(2 * samples[1], samples[0])
 
 
-class GoesOn(ServersCase):
+class GoesOn(SpreadCase):
     def test_to_the_same_bits(self):
-        flags = [*DEEP, "--optimizer=adam", *GRID, *SERVERS]
-        whole, again = self.train("whole", *flags), self.train("again", *flags, "--stop-at=13")
-        self.resume(again)
-        self.assertEqual(again.sha, whole.sha)
-        self.assertEqual(again.losses, whole.losses)
+        self.check_same_bits_when_resumed([*DEEP, "--optimizer=adam", *GRID, *SERVERS])
 
     def test_on_any_other_grid_and_by_another_way(self):
         flags = ["--depth=4", "--steps=20", "--optimizer=adam"]
@@ -117,7 +104,7 @@ class GoesOn(ServersCase):
                 self.assert_same_course(run, alone)
 
 
-class WhatDoesNotGo(ServersCase):
+class WhatDoesNotGo(SpreadCase):
     def test_is_refused_with_a_reason(self):
         for flags in (["--merge=easgd"], ["--backup=1"], ["--compress=int8"], ["--local-parameters=output."]):
             with self.subTest(flags):
@@ -130,7 +117,7 @@ class WhatDoesNotGo(ServersCase):
                       self.refused("train", *SMALL, *GRID, "--sync=server", "--on-loss=continue"))
 
 
-class Faults(ServersCase):
+class Faults(SpreadCase):
     def start_endless(self, name, *flags):
         run = Run(self.path(name))
         process = self.start("train", *SMALL, "--epochs=20000", *GRID, "--eval-every=never", *SERVERS, *flags,

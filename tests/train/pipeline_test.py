@@ -96,11 +96,7 @@ class GoesOn(SpreadCase):
     def test_to_the_same_bits(self):
         for schedule in "1f1b", "zbv":
             flags = [*DEEP, "--optimizer=adam", "--workers=4", "--pipeline=2", f"--pipeline-schedule={schedule}"]
-            whole = self.train(f"{schedule} whole", *flags)
-            again = self.train(f"{schedule} again", *flags, "--stop-at=13")
-            self.resume(again)
-            self.assertEqual(again.sha, whole.sha)
-            self.assertEqual(again.losses, whole.losses)
+            self.check_same_bits_when_resumed(flags, schedule)
 
     def test_on_any_other_grid(self):
         flags = ["--depth=4", "--steps=20", "--optimizer=adam"]
@@ -130,14 +126,7 @@ class GoesOn(SpreadCase):
 
 class Leaves(SpreadCase):
     def test_a_model_like_any(self):
-        run = self.train("run", *DEEP, *GRID)
-        self.call("eval", run.folder, f"--json={self.path('marks')}")
-        with open(self.path("marks")) as file:
-            self.assertAlmostEqual(json.load(file)["test_accuracy"], run.summary["test_accuracy"], 6)
-        tuned = self.train("tuned", *DEEP, *GRID, f"--init={run.folder}")
-        alone = self.train("tuned alone", *DEEP, "--workers=1", f"--init={run.folder}")
-        self.assertLess(tuned.losses[0], run.losses[0])
-        self.assert_same_course(tuned, alone)
+        self.check_model_is_like_any(DEEP, GRID)
 
     def test_a_report_of_stages_and_bubble(self):
         run = self.train("run", *DEEP, *GRID)

@@ -1,5 +1,7 @@
 """What the tests of models that several workers train together share."""
 
+import json
+
 from harness import SMALL, Case
 
 GPT = ["--model=gpt", "--width=32", "--depth=3", "--heads=2", "--context=16", "--batch=16", "--weight-decay=0.1",
@@ -33,3 +35,20 @@ class SpreadCase(Case):
 
     def refused_train(self, *flags):
         return self.refused("train", *SMALL, *flags)
+
+    def check_same_bits_when_resumed(self, flags, name="run"):
+        whole, again = self.train(f"{name} whole", *flags), self.train(f"{name} again", *flags, "--stop-at=13")
+        self.resume(again)
+        self.assertEqual(again.sha, whole.sha)
+        self.assertEqual(again.losses, whole.losses)
+
+    def check_model_is_like_any(self, flags, grid):
+        """It is tested by `asup eval`, and others begin with it."""
+        run = self.train("run", *flags, *grid)
+        self.call("eval", run.folder, f"--json={self.path('marks')}")
+        with open(self.path("marks")) as file:
+            self.assertAlmostEqual(json.load(file)["test_accuracy"], run.summary["test_accuracy"], 6)
+        tuned = self.train("tuned", *flags, *grid, f"--init={run.folder}")
+        alone = self.train("tuned alone", *flags, "--workers=1", f"--init={run.folder}")
+        self.assertLess(tuned.losses[0], run.losses[0])
+        self.assert_same_course(tuned, alone)

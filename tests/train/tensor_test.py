@@ -46,6 +46,23 @@ class SameCourse(SpreadCase):
         self.resume(stopped)
         self.assertEqual(stopped.sha, once.sha)
 
+    # On each new grid numbers are drawn anew, whatever ranks have drawn before.
+    def test_what_dropout_draws_on_another_grid(self):
+        flags = [*GPT, self.write_book(), "--dropout=0.2"]
+        shas = []
+        for name, between in ("once", []), ("twice", [TWO]):
+            run = Run(self.path(name))
+            self.call("train", *flags, *ONE, "--stop-at=6", f"--out={run.folder}")
+            for grid in between:
+                self.resume(run, *grid, "--stop-at=7")
+            self.resume(run, *TWO)
+            shas.append(run.sha)
+        self.assertEqual(*shas)
+
+    # What is not cut is the same to the bit in all of a group, whose parts three groups exchange in circles of their own.
+    def test_of_three_groups(self):
+        self.check_same_bits_when_resumed([*MLP, "--workers=6", "--tensor=2", "--algorithm=ring", "--optimizer=adam"])
+
     # The norm of what is cut is that of all parts, and of what is not, of one. 400 samples are 16 batches of
     # 24 and one of 16.
     def test_by_the_norm_of_the_whole_model(self):
@@ -70,12 +87,7 @@ class SameCourse(SpreadCase):
 
 class GoesOn(SpreadCase):
     def test_to_the_same_bits(self):
-        flags = [*MLP, *GRID, "--optimizer=adam"]
-        whole = self.train("whole", *flags)
-        again = self.train("again", *flags, "--stop-at=13")
-        self.resume(again)
-        self.assertEqual(again.sha, whole.sha)
-        self.assertEqual(again.losses, whole.losses)
+        self.check_same_bits_when_resumed([*MLP, *GRID, "--optimizer=adam"])
 
     # The positions' vectors are not cut, and travel in a code beside parts that fill one block of it and a half.
     def test_where_what_is_not_cut_travels_in_a_code(self):
@@ -112,15 +124,7 @@ class GoesOn(SpreadCase):
 
 class Leaves(SpreadCase):
     def test_a_model_like_any(self):
-        flags = ["--depth=4", "--steps=30"]
-        run = self.train("run", *flags, *GRID)
-        self.call("eval", run.folder, f"--json={self.path('marks')}")
-        with open(self.path("marks")) as file:
-            self.assertAlmostEqual(json.load(file)["test_accuracy"], run.summary["test_accuracy"], 6)
-        tuned = self.train("tuned", *flags, *GRID, f"--init={run.folder}")
-        alone = self.train("tuned alone", *flags, "--workers=1", f"--init={run.folder}")
-        self.assertLess(tuned.losses[0], run.losses[0])
-        self.assert_same_course(tuned, alone)
+        self.check_model_is_like_any(["--depth=4", "--steps=30"], GRID)
 
     def test_a_report_of_who_is_with_whom(self):
         run = self.train("run", *MLP, *GRID)

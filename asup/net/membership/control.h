@@ -18,7 +18,7 @@
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 5;
+inline constexpr int kControlVersion = 6;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {

@@ -244,6 +244,10 @@ void Mesh::guard_link(int rank, const Action& action) {
   if (link.end() != before) took_end(rank, link.why().empty() ? LinkNews::ended : news);
 }
 
+void Mesh::receive(int rank, Channel channel, Receiver& receiver) {
+  guard_link(rank, [&] { link(rank).receive(channel, receiver); });
+}
+
 bool Mesh::progress_mover(Mover& mover) {
   try {
     return mover.progress();

@@ -49,6 +49,9 @@ class Mesh : private Loop::Body {
 
   // The following need the lock.
   Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  // The receiver takes what comes from there on the channel, at once what has come. What it throws
+  // ends the link.
+  void receive(int rank, Channel channel, Receiver& receiver);
   void add(std::uint64_t communicator, Mover& mover);
   void remove(std::uint64_t communicator);
   void send_note(int rank, std::uint64_t communicator, std::uint32_t kind, std::string text);

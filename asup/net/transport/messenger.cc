@@ -110,7 +110,8 @@ void Messenger::open() {
   for (const int member : members_)
     if (member != mesh_.rank())
       receivers_.push_back(std::make_unique<MessageReceiver>(*this, member));
-  for (std::size_t i = 0; i < receivers_.size(); ++i) receivers_[i]->wait();
+  for (std::size_t i = 0; i < receivers_.size(); ++i)
+    mesh_.receive(receivers_[i]->member(), channel_, *receivers_[i]);
 }
 
 Messenger::~Messenger() {

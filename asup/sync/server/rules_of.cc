@@ -55,13 +55,10 @@ Rule rule_of(const optim::RuleOptions& options) { return options.rule(); }
 
 bool is_vector(const torch::Tensor& parameter) { return parameter.dim() <= 1; }
 
-// Whether tensors of one dimension have rules of their own, after those of all groups.
+// Whether tensors of one dimension have rules of their own, after those of all groups: also where
+// there are none, which another part of the model may have.
 bool has_rules_of_vectors(const torch::optim::Optimizer& optimizer) {
-  if (typeid(optimizer) != typeid(optim::Lars) && typeid(optimizer) != typeid(optim::Lamb))
-    return false;
-  for (const auto& group : optimizer.param_groups())
-    if (std::ranges::any_of(group.params(), is_vector)) return true;
-  return false;
+  return typeid(optimizer) == typeid(optim::Lars) || typeid(optimizer) == typeid(optim::Lamb);
 }
 
 // Each group's rule, if the optimizer is exactly of this type.

@@ -145,25 +145,31 @@ struct TakenBadly {
   std::optional<LinkNews> news{};
 };
 
-TakenBadly taken_badly(LinkKind links, Fault fault) {
+// `early`: the message is there before rank 0 has a handler, as far as time tells.
+TakenBadly taken_badly(LinkKind links, Fault fault, bool early = false) {
   const bool ends_link = fault == Fault::senders || fault == Fault::nobody_to_tell;
   TakenBadly result;
-  std::latch both_listen(2);  // else the message may be taken where a handler opens, or not watched
+  std::latch both_are_ready(2), is_sent(2);
   asup::testing::run_ranks(2, links, [&](Job& job) {
     Mesh& mesh = job.mesh();
-    BadHandler handler(job, fault);
+    std::optional<BadHandler> handler;
     if (job.rank() == 0) {
       const MeshLock lock(mesh.loop());
       mesh.watch([&](int, LinkNews news) { result.news = news; });
     }
-    both_listen.arrive_and_wait();
+    if (job.rank() == 1 || !early) handler.emplace(job, fault);
+    both_are_ready.arrive_and_wait();
     if (job.rank() == 1) {
       const MeshLock lock(mesh.loop());
-      handler.messenger->send_kept(0, {}, std::vector<std::byte>(100'000));
-    } else {
-      wait_for(mesh, [&] { return !handler.failure.empty() || handler.is_gone; });
+      handler->messenger->send_kept(0, {}, std::vector<std::byte>(100'000));
+    }
+    is_sent.arrive_and_wait();
+    if (job.rank() == 0) {
+      if (early) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (early) handler.emplace(job, fault);
+      wait_for(mesh, [&] { return !handler->failure.empty() || handler->is_gone; });
       const MeshLock lock(mesh.loop());
-      result.failure = handler.failure;
+      result.failure = handler->failure;
       result.link = mesh.end_of(1) == LinkEnd::open ? "is open" : mesh.describe_end(1);
       mesh.send_note(1, 99, 0, "that was it");
     }
@@ -179,7 +185,7 @@ TakenBadly taken_badly(LinkKind links, Fault fault) {
           mesh.loop().drive([&] { return mesh.end_of(0) != LinkEnd::open; }, after(kLimit)));
     }
     const MeshLock lock(mesh.loop());
-    handler.messenger.reset();
+    handler->messenger.reset();
   });
   return result;
 }
@@ -213,6 +219,15 @@ TEST_P(MeshOnEveryLink, AMessageThatMakesNoSenseEndsItsLink) {
   EXPECT_EQ(failure, "");
   EXPECT_EQ(link, "was lost: what it sent cannot be taken: it makes no sense");
   EXPECT_EQ(news, LinkNews::breached);
+}
+
+TEST_P(MeshOnEveryLink, NorIsItTheCallersWhoOpensWhenItIsThere) {
+  for (const Fault fault : {Fault::senders, Fault::nobody_to_tell}) {
+    const auto [failure, link, news] = taken_badly(GetParam(), fault, /*early=*/true);
+    EXPECT_EQ(failure, "");
+    EXPECT_THAT(link, StartsWith("was lost: "));
+    EXPECT_EQ(news, fault == Fault::senders ? LinkNews::breached : LinkNews::ended);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, MeshOnEveryLink,

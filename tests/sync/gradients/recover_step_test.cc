@@ -6,15 +6,14 @@
 #include <barrier>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "asup/base/error.h"
 #include "asup/sync/compressors/coded_momenta.h"
 #include "asup/sync/compressors/low_rank_gradients.h"
 #include "asup/sync/compressors/sparse_gradients.h"
 #include "asup/sync/gradients/all_reduce_replica.h"
-#include "asup/sync/gradients/made_steps.h"
 #include "tests/support/logged.h"
+#include "tests/sync/gradients/lost_rank.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 #include "tests/sync/watched_communicator.h"
@@ -23,13 +22,16 @@ namespace asup {
 namespace {
 
 using net::LinkKind;
+using testing::expect_same;
+using testing::FailsHere;
 using ::testing::HasSubstr;
+using testing::kRanks;
 using testing::loss_of;
 using testing::Mlp;
 using testing::part;
 using testing::train_ranks;
 
-constexpr int kRanks = 3, kLostAfter = 3, kSteps = 9;
+constexpr int kLostAfter = 3, kSteps = 9;
 
 struct Case {
   std::string name;
@@ -61,11 +63,6 @@ std::vector<torch::Tensor> kept_by(Replica& replica) {
   std::vector<torch::Tensor> kept;
   for (const auto& [name, tensor] : replica.state().parts) kept.push_back(tensor.clone());
   return kept;
-}
-
-void expect_same(const std::vector<torch::Tensor>& are, const std::vector<torch::Tensor>& were) {
-  ASSERT_EQ(are.size(), were.size());
-  for (std::size_t i = 0; i < are.size(); ++i) EXPECT_TRUE(torch::equal(are[i], were[i])) << i;
 }
 
 class RecoverStep : public ::testing::TestWithParam<Case> {
@@ -352,22 +349,6 @@ INSTANTIATE_TEST_SUITE_P(Ways, RetakenStep, ::testing::ValuesIn(cases_to_retake(
 INSTANTIATE_TEST_SUITE_P(Ways, RecoverStep, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// A communicator one of whose calls fails here when all have what comes of it.
-class FailsHere : public testing::WatchedCommunicator {
- public:
-  explicit FailsHere(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
-
-  void fail_at(std::size_t call) { until_ = call; }  // of those that are waited for, 1: the next
-  Outcome run(Call call) override {
-    const Outcome outcome = WatchedCommunicator::run(std::move(call));
-    if (until_ == 0 || --until_ > 0) return outcome;
-    return {Outcome::Kind::lost, "rank 0 was lost, as far as this one knows"};
-  }
-
- private:
-  std::size_t until_ = 0;
-};
-
 // Two calls for a bucket: where the last has failed, nobody knows what the step has lost.
 class LowRankStep : public RecoverStep {};
 
@@ -444,78 +425,6 @@ TEST_P(KeptStep, IsMadeByAllOrNobody) {
   });
 }
 
-// A model that has statistics of its batches.
-class StatisticsOfAStep : public ::testing::Test {
- protected:
-  struct Training {
-    Training(Communicator& ranks, const AllReduceOptions& options) : rank(ranks.rank()) {
-      testing::fill(*model, 1);
-      replica = make_all_reduce_replica(ranks, *model, optimizer, options);
-    }
-    void backward(std::uint64_t seed, double times = 1) {
-      optimizer.zero_grad();
-      const auto x = testing::numbers({6, 4}, 3 * seed + static_cast<std::uint64_t>(rank));
-      (times * model->forward(x).square().mean()).backward();
-    }
-    std::vector<torch::Tensor> statistics() const {
-      std::vector<torch::Tensor> copies;
-      for (const auto& buffer : model->buffers()) copies.push_back(buffer.clone());
-      return copies;
-    }
-
-    const int rank;
-    torch::nn::Sequential model = torch::nn::Sequential(
-        torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
-    torch::optim::SGD optimizer{model->parameters(), 0.05};
-    std::unique_ptr<Replica> replica;
-  };
-};
-
-TEST_F(StatisticsOfAStep, AreWhatTheyWereWhereItIsTakenAgain) {
-  for (const bool skipped_before : {false, true}) {
-    std::barrier all_have_stepped(kRanks);
-    train_ranks(kRanks, LinkKind::inproc, [&](Communicator& communicator) {
-      Training training(communicator, {});
-      training.backward(1, skipped_before ? std::nan("") : 1);
-      training.replica->step();
-      all_have_stepped.arrive_and_wait();
-      if (communicator.rank() == 2) return;
-      const auto statistics = training.statistics();
-      EXPECT_THROW(training.backward(2), JobFailed);
-      EXPECT_FALSE(torch::equal(training.statistics().front(), statistics.front()));
-      communicator.rebuild().or_throw();
-      training.replica->recover_step();
-      expect_same(training.statistics(), statistics);
-    });
-  }
-}
-
-TEST_F(StatisticsOfAStep, AreOneWhereTheyTravelAndItIsTakenOver) {
-  std::barrier all_have_stepped(kRanks);
-  std::vector<std::vector<torch::Tensor>> statistics(kRanks);
-  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
-    const int rank = real.rank();
-    FailsHere communicator(real);
-    Training training(communicator, {.buffers = BufferSync::average});
-    training.backward(1);
-    training.replica->step();
-    training.backward(2);
-    if (rank == 1) {
-      communicator.fail_at(2);  // that of floating points
-      EXPECT_THROW(training.replica->step(), JobFailed);
-    } else {
-      training.replica->step();
-    }
-    all_have_stepped.arrive_and_wait();
-    if (rank == 0) return;
-    real.rebuild().or_throw();
-    training.replica->recover_step();
-    EXPECT_EQ(training.replica->stats().steps, 2u);
-    statistics[static_cast<std::size_t>(rank)] = training.statistics();
-  });
-  expect_same(statistics[1], statistics[2]);
-}
-
 // Who goes on begins a new exchange, of which there is nothing new to say.
 TEST(WarningsOfCompression, AreNotRepeatedAfterALoss) {
   constexpr int kAll = 4;
@@ -545,86 +454,6 @@ TEST(WarningsOfCompression, AreNotRepeatedAfterALoss) {
   const std::string small = said({.code = kernels::Code::int4}, 4);
   EXPECT_THAT(small, HasSubstr("compress changes nothing"));
   EXPECT_THAT(small, Not(ContainsRegex("changes nothing(.|\n)*changes nothing")));
-}
-
-// A communicator that has its ranks believe that they are on devices of several kinds.
-class OnSeveralDevices : public testing::WatchedCommunicator {
- public:
-  explicit OnSeveralDevices(Communicator& real) : WatchedCommunicator(real, [](const Call&) {}) {}
-
-  Outcome run(Call call) override {
-    const Buffer output = call.output;
-    const bool asks = call.op == ReduceOp::max && output.dtype == Dtype::f64 && output.count == 2;
-    const Outcome outcome = WatchedCommunicator::run(std::move(call));
-    if (asks) *static_cast<double*>(output.data) += 1;
-    return outcome;
-  }
-};
-
-// Rank 1 has missed the step since all models were made one.
-TEST(ModelsOnSeveralDevices, AreOneAgainWhereOneIsTakenOverByAll) {
-  std::barrier all_have_exchanged(kRanks);
-  train_ranks(kRanks, LinkKind::inproc, [&](Communicator& real) {
-    const int rank = real.rank();
-    OnSeveralDevices communicator(real);
-    Mlp model;
-    torch::optim::SGD optimizer(model.parameters(), 0.05);
-    const auto replica = make_all_reduce_replica(communicator, model, optimizer);
-    const auto backward = [&](std::uint64_t seed) {
-      optimizer.zero_grad();
-      loss_of(model, part(Mlp::batch(seed), rank, kRanks)).backward();
-    };
-    backward(0);
-    replica->step();
-    EXPECT_TRUE(replica->models_differ());
-    replica->synchronize();
-    EXPECT_FALSE(replica->models_differ());
-    backward(1);
-    if (rank != 1) replica->step();
-    all_have_exchanged.arrive_and_wait();
-    if (rank == 0) return;
-    real.rebuild().or_throw();
-    replica->recover_step();
-    EXPECT_FALSE(replica->models_differ());
-    replica->check_equal();
-  });
-}
-
-TEST(MadeSteps, TheFirstOfTheFurthestIsFollowed) {
-  train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
-    const int rank = communicator.rank();
-    const auto found = sync::furthest_steps(
-        communicator, {.steps = rank == 0 ? 6u : 7u, .exchanges = 8u - rank, .skipped = rank == 1});
-    EXPECT_EQ(found.steps, 7u);
-    EXPECT_EQ(found.rank, 1);
-    EXPECT_TRUE(found.skipped);
-    EXPECT_FALSE(found.by_all);
-    EXPECT_EQ(found.exchanges, 8u);
-  });
-}
-
-TEST(MadeSteps, WhoHasAveragesGivesThemToThoseOfAsManySteps) {
-  train_ranks(3, LinkKind::inproc, [](Communicator& communicator) {
-    const auto rank = static_cast<std::uint64_t>(communicator.rank());
-    sync::MadeSteps here{.steps = 4, .rounds = rank == 1 ? 1u : 0u, .holds_averages = rank == 1};
-    EXPECT_EQ(sync::furthest_steps(communicator, here).holder, std::optional(1));
-    here.rounds = 1;
-    EXPECT_EQ(sync::furthest_steps(communicator, here).holder, std::nullopt);
-    here = {.steps = 4, .rounds = rank};
-    EXPECT_THROW(sync::furthest_steps(communicator, here), PeerLost);
-  });
-}
-
-TEST(MadeSteps, NobodyFollowsWhoWasTakingOverItself) {
-  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
-    const int rank = communicator.rank();
-    const auto half = std::optional<std::uint64_t>();
-    const auto found = sync::furthest_steps(
-        communicator, {.steps = rank == 0 ? half : std::optional<std::uint64_t>(0)});
-    EXPECT_EQ(found.rank, 1);
-    EXPECT_FALSE(found.by_all);
-    EXPECT_THROW(sync::furthest_steps(communicator, {.steps = half}), PeerLost);
-  });
 }
 
 }  // namespace
