@@ -5,8 +5,10 @@
 //
 // Reads "N" lines, answers each with N step times in microseconds on one line. One thread computes.
 // The optimizer is SGD with momentum.
+// With BENCH_KEEP_TENSOR_MEMORY in the environment it calls keep_tensor_memory().
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -71,6 +73,7 @@ int main(int argc, char** argv) {
   }
   const std::string peer = argv[1], path = argv[3];
   torch::set_num_threads(1);
+  if (std::getenv("BENCH_KEEP_TENSOR_MEMORY")) asup::keep_tensor_memory();
   at::globalContext().setUserEnabledMkldnn(path == "onednn");
   Subject subject = make_subject(argv[2]);
   torch::optim::SGD optimizer(subject.model->parameters(),

@@ -38,6 +38,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = {"resnet18": 0.5, "mlp": 0.9}  # GB that a process takes, at most
 # glibc's malloc takes all memory from its heap, and never gives any of it back.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
+KEPT_BY_ASUP = {"BENCH_KEEP_TENSOR_MEMORY": "1"}
 DDP = {"ddp": {}, "ddp_static": {}, "ddp kept": KEPT, "ddp_static kept": KEPT}
 
 
@@ -183,7 +184,7 @@ def compressed(name):
 
 def sharded(name):
     """asup's peer of which each rank keeps a part with this --shard."""
-    return lambda stage: stage.asup(f"asup_shard_{name}", more={"ASUP_SHARD": name})
+    return lambda stage: stage.asup(f"asup_shard_{name}", more={"ASUP_SHARD": name, **KEPT_BY_ASUP})
 
 
 def ddp_hook(name):
@@ -196,6 +197,8 @@ PEERS = {
     "asup_apply": lambda stage: stage.asup("asup_apply", more={"ASUP_NON_FINITE": "apply"}),
     "independent": lambda stage: stage.independent("independent", stage.own_program),
     "independent_kept": lambda stage: stage.independent("independent_kept", stage.own_program, KEPT),
+    "asup_kept_by_asup": lambda stage: stage.asup("asup_kept_by_asup", more=KEPT_BY_ASUP),
+    "independent_kept_by_asup": lambda stage: stage.independent("independent_kept_by_asup", stage.own_program, KEPT_BY_ASUP),
     "ddp_gloo": lambda stage: stage.ddp(),
     "python": lambda stage: stage.independent("python", stage.python_program),
     "python_kept": lambda stage: stage.independent("python_kept", stage.python_program, KEPT),

@@ -35,6 +35,7 @@
 #include "asup/report/observers.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
+#include "asup/tensors/keep_tensor_memory.h"
 #include "asup/train/phases.h"
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"
@@ -167,6 +168,7 @@ void tell_how_it_ended(const train::TrainEnd& end, const Terminal& terminal) {
 
 int train_here(TrainConfig config, const net::JoinOptions& identity) {
   if (identity.is_server()) return serve(identity_for(config, identity));
+  keep_tensor_memory();
   const StopSignals signals;
   Job job = Job::join(identity_for(config, identity));
   set_up_log(fmt::format("rank {}", job.rank()));
