@@ -15,6 +15,7 @@
 #include "asup/collective/text_exchange.h"
 #include "asup/distribute/embeddings.h"
 #include "asup/distribute/variables.h"
+#include "asup/report/run_lock.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
 
@@ -71,7 +72,7 @@ class Checkpoint::State {
         number_(job.next_communicator_id()),
         communicator_(make_communicator(job, {.beside = true})) {
     sync::together(*communicator_, [&] {
-      if (job_.rank() == 0) std::filesystem::create_directories(folder_);
+      if (job_.rank() == 0) lock();
     });
     std::error_code none;
     sees_folder_ = std::filesystem::is_directory(folder_, none);
@@ -215,6 +216,12 @@ class Checkpoint::State {
                            parts = std::move(parts)] { write(path, run, parts); });
   }
 
+  void lock() {
+    std::filesystem::create_directories(folder_);
+    const auto& me = job_.roster().members[static_cast<std::size_t>(job_.rank())];
+    lock_ = report::RunLock::take(folder_, me.describe(), options_.patience);
+  }
+
   // Those who are left write by a communicator of their own, the first of them into the folder.
   void regroup() {
     if (writer_.joinable()) writer_.join();
@@ -228,6 +235,7 @@ class Checkpoint::State {
             "the worker that kept the checkpoints in {} was lost, and rank {} does not see that "
             "folder: start the job again, and it goes on from the last of them",
             folder_, job_.rank());
+      if (communicator_->rank() == 0 && !lock_) lock();
     });
     left_ = left;
   }
@@ -250,6 +258,7 @@ class Checkpoint::State {
   const CheckpointOptions options_;
   const std::uint64_t number_;  // among the job's communicators: names those of who is left
 
+  std::optional<report::RunLock> lock_;         // of who writes the folder
   std::vector<int> left_;                       // whom the communicator is of
   std::unique_ptr<Communicator> communicator_;  // the writer's, while there is one
   torch::nn::Module* model_ = nullptr;

@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 
+#include "asup/base/clock.h"
 #include "asup/distribute/distribute.h"
 
 namespace asup {
@@ -46,12 +47,14 @@ struct TrainingProgress {
 };
 
 struct CheckpointOptions {
-  int keep = 2;  // older ones are deleted; 0: none is
+  int keep = 2;          // older ones are deleted; 0: none is
+  Seconds patience{20};  // for another program that writes there, which may just be ending
 };
 
 class Checkpoint {
  public:
-  // The folder is made where it is not there. Throws JobFailed on all ranks where it cannot be.
+  // The folder is made where it is not there. Throws JobFailed on all ranks where it cannot be, or
+  // where another program writes it.
   Checkpoint(Job& job, std::string folder, CheckpointOptions options = {});
   ~Checkpoint();  // waits for the write under way
   Checkpoint(const Checkpoint&) = delete;

@@ -28,7 +28,7 @@ void wait_for_lock(const Fd& file, const std::string& folder, Seconds patience) 
   const Deadline deadline = after(patience);
   while (!try_lock(file)) {
     require(Clock::now() < deadline,
-            "{} is being written by {}: wait for its end, or give another folder (--out)", folder,
+            "{} is being written by {}: wait for its end, or give another folder", folder,
             read_file(file_in(folder)));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

@@ -11,6 +11,7 @@
 #include "asup/base/error.h"
 #include "asup/distribute/ways.h"
 #include "asup/ps/serve.h"
+#include "asup/report/run_lock.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/thrown.h"
@@ -165,7 +166,7 @@ class CheckpointFiles : public ::testing::Test {
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(path_))
-      found.push_back(entry.path().filename().string());
+      if (const std::string name = entry.path().filename(); name != ".lock") found.push_back(name);
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -205,6 +206,16 @@ TEST_F(CheckpointFiles, PassesOverTheDamaged) {
   damage("step-00000001");
   EXPECT_THAT(message_of<JobFailed>([&] { progress(); }),
               HasSubstr("none of its 2 checkpoints is whole"));
+}
+
+TEST_F(CheckpointFiles, AFolderThatAnotherProgramWritesIsRefused) {
+  save_steps({1});
+  {
+    const auto writer = report::RunLock::take(path_, "rank 0 (pid 4711 on alpha)", Seconds(0));
+    EXPECT_THAT(message_of<JobFailed>([&] { save_steps({2}, {.patience = Seconds(0)}); }),
+                HasSubstr(path_ + " is being written by rank 0 (pid 4711 on alpha): wait"));
+  }
+  EXPECT_EQ(progress().step, 1);
 }
 
 TEST_F(CheckpointFiles, AnotherModelIsNamed) {

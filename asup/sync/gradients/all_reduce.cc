@@ -64,9 +64,10 @@ Candidates candidates(const AllReduce& options, const ReplicaContext& context) {
 
 // In Replica::observed(), before what the replica has observed.
 std::string observed_choice(Compress compress, const AllReduce& options, int workers) {
-  return fmt::format("compress {} by {} ({:g}, {}) of {} workers; ",
+  return fmt::format("compress {} by {} ({:g}, {}) per {} of {} workers; ",
                      config::name_of_choice(compress), options.compress.to_text(),
-                     options.compress_density, options.compress_rank, workers);
+                     options.compress_density, options.compress_rank,
+                     config::name_of_choice(options.compress_per), workers);
 }
 
 // What the replica has observed, without a choice.
