@@ -37,4 +37,4 @@
 #include "asup/sync/replica.h"
 #include "asup/sync/server/parameter_server.h"
 #include "asup/sync/sharded/shard.h"
-#include "asup/tensors/keep_tensor_memory.h"
+#include "asup/tensors/tensor_places.h"

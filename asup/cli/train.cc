@@ -35,7 +35,7 @@
 #include "asup/report/observers.h"
 #include "asup/report/progress.h"
 #include "asup/report/run_folder.h"
-#include "asup/tensors/keep_tensor_memory.h"
+#include "asup/tensors/tensor_places.h"
 #include "asup/train/phases.h"
 #include "asup/train/resolve.h"
 #include "asup/train/settings.h"

@@ -163,6 +163,8 @@ struct TrainConfig {
   double timeout = 300;
   std::string conv_path = "auto";
   std::string memory_format = "auto";
+  std::string offload = "none";
+  std::string offload_folder = "/var/tmp";
 
   // What is left behind.
   std::string out;

@@ -11,6 +11,7 @@
 #include "asup/data/text/tokenizer.h"
 #include "asup/models/model.h"
 #include "asup/train/batch_schedule.h"
+#include "asup/train/offload.h"
 #include "asup/train/phases.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
@@ -221,6 +222,24 @@ void check_model(const TrainConfig& config) {
   }
 }
 
+void check_offload(const TrainConfig& config) {
+  if (config.offload == "none") return unused(config, "offload-folder", "offload is none");
+  require(
+      !offloads_optimizer(config) || !needs_servers(config),
+      "offload = {}: with sync = {} it is the servers that keep the optimizer's state. Leave it "
+      "out, or give offload = activations.",
+      config.offload, config.strategy.name());
+  require(
+      !offloads_optimizer(config) || config.optimizer != "sgd" || config.momentum > 0,
+      "offload = {}: sgd without momentum keeps nothing that could lie on a disk. Leave it out, "
+      "or give offload = activations.",
+      config.offload);
+  require(!offloads_activations(config) || config.pipeline == 1,
+          "offload = {}: activations of a pipeline are sent on as they are. Give recompute, which "
+          "keeps fewer of them, or offload = optimizer.",
+          config.offload);
+}
+
 void check_schedule(const TrainConfig& config) {
   const auto because = [&](const char* of) {
     return fmt::format("the schedule is {}, not {}", config.schedule, of);
@@ -327,6 +346,7 @@ TrainConfig resolve(TrainConfig config) {
   check_data(config);
   check_text(config);
   check_tests(config);
+  check_offload(config);
   fill_in(config);
   return config;
 }

@@ -137,6 +137,8 @@ const std::vector<Setting>& table() {
       {"loss-scale", field<&C::loss_scale>(), "precision fp16: what the loss is multiplied by at first; halved where gradients overflow, doubled after 2000 steps without", {1, 1e30}, {}, Scope::run, kWorkers},
       {"conv-path", field<&C::conv_path>(), "implementation of convolutions; auto: the fastest, measured at the start", {}, {"auto", "onednn", "native", "onednn-forward"}, Scope::run, kWorkers},
       {"memory-format", field<&C::memory_format>(), "how images and weights of convolutions lie in memory; auto: on CPUs the faster, measured with conv-path, where that is auto too, on GPUs channels-last with tf32 or 16 bits", {}, {"auto", "contiguous", "channels-last"}, Scope::fixed, kWorkers},
+      {"offload", field<&C::offload>(), "what lies on a disk in place of memory: the optimizer's state, activations until their backward, or all of these; docs/sharding.md", {}, {"none", "optimizer", "activations", "all"}, Scope::run, kWorkers},
+      {"offload-folder", field<&C::offload_folder>(), "each host's folder for it, on a disk; what lies there has no name, and goes with the worker", {}, {}, Scope::run, kWorkers},
       {"sync", sync_field(), "how workers stay in step; `asup train --help WAY` shows the settings of a way", {}, {}, Scope::run, kWorkers, kCommon},
       {"then", then_field(), "a second way, which the run changes to; a setting of both ways has one value for both", {}, {}, Scope::run, kWorkers},
       {"at", field<&C::at>(), "when the run changes to `then`: after a step, after a share of the run, like 80%, or when the loss stops falling: stall", {}, {}, Scope::run, kWorkers},

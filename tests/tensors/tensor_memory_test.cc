@@ -1,7 +1,6 @@
 #include "asup/tensors/tensor_memory.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdint>
 #include <cstring>
@@ -9,15 +8,13 @@
 #include <thread>
 #include <vector>
 
-#include "asup/tensors/keep_tensor_memory.h"
-
 namespace asup {
 namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 
 TEST(TensorMemory, WhatIsFreedIsUsedAgainByWhatIsNearlyAsLarge) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   void* const first = memory.take(64 * kMiB);
   memory.give_back(first);
   EXPECT_EQ(memory.kept(), 64 * kMiB);
@@ -28,7 +25,7 @@ TEST(TensorMemory, WhatIsFreedIsUsedAgainByWhatIsNearlyAsLarge) {
 }
 
 TEST(TensorMemory, WhatIsFarLargerIsNot) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   void* const large = memory.take(64 * kMiB);
   memory.give_back(large);
   void* const small = memory.take(16 * kMiB);
@@ -37,7 +34,7 @@ TEST(TensorMemory, WhatIsFarLargerIsNot) {
 }
 
 TEST(TensorMemory, ItNeverHasMoreThanWasInUseAtOnce) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   void* const first = memory.take(32 * kMiB);
   void* const second = memory.take(32 * kMiB);
   memory.give_back(first);
@@ -55,7 +52,7 @@ TEST(TensorMemory, ItNeverHasMoreThanWasInUseAtOnce) {
 }
 
 TEST(TensorMemory, TheFirstToBeFreedGoFirst) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   void* const old = memory.take(32 * kMiB);
   void* const young = memory.take(32 * kMiB);
   memory.give_back(old);
@@ -67,7 +64,7 @@ TEST(TensorMemory, TheFirstToBeFreedGoFirst) {
 }
 
 TEST(TensorMemory, BeginsWithAPageAndIsWritable) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   void* const data = memory.take(9 * kMiB);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % (2 * kMiB), 0u);
   EXPECT_EQ(memory.in_use(), 10 * kMiB);  // whole pages
@@ -76,14 +73,14 @@ TEST(TensorMemory, BeginsWithAPageAndIsWritable) {
 }
 
 TEST(TensorMemory, WhatNobodyHasIsRefused) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   EXPECT_EQ(memory.take(std::numeric_limits<std::size_t>::max()), nullptr);
   EXPECT_EQ(memory.take(std::size_t{1} << 60), nullptr);
   EXPECT_EQ(memory.in_use(), 0u);
 }
 
 TEST(TensorMemory, ThreadsGetPiecesOfTheirOwn) {
-  TensorMemory memory;
+  TensorMemory memory(std::make_unique<HugePages>());
   std::vector<std::thread> threads;
   std::vector<int> wrong(4);
   for (int me = 0; me < 4; ++me)
@@ -101,23 +98,6 @@ TEST(TensorMemory, ThreadsGetPiecesOfTheirOwn) {
   EXPECT_EQ(wrong, std::vector<int>(4));
   EXPECT_EQ(memory.in_use(), 0u);
 }
-
-#if !defined(__SANITIZE_ADDRESS__)
-TEST(KeepTensorMemory, ALargeTensorHasTheMemoryOfOneBeforeIt) {
-  const auto before = torch::ones({8, 1024, 1024});  // is freed as it was made
-  keep_tensor_memory();
-  keep_tensor_memory();
-  auto first = torch::ones({8, 1024, 1024});
-  const void* const place = first.data_ptr();
-  first.reset();
-  auto second = torch::zeros({8, 1024, 1024});
-  EXPECT_EQ(second.data_ptr(), place);
-  EXPECT_EQ(second.sum().item<float>(), 0);
-  second.resize_({9, 1024, 1024});
-  EXPECT_EQ(second.slice(0, 0, 8).sum().item<float>(), 0);
-  EXPECT_EQ(torch::ones({16}).sum().item<float>(), 16);
-}
-#endif
 
 }  // namespace
 }  // namespace asup

@@ -19,13 +19,14 @@ std::size_t ceil_of(std::size_t count, std::size_t size) { return (count + size 
 
 TrainStep::TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
                      const models::ComputePath& path, const TrainConfig& config, StepHooks& hooks,
-                     NoiseScale* noise, GradScaler* scaler)
+                     const Offload& offload, NoiseScale* noise, GradScaler* scaler)
     : model_(model),
       optimizer_(optimizer),
       replica_(replica),
       hooks_(hooks),
       path_(path),
       device_(model.parameters().front().device()),
+      offload_(offload),
       portions_(static_cast<std::size_t>(config.accumulate)),
       portion_size_(ceil_of(static_cast<std::size_t>(config.batch),
                             static_cast<std::size_t>(groups_of(config)) * portions_)),
@@ -126,6 +127,7 @@ sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) 
   torch::Tensor scores;
   std::optional<TimelineScope> forward(std::in_place, Activity::forward);
   {
+    const Offload::Place on_disk = offload_.activations();
     models::ConvolutionScope scope(path_.convolution, models::Pass::forward);
     Autocast autocast(device_.type(), path_.precision);
     const torch::Tensor input = models::laid_out(there(batch.input), path_);

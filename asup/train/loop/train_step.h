@@ -14,6 +14,7 @@
 #include "asup/sync/replica.h"
 #include "asup/train/config.h"
 #include "asup/train/loop/step_executor.h"
+#include "asup/train/offload.h"
 #include "asup/train/step_hooks.h"
 
 namespace asup::train {
@@ -26,7 +27,7 @@ class TrainStep final : public StepExecutor {
   // `scaler`: of losses; null where they are not scaled.
   TrainStep(models::Model& model, torch::optim::Optimizer& optimizer, Replica& replica,
             const models::ComputePath& path, const TrainConfig& config, StepHooks& hooks,
-            NoiseScale* noise, GradScaler* scaler = nullptr);
+            const Offload& offload, NoiseScale* noise, GradScaler* scaler = nullptr);
 
   StepOutcome run(const StepWork& work, double progress) override;
 
@@ -43,6 +44,7 @@ class TrainStep final : public StepExecutor {
   StepHooks& hooks_;
   const models::ComputePath path_;
   const torch::Device device_;
+  const Offload& offload_;
   // A worker's part of a batch is cut into so many portions (`--accumulate`), or into fewer that
   // are as large as usual, where there is less of it.
   const std::size_t portions_, portion_size_;

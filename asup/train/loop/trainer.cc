@@ -42,7 +42,7 @@ std::unique_ptr<StepExecutor> make_executor(RunState& run) {
     return std::make_unique<PipelineStep>(*context.pipelined, *context.optimizer, *context.replica,
                                           run.hooks());
   return std::make_unique<TrainStep>(*context.model, *context.optimizer, *context.replica,
-                                     context.path, run.config(), run.hooks(),
+                                     context.path, run.config(), run.hooks(), context.offload,
                                      noise_of_portions(run), context.scaler.get());
 }
 
@@ -169,6 +169,7 @@ void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
   if (run_.context().server || run_.context().local)
     replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
                             work.loss_before + outcome.loss);
+  const Offload::Place on_disk = run_.context().offload.optimizer();
   if (work.alone)
     run_.context().local->step_alone();
   else

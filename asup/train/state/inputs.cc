@@ -16,6 +16,7 @@
 #include "asup/train/batch_schedule.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/device.h"
+#include "asup/train/offload.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/resolve.h"
 #include "asup/train/schedule.h"
@@ -232,7 +233,10 @@ std::unique_ptr<data::ShardedBatches> make_batches(const TrainConfig& config,
 }
 
 void check_inputs(const TrainConfig& config) {
-  if (config.hosts.empty()) check_device(config.device);
+  if (config.hosts.empty()) {
+    check_device(config.device);
+    (void)Offload(config);  // throws where its folder is none to lie in
+  }
   torch::set_num_threads(1);  // this process only looks; what follows may need it without threads
   std::optional<Resumed> resumed;
   if (!config.resume.empty()) resumed.emplace(config.resume);

@@ -391,7 +391,10 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way,
                               cuts_of(context));
-  restore.common(context.module(), *context.optimizer);
+  {
+    const Offload::Place on_disk = context.offload.optimizer();
+    restore.common(context.module(), *context.optimizer);
+  }
   make_replica_of_phase(context, job, context.resumed->step);
   const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);
@@ -476,6 +479,11 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   if (context.phase == Phase::second) context.control = make_communicator(job, config.strategy);
   set_arithmetic(config);
   context.device = choose_device(config.device, place_on_host(job));
+  require(config.offload == "none" || context.device.is_cpu(),
+          "offload = {} is for workers on CPUs, and this one computes on {}: leave it out, or give "
+          "device = cpu",
+          config.offload, context.device.str());
+  context.offload = Offload(config);
   set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
   make_first_model(context, job);

@@ -19,6 +19,7 @@
 #include "asup/sync/server/server_replica.h"
 #include "asup/train/checkpoint_info.h"
 #include "asup/train/config.h"
+#include "asup/train/offload.h"
 #include "asup/train/phases.h"
 #include "asup/train/schedule.h"
 #include "asup/train/state/pipelined_model.h"
@@ -46,6 +47,7 @@ struct TrainingContext {
   std::unique_ptr<GradScaler> scaler;         // of losses, in fp16; else none
   NoiseScale portion_noise;  // of the portions of this worker's batches (`--accumulate`)
   models::ComputePath path;
+  Offload offload;
   TunedChoices choices;
   RunLength length;
   report::RunFacts facts;

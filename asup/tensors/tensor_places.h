@@ -1,0 +1,44 @@
+// Where tensors on the CPU have their memory, but for small ones. For programs that train.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace asup {
+
+class TensorMemory;
+
+// From now on memory that large tensors free is kept for others of this process, in huge pages. The
+// system would clear each page that it hands out, and a step of training asks it for as many as its
+// gradients and activations have. The process never has more than it once used. A second call does
+// nothing.
+void keep_tensor_memory();
+
+// Memory on a disk, for tensors that are long in use and seldom touched: the optimizer's state, or
+// activations until their backward. The system keeps of it in memory what there is room for.
+// Tensors there may outlive it. Safe from any thread.
+class TensorFile {
+ public:
+  // A file without a name in this folder. Throws BadInput for a folder that cannot be written to,
+  // or that lies in memory itself.
+  explicit TensorFile(const std::string& folder);
+
+ private:
+  friend class TensorsIn;
+  std::shared_ptr<TensorMemory> memory_;
+};
+
+// Tensors of a mebibyte or more that its thread makes, as long as it is there, lie in a file. One
+// within another counts. Throws Error, from what makes a tensor, where the disk has no room for it.
+class TensorsIn {
+ public:
+  explicit TensorsIn(const TensorFile& file);
+  ~TensorsIn();
+  TensorsIn(const TensorsIn&) = delete;
+  TensorsIn& operator=(const TensorsIn&) = delete;
+
+ private:
+  const std::shared_ptr<TensorMemory> memory_, before_;
+};
+
+}  // namespace asup

@@ -1,0 +1,122 @@
+#include "asup/tensors/tensor_places.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "asup/base/error.h"
+#include "tests/support/thrown.h"
+
+namespace asup {
+namespace {
+
+using asup::testing::message_of;
+using ::testing::HasSubstr;
+
+constexpr const char* kFolder = "/var/tmp";  // on a disk, as a rule
+constexpr std::int64_t kLarge = 4 << 20;  // numbers
+
+// Whether its memory is a file's.
+bool lies_in_file(const torch::Tensor& tensor) {
+  std::ifstream maps("/proc/self/maps");
+  const auto place = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    words >> std::hex >> begin >> dash >> end;
+    if (place >= begin && place < end) return line.find("(deleted)") != std::string::npos;
+  }
+  return false;
+}
+
+TEST(TensorsInFile, AreThoseOfItsScopeThatAreLarge) {
+  const TensorFile file(kFolder);
+  torch::Tensor there, small, inner;
+  {
+    const TensorsIn scope(file);
+    there = torch::ones({kLarge});
+    small = torch::ones({16});
+    const TensorsIn again(file);
+    inner = torch::ones({kLarge});
+  }
+  const auto after = torch::ones({kLarge});
+  EXPECT_TRUE(lies_in_file(there));
+  EXPECT_TRUE(lies_in_file(inner));
+  EXPECT_FALSE(lies_in_file(small));
+  EXPECT_FALSE(lies_in_file(after));
+  EXPECT_EQ((there + inner + after).sum().item<double>(), 3.0 * kLarge);
+}
+
+TEST(TensorsInFile, OutliveIt) {
+  torch::Tensor there;
+  {
+      const TensorFile file(kFolder);
+    const TensorsIn scope(file);
+    there = torch::arange(kLarge, torch::kFloat32);
+  }
+  EXPECT_EQ(there[kLarge - 1].item<float>(), kLarge - 1);
+}
+
+// What backward needs of a forward lies there until then.
+TEST(TensorsInFile, GradientsAreThoseOfMemory) {
+  const TensorFile file(kFolder);
+  torch::manual_seed(1);
+  const auto weight = torch::randn({1024, 1024}, torch::requires_grad());
+  const auto gradient = [&] {
+    const auto loss = weight.matmul(weight).relu().square().sum();
+    return torch::autograd::grad({loss}, {weight}).front();
+  };
+  const torch::Tensor usual = gradient();
+  const TensorsIn scope(file);
+  EXPECT_TRUE(torch::equal(gradient(), usual));
+}
+
+// As on a full disk.
+TEST(TensorsInFile, ADiskWithoutRoomIsTold) {
+  const TensorFile file(kFolder);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit less{8 << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &less);
+  {
+    const TensorsIn scope(file);
+    EXPECT_THAT(message_of<Error>([] { torch::ones({kLarge}); }),
+                HasSubstr("the disk has no room for another 16 MB of tensors"));
+    EXPECT_EQ(torch::ones({kLarge / 4}).sum().item<double>(), kLarge / 4);
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+}
+
+TEST(TensorsInFile, AFolderThatIsNoneIsRefused) {
+  EXPECT_THAT(message_of<BadInput>([] { TensorFile("/nowhere"); }),
+              HasSubstr("/nowhere: no file can be made there (No such file or directory)"));
+  EXPECT_THAT(message_of<BadInput>([] { TensorFile("/dev/shm"); }), HasSubstr("lies in memory"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+TEST(KeepTensorMemory, ALargeTensorHasTheMemoryOfOneBeforeIt) {
+  const auto before = torch::ones({8, 1024, 1024});  // is freed as it was made
+  keep_tensor_memory();
+  keep_tensor_memory();
+  auto first = torch::ones({8, 1024, 1024});
+  const void* const place = first.data_ptr();
+  first.reset();
+  auto second = torch::zeros({8, 1024, 1024});
+  EXPECT_EQ(second.data_ptr(), place);
+  EXPECT_EQ(second.sum().item<float>(), 0);
+  second.resize_({9, 1024, 1024});
+  EXPECT_EQ(second.slice(0, 0, 8).sum().item<float>(), 0);
+  EXPECT_EQ(torch::ones({16}).sum().item<float>(), 16);
+}
+#endif
+
+}  // namespace
+}  // namespace asup
