@@ -39,7 +39,7 @@ class Allocator final : public c10::Allocator {
     if (bytes >= kInFile && file_of_thread()) return in_file(bytes);
     void* data = bytes >= kLarge && keeps_memory ? kept_memory().take(bytes) : nullptr;
     if (!data) return others_.allocate(bytes);  // which says it where there is none
-    return {data, data, [](void* piece) { kept_memory().give_back(piece); }, kHere};
+    return {data, data, [](void* piece) { kept_memory().give_back(piece); }, c10::kCPU};
   }
 
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -47,8 +47,6 @@ class Allocator final : public c10::Allocator {
   }
 
  private:
-  static constexpr c10::Device kHere{c10::DeviceType::CPU};
-
   static c10::DataPtr in_file(std::size_t bytes) {
     auto piece = std::make_unique<InFile>(InFile{file_of_thread(), nullptr});
     piece->data = piece->memory->take(bytes);
@@ -61,7 +59,7 @@ class Allocator final : public c10::Allocator {
       const std::unique_ptr<InFile> piece(static_cast<InFile*>(context));
       piece->memory->give_back(piece->data);
     };
-    return {data, piece.release(), free, kHere};
+    return {data, piece.release(), free, c10::kCPU};
   }
 
   c10::Allocator& others_;
