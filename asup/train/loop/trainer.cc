@@ -38,8 +38,8 @@ NoiseScale* noise_of_portions(RunState& run) {
 
 std::unique_ptr<StepExecutor> make_executor(RunState& run) {
   TrainingContext& context = run.context();
-  if (context.pipelined)
-    return std::make_unique<PipelineStep>(*context.pipelined, *context.optimizer, *context.replica,
+  if (context.spread && context.spread->has_stages())
+    return std::make_unique<PipelineStep>(*context.spread, *context.optimizer, *context.replica,
                                           run.hooks());
   return std::make_unique<TrainStep>(*context.model, *context.optimizer, *context.replica,
                                      context.path, run.config(), run.hooks(),
