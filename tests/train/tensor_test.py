@@ -136,6 +136,15 @@ class Leaves(SpreadCase):
             self.assertIn(summary["tensor_groups"], file.read())
 
 
+    # One group exchanges nothing with others: what there is to wait for and to send is between its layers. In a step, an
+    # activation of 24 × 256 numbers forward and its gradient backward.
+    def test_what_its_layers_exchange(self):
+        run = self.train("run", *MLP, "--width=256", *TWO)
+        self.assertGreater(run.summary["bytes_sent"], 30 * 2 * 24 * 256 * 4)
+        self.assertGreater(run.summary["comm_s"], 0)
+        self.assertLess(run.summary["comm_s"], run.summary["train_seconds"])
+
+
 class BadInput(SpreadCase):
     def test_of_grids(self):
         self.assertIn("3 workers cannot be divided into groups of 2 (pipeline 1 × tensor 2): give a multiple of 2 workers",

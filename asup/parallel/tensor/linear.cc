@@ -102,7 +102,7 @@ struct ColumnLinear : torch::autograd::Function<ColumnLinear> {
       work = group.start_all_reduce(sum);
     }
     const auto [dw, db] = gradients_of_parameters(*context, dy);
-    work.wait().or_throw(kGradient);
+    group.wait(work, kGradient);
     if (sum.defined()) dx = sum.clone().view(context->saved_data["shape"].toIntVector());
     return {dx, dw, db, {}, {}, {}};
   }

@@ -20,7 +20,6 @@ class PipelineStep final : public StepExecutor {
       : model_(model), optimizer_(optimizer), replica_(replica), hooks_(hooks) {}
 
   StepOutcome run(const StepWork& work, double progress) override;
-  double wait_seconds() const override { return model_.wait_seconds(); }
 
  private:
   SpreadModel& model_;

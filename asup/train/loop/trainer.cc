@@ -223,8 +223,9 @@ void Trainer::rejoin() {
 
 // Seconds that this worker stood still since it was last asked.
 double Trainer::new_wait() {
-  const double waited =
-      source_->gathering_seconds() + replica_.stats().wait_seconds + executor_->wait_seconds();
+  const auto& spread = run_.context().spread;
+  const double waited = source_->gathering_seconds() + replica_.stats().wait_seconds +
+                        (spread ? spread->wait_seconds() : 0);
   return waited - std::exchange(waited_, waited);
 }
 

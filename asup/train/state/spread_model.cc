@@ -88,15 +88,18 @@ std::vector<int> measured_stages(Communicator& workers, parallel::Grid& grid,
                      parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
 }
 
-SpreadModel::SpreadModel(parallel::Grid& grid, const TrainConfig& config,
-                         std::shared_ptr<models::Model> model, const models::ComputePath& path,
-                         std::vector<int> stages, std::int64_t steps)
+SpreadModel::SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
+                         const TrainConfig& config, std::shared_ptr<models::Model> model,
+                         const models::ComputePath& path, std::vector<int> stages,
+                         std::int64_t steps)
     : grid_(grid),
+      tensor_(std::move(tensor)),
       config_(config),
       path_(path),
       model_(std::move(model)),
       tensor_cuts_(parallel::cuts_of(*model_)),
-      cuts_(cuts_on_grid(*model_, grid)) {
+      cuts_(cuts_on_grid(*model_, grid)),
+      waited_elsewhere_(tensor_wait_seconds()) {
   if (has_pipeline(config)) {
     pipeline_ = std::make_unique<parallel::Pipeline>(
         grid.pipeline(), model_, by_path(*model_, path), parallel::Pipeline::Loss(),
@@ -104,7 +107,7 @@ SpreadModel::SpreadModel(parallel::Grid& grid, const TrainConfig& config,
     pipeline_->set_step(steps);
     copies_ = pipeline_->copies();
   }
-  if (!has_tensor(config)) return;
+  if (!tensor_) return;
   for (const sync::NamedTensor& each : sync::parameters_of(module())) {
     if (tensor_cuts_.contains(each.name)) continue;
     uncut_.push_back(each);
@@ -181,9 +184,11 @@ void SpreadModel::make_uncut_equal() {
 }
 
 Tensor SpreadModel::scores(const Tensor& input, bool at_first) {
+  const double before = tensor_wait_seconds();
   Tensor scores = pipeline_ ? pipeline_->forward(input) : model_->forward_part(input);
   if (const auto cut = model_->cut_scores(); cut && scores.defined())
     scores = parallel::gather_from_region(scores, cut->classes, *cut->group);
+  waited_elsewhere_ += tensor_wait_seconds() - before;
   if (grid_.place().tensor > 0) return {};
   const int last = pipeline_ ? pipeline_->last_rank() : 0;
   if (!at_first || last == 0) return scores;
@@ -239,6 +244,16 @@ std::string SpreadModel::describe_tensor_groups() const {
     groups.push_back(fmt::format("ranks {}-{}", first, first + ranks - 1));
   return fmt::format("{} ranks compute {} together: {}", ranks,
                      has_stages() ? "each layer" : "a model", fmt::join(groups, "; "));
+}
+
+double SpreadModel::wait_seconds() const {
+  return (pipeline_ ? pipeline_->stats().wait_seconds : 0) + tensor_wait_seconds() -
+         waited_elsewhere_;
+}
+
+std::uint64_t SpreadModel::bytes_moved() const {
+  return grid_.pipeline().bytes_moved() + grid_.tensor().bytes_moved() +
+         grid_.model().bytes_moved() + (tensor_ ? tensor_->communicator().bytes_moved() : 0);
 }
 
 double SpreadModel::bubble() const {

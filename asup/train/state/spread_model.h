@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "asup/parallel/grid.h"
 #include "asup/parallel/pipeline/pipeline.h"
 #include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor/tensor_group.h"
 #include "asup/sync/model/model_parts.h"
 #include "asup/train/config.h"
 
@@ -36,10 +38,11 @@ std::vector<int> measured_stages(Communicator& workers, parallel::Grid& grid,
 
 class SpreadModel {
  public:
-  // `model`: made over the grid's tensor group, where there is one. Its layers that other stages
-  // have are freed. `stages`: how many layers each has; empty: as many each. `steps` were done
-  // before. The grid outlives it. Collective.
-  SpreadModel(parallel::Grid& grid, const TrainConfig& config, std::shared_ptr<models::Model> model,
+  // `model`: made over the tensor group, where there is one. Its layers that other stages have are
+  // freed. `stages`: how many layers each has; empty: as many each. `steps` were done before. The
+  // grid outlives it. Collective.
+  SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
+              const TrainConfig& config, std::shared_ptr<models::Model> model,
               const models::ComputePath& path, std::vector<int> stages, std::int64_t steps);
 
   // Groups of workers that train one model together, and which one this worker is in.
@@ -81,17 +84,21 @@ class SpreadModel {
   std::string describe_stages() const;
   // "2 ranks compute a model together: ranks 0-1; ranks 2-3"; empty where each has whole layers.
   std::string describe_tensor_groups() const;
-  // Of the stages: seconds that this worker has waited for others, and the share of steps in which
-  // it has stood still. need: has_stages()
-  double wait_seconds() const { return pipeline_->stats().wait_seconds; }
+  // In training, so far: seconds that this worker has waited for others of its group.
+  double wait_seconds() const;
+  // Bytes that it has sent to them.
+  std::uint64_t bytes_moved() const;
+  // The share of steps in which it has stood still between its stages. needs: has_stages()
   double bubble() const;
 
  private:
+  double tensor_wait_seconds() const { return tensor_ ? tensor_->wait_seconds() : 0; }
   void make_uncut_equal();
   checkpoint::TensorsByName own_tensors() const;
 
   // Constant after construction.
   parallel::Grid& grid_;
+  const std::optional<parallel::TensorGroup> tensor_;  // none: layers are whole
   const TrainConfig config_;
   const models::ComputePath path_;
   const std::shared_ptr<models::Model> model_;
@@ -100,6 +107,8 @@ class SpreadModel {
   std::unique_ptr<parallel::Pipeline> pipeline_;  // null: each worker has something of all layers
   std::vector<sync::NamedTensor> uncut_;          // the same on all of a tensor group
   std::vector<std::string> copies_;  // parameters here that count and are written elsewhere
+
+  double waited_elsewhere_;  // of the tensor group's seconds: in tests, and before
 };
 
 }  // namespace asup::train

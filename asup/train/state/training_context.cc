@@ -301,19 +301,18 @@ void make_grid(TrainingContext& context, Job& job) {
 void make_first_model(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
   const auto seed = static_cast<std::uint64_t>(config.seed);
-  std::optional<parallel::TensorGroup> group;
   if (has_tensor(config))
-    group.emplace(context.grid->tensor().split(0, context.grid->place().tensor));
+    context.tensor.emplace(context.grid->tensor().split(0, context.grid->place().tensor));
   torch::manual_seed(seed);
-  context.model =
-      make_model(config, *context.train, norms_of(job, config), group ? &*group : nullptr);
+  context.model = make_model(config, *context.train, norms_of(job, config),
+                             context.tensor ? &*context.tensor : nullptr);
   context.facts.parameters = count_parameters(*context.model);
   begin_with_said(context);
   require_statistics(*context.model, config, context.train->size());
   context.model->to(context.device);
   // Dropout is each group's own.
-  const auto group_number = static_cast<std::uint64_t>(group_of(job, config));
-  torch::manual_seed(data::Random(seed, group_number + 1).next());
+  const auto group = static_cast<std::uint64_t>(group_of(job, config));
+  torch::manual_seed(data::Random(seed, group + 1).next());
   // What another way of staying in step has observed is of no use to this one, nor what was of a
   // whole model to a part of it.
   if (context.resumed && !is_spread(config) &&
@@ -346,9 +345,9 @@ void spread_model(TrainingContext& context, const checkpoint::Reader* checkpoint
         checkpoint->index(), *context.model,
         context.grid ? cuts_on_grid(*context.model, *context.grid) : checkpoint::Cuts());
   if (!context.grid) return;
-  context.spread = std::make_unique<SpreadModel>(*context.grid, context.config, context.model,
-                                                 context.path, layers_of_stages(context),
-                                                 context.resumed ? context.resumed->step : 0);
+  context.spread = std::make_unique<SpreadModel>(
+      *context.grid, context.tensor, context.config, context.model, context.path,
+      layers_of_stages(context), context.resumed ? context.resumed->step : 0);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others

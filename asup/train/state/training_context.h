@@ -28,10 +28,11 @@
 namespace asup::train {
 
 struct TrainingContext {
-  TrainConfig config;                       // as it counts in the phase that the run is in
-  std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
-  std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
-  std::unique_ptr<parallel::Grid> grid;     // of all workers, where several train one model
+  TrainConfig config;                           // as it counts in the phase that the run is in
+  std::unique_ptr<Communicator> control;        // figures, tests, checkpoints
+  std::unique_ptr<Communicator> gradients;      // the replica's own; none where there are servers
+  std::unique_ptr<parallel::Grid> grid;         // of all workers, where several train one model
+  std::optional<parallel::TensorGroup> tensor;  // that has parts of each layer, where there is one
   std::unique_ptr<data::Dataset> train, test;
   std::unique_ptr<data::Dataset> validation;  // where some of the training samples are set aside
   std::unique_ptr<data::ShardedBatches> batches;
