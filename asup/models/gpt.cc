@@ -272,9 +272,7 @@ class Gpt : public Model {
     return group_ ? std::optional(CutScores{&*group_, tokens_}) : std::nullopt;
   }
   bool decays_matrices_alone() const override { return true; }
-  std::vector<parallel::Layer> layers() override {
-    return group_ ? std::vector<parallel::Layer>{} : transformer_->layers();
-  }
+  std::vector<parallel::Layer> layers() override { return transformer_->layers(); }
 
  private:
   const std::int64_t tokens_;  // that it knows

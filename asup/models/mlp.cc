@@ -54,7 +54,6 @@ class Mlp : public Model {
 
   std::vector<parallel::Layer> layers() override {
     std::vector<parallel::Layer> layers;
-    if (group_) return layers;
     for (std::size_t i = 0; i < hidden_->size(); ++i) {
       const std::string name = "hidden." + std::to_string(i);
       layers.push_back(

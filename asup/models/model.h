@@ -42,7 +42,8 @@ class Model : public torch::nn::Module {
   virtual bool decays_matrices_alone() const { return false; }
 
   // The model as layers that follow each other, of which the stages of a pipeline are cut; none
-  // where it is not such a sequence. They refer to the model, which must outlive them.
+  // where it is not such a sequence. The last one gives what forward_part() does. They refer to the
+  // model, which must outlive them.
   virtual std::vector<parallel::Layer> layers() { return {}; }
 };
 

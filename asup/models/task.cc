@@ -1,6 +1,7 @@
 #include "asup/models/task.h"
 
 #include "asup/parallel/tensor/cross_entropy.h"
+#include "asup/parallel/tensor/regions.h"
 
 namespace asup::models {
 
@@ -19,6 +20,9 @@ torch::Tensor sum_of_losses(const torch::Tensor& computed, const torch::Tensor& 
                             double smoothing, const std::optional<CutScores>& cut) {
   const bool is_short = torch::elementSize(computed.scalar_type()) < sizeof(float);
   const torch::Tensor scores = is_short ? computed.to(torch::kFloat) : computed;
+  if (cut && target.is_floating_point())
+    return sum_of_losses(parallel::gather_from_region(scores, cut->classes, *cut->group), target,
+                         smoothing);
   if (cut)
     return parallel::parallel_cross_entropy(scores, target, cut->classes, *cut->group, smoothing)
                .sum() /

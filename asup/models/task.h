@@ -16,8 +16,8 @@ namespace asup::models {
 
 // The sum over samples, in f32 at least. `smoothing`: the share of each target that is spread
 // evenly over all classes (Szegedy et al., "Rethinking the Inception architecture", CVPR 2016),
-// below 1. `cut`: scores are this rank's part of them (Model::forward_part()); then targets are no
-// shares. needs: a sample
+// below 1. `cut`: scores are this rank's part of them (Model::forward_part()); those of mixed
+// samples are gathered. needs: a sample
 torch::Tensor sum_of_losses(const torch::Tensor& scores, const torch::Tensor& target,
                             double smoothing = 0, const std::optional<CutScores>& cut = {});
 

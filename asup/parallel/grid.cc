@@ -37,6 +37,7 @@ Grid::Grid(Communicator& all, GridShape shape) : shape_(shape) {
   data_ = group({0, place_.pipeline, place_.tensor}, place_.data);
   pipeline_ = group({place_.data, 0, place_.tensor}, place_.pipeline);
   tensor_ = group({place_.data, place_.pipeline, 0}, place_.tensor);
+  model_ = group({place_.data, 0, 0}, place_.pipeline * shape_.tensor + place_.tensor);
 }
 
 }  // namespace asup::parallel

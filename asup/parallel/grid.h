@@ -52,12 +52,14 @@ class Grid {
   Communicator& data() { return *data_; }
   Communicator& pipeline() { return *pipeline_; }
   Communicator& tensor() { return *tensor_; }
+  // Of the ranks that have parts of one model: of pipeline and tensor together, stage after stage.
+  Communicator& model() { return *model_; }
 
  private:
   // Constant after construction.
   GridShape shape_;
   GridPlace place_;
-  std::unique_ptr<Communicator> data_, pipeline_, tensor_;
+  std::unique_ptr<Communicator> data_, pipeline_, tensor_, model_;
 };
 
 }  // namespace asup::parallel

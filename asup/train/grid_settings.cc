@@ -47,14 +47,19 @@ void check_spread(const TrainConfig& config, std::span<const Strategy> strategie
           has_pipeline(config) ? ", or use asup::parallel::Pipeline in a program of your own" : "");
   for (const Strategy& strategy : strategies) {
     const Capabilities can = strategy.capabilities();
-    require(can.takes_parts && (has_pipeline(config) || !can.needs_servers),
+    require(!can.needs_servers || !has_tensor(config),
+            "tensor = {}: each worker has a part of each large layer, and the servers of sync = {} "
+            "keep whole ones. Train by sync = allreduce, or leave tensor out{}.",
+            config.tensor, strategy.name(),
+            has_pipeline(config) ? ": pipelines go through servers" : "");
+    require(can.takes_parts,
             "{} = {}: each worker has a part of the model, and sync = {}, as it is set, is for "
             "whole ones. Train by sync = allreduce with shard none or optimizer and compress none, "
             "bf16, fp16 or int8 without compress-feedback{}; or leave {} out.",
             name, count, strategy.name(),
-            has_pipeline(config) ? ", or through servers (sync = server or asup) without merge, "
-                                   "backup, compress and local-parameters"
-                                 : "",
+            has_tensor(config) ? ""
+                               : ", or through servers (sync = server or asup) without merge, "
+                                 "backup, compress and local-parameters",
             name);
   }
 }

@@ -40,10 +40,10 @@ void check_settings(const TrainConfig& config) {
 
 void check_batch(const TrainConfig& config) {
   const std::int64_t groups = groups_of(config);
-  require(config.batch % groups == 0,
-          "batch = {} cannot be dealt out evenly to {} groups (workers {} / pipeline {}): give a "
-          "multiple of {}.",
-          config.batch, groups, config.workers, config.pipeline, groups);
+  require(
+      config.batch % groups == 0,
+      "batch = {} cannot be dealt out evenly to {} groups of {} workers: give a multiple of {}.",
+      config.batch, groups, config.workers / groups, groups);
   const std::int64_t part = config.batch / groups;
   const std::int64_t micro_batches = micro_batches_of(config);
   require(part % micro_batches == 0,

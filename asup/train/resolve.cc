@@ -137,7 +137,7 @@ void check_strategies(const TrainConfig& config, std::span<const Strategy> strat
   if (!any([](const Capabilities& c) { return !c.needs_servers; }))
     unused(config, "algorithm", "with servers there are no collectives to choose for");
   if (is_spread(config)) check_spread(config, strategies);
-  if (has_pipeline(config) && !has_tensor(config)) check_pipeline(config);
+  if (has_pipeline(config)) check_pipeline(config);
   if (has_tensor(config)) check_tensor(config);
   for (const Strategy& strategy : strategies) check_strategy(config, strategy);
   if (config.balance) check_balance(config, strategies);

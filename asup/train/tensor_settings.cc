@@ -6,14 +6,11 @@
 namespace asup::train {
 
 void check_tensor(const TrainConfig& config) {
-  require(
-      !has_pipeline(config),
-      "pipeline = {} and tensor = {}: asup train spreads a model by layers or by parts of them. "
-      "Leave one of them out, or use asup::parallel::Grid in a program of your own.",
-      config.pipeline, config.tensor);
   refuse_spread(config, "balance", "the workers of a group have the same samples");
-  require(config.precision == "fp32",
-          "precision = {}: the layers of tensor = {} compute in f32. Leave precision out.",
+  require(config.precision == "fp32" || config.precision == "bf16",
+          "precision = {}: the workers of tensor = {} compute each layer together, and none can "
+          "measure what is faster, or scale a loss, by itself. Use precision = bf16, or leave it "
+          "out.",
           config.precision, config.tensor);
   require(
       config.optimizer != "lars" && config.optimizer != "lamb",

@@ -50,6 +50,9 @@ TEST(Grid, EachAxisIsAGroup) {
     EXPECT_EQ(sum_over(grid.data()), bits({0, pipeline, tensor}, {1, pipeline, tensor}));
     EXPECT_EQ(sum_over(grid.pipeline()), bits({data, 0, tensor}, {data, 1, tensor}));
     EXPECT_EQ(sum_over(grid.tensor()), bits({data, pipeline, 0}, {data, pipeline, 1}));
+    EXPECT_EQ(grid.model().rank(), 2 * pipeline + tensor);
+    EXPECT_EQ(sum_over(grid.model()),
+              bits({data, 0, 0}, {data, 0, 1}) | bits({data, 1, 0}, {data, 1, 1}));
   });
 }
 

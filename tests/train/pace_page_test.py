@@ -29,10 +29,10 @@ class PacePage(PageCase):
         self.browser = Browser()
         self.addCleanup(self.browser.__exit__)
 
-    def show(self, choices, workers):
+    def show(self, choices, workers, **more):
         """The report of the run, as if its controller had chosen these."""
         summary = self.trained.summary
-        summary["workers"] = workers
+        summary.update({"workers": workers, **more})
         summary["server"]["choices"] = choices
         with open(self.trained.path("summary.json"), "w") as file:
             json.dump(summary, file)
@@ -106,6 +106,19 @@ class PacePage(PageCase):
         self.assertEqual(measured([{"step": 20, "samples_per_s": 24 / 0.1}]), [(20, 50)])  # a row of both
         self.assertEqual(self.browser.evaluate(f"heldLine({json.dumps(chosen)}, 40, (c) => c.step)"),
                          [{"x": 0, "y": 0}, {"x": 10, "y": 0}, {"x": 10, "y": 10}, {"x": 40, "y": 10}])
+
+    # To the servers, two workers that train one model are one, which the report calls a group.
+    def test_groups_of_a_pipeline(self):
+        chosen = [choice(0, "together", range(2)), choice(10, "nobody waits", [0])]
+        self.show(chosen, 4, pipeline=2, pipeline_schedule="1f1b", microbatches=2, stages="2 stages")
+        self.assertIn("group 0", self.texts(".inside"))
+        self.assertFalse([text for text in self.texts(".inside, .figures td") if text.startswith("rank ")])
+        self.assertIn("Group", self.texts(".figures th"))
+        self.assertIn("left since the choice before: group 1", self.tip(10, 0.5))
+        run = {"steps": [{"step": 10, "samples_per_s": 24 / 0.04}],
+               "summary": {"workers": 4, "pipeline": 2, "batch": 24}}
+        points = self.browser.evaluate(f"measuredSpeed({json.dumps(run)}, {json.dumps(chosen)})")
+        self.assertEqual([(point["x"], round(point["y"], 6)) for point in points], [(10, 50)])
 
     # 100 samples that were in time until step 10, 100 until 20 that were half a step late, and 200 that were one.
     def test_measured_lateness(self):

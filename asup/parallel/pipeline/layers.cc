@@ -1,7 +1,5 @@
 #include "asup/parallel/pipeline/layers.h"
 
-#include <ATen/autocast_mode.h>
-
 #include "asup/parallel/pipeline/weight_gradients.h"
 
 namespace asup::parallel {
@@ -12,47 +10,15 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr const char* kQueue = "weight gradients";
-
-void keep_queue(AutogradContext* context, const WeightGradientsPtr& queue) {
-  context->saved_data[kQueue] = c10::IValue::make_capsule(queue);
-}
-
-WeightGradientsPtr queue_of(AutogradContext* context) {
-  return c10::static_intrusive_pointer_cast<WeightGradients>(
-      context->saved_data[kQueue].toCapsule());
-}
-
-void add_to_gradient(const Tensor& weight, const Tensor& gradient) {
-  Tensor& sum = weight.mutable_grad();
-  if (sum.defined())
-    sum.add_(gradient);
-  else
-    sum = gradient;
-}
-
-// Straight into the sum, where there is one.
-void add_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
-  Tensor& sum = weight.mutable_grad();
-  if (sum.defined())
-    sum.addmm_(a, b);
-  else
-    sum = a.mm(b);
-}
-
-bool learns(const Tensor& weight) { return weight.defined() && weight.requires_grad(); }
-
-Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
-
 class LinearFunction : public Function<LinearFunction> {
  public:
   // `by_inputs`: the weight is inputs x outputs.
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight,
                         const std::optional<Tensor>& bias, bool by_inputs,
-                        const WeightGradientsPtr& queue) {
+                        const WeightGradientsPtr& later) {
     context->save_for_backward({input, weight, bias.value_or(Tensor())});
     context->saved_data["by_inputs"] = by_inputs;
-    keep_queue(context, queue);
+    keep(*context, later);
     return torch::linear(input, by_inputs ? weight.t() : weight, bias);
   }
 
@@ -62,14 +28,7 @@ class LinearFunction : public Function<LinearFunction> {
     const bool by_inputs = context->saved_data["by_inputs"].toBool();
     Tensor of_input;
     if (context->needs_input_grad(0)) of_input = gradient.matmul(by_inputs ? weight.t() : weight);
-    if (learns(weight) || learns(bias))
-      queue_of(context)->add({weight, bias}, [input = input.detach(), gradient = gradient.detach(),
-                                              weight, bias, by_inputs] {
-        const Tensor x = rows_of(input), g = rows_of(gradient);
-        if (learns(weight))
-          by_inputs ? add_product(weight, x.t(), g) : add_product(weight, g.t(), x);
-        if (learns(bias)) add_to_gradient(bias, g.sum(0));
-      });
+    kept_weight_gradients(*context)->add_linear(input, gradient, weight, bias, by_inputs);
     return {of_input, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
@@ -83,13 +42,13 @@ class ConvolutionFunction : public Function<ConvolutionFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight,
                         const std::optional<Tensor>& bias, const ConvolutionShape& shape,
-                        const WeightGradientsPtr& queue) {
+                        const WeightGradientsPtr& later) {
     context->save_for_backward({input, weight, bias.value_or(Tensor())});
     context->saved_data["stride"] = shape.stride;
     context->saved_data["padding"] = shape.padding;
     context->saved_data["dilation"] = shape.dilation;
     context->saved_data["groups"] = shape.groups;
-    keep_queue(context, queue);
+    keep(*context, later);
     return torch::conv2d(input, weight, bias, shape.stride, shape.padding, shape.dilation,
                          shape.groups);
   }
@@ -104,8 +63,9 @@ class ConvolutionFunction : public Function<ConvolutionFunction> {
     if (context->needs_input_grad(0))
       of_input = std::get<0>(of(shape, gradient, input, weight, {true, false, false}));
     if (learns(weight) || learns(bias))
-      queue_of(context)->add({weight, bias}, [input = input.detach(), gradient = gradient.detach(),
-                                              weight, bias, shape] {
+      kept_weight_gradients(*context)->add({weight, bias}, [input = input.detach(),
+                                                            gradient = gradient.detach(), weight,
+                                                            bias, shape] {
         const auto made = of(shape, gradient, input, weight, {false, learns(weight), learns(bias)});
         if (learns(weight)) add_to_gradient(weight, std::get<1>(made));
         if (learns(bias)) add_to_gradient(bias, std::get<2>(made));
@@ -127,29 +87,24 @@ class ConvolutionFunction : public Function<ConvolutionFunction> {
 class EmbeddingFunction : public Function<EmbeddingFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& weight, const Tensor& indices,
-                        const WeightGradientsPtr& queue) {
+                        const WeightGradientsPtr& later) {
     context->save_for_backward({weight, indices});
-    keep_queue(context, queue);
+    keep(*context, later);
     return torch::embedding(weight, indices);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &weight = saved[0], &indices = saved[1];
-    queue_of(context)->add({weight}, [weight, indices, gradient = gradients[0].detach()] {
-      add_to_gradient(weight, at::embedding_dense_backward(gradient, indices, weight.size(0),
-                                                           /*padding_idx=*/-1,
-                                                           /*scale_grad_by_freq=*/false));
-    });
+    kept_weight_gradients(*context)->add(
+        {weight}, [weight, indices, gradient = gradients[0].detach()] {
+          add_to_gradient(weight, at::embedding_dense_backward(gradient, indices, weight.size(0),
+                                                               /*padding_idx=*/-1,
+                                                               /*scale_grad_by_freq=*/false));
+        });
     return {Tensor(), Tensor(), Tensor()};
   }
 };
-
-// Whether weights' gradients are to wait here. Autocast computes by copies of the weights.
-bool defers(const Tensor& weight) {
-  return deferred_weight_gradients() && torch::GradMode::is_enabled() &&
-         !at::autocast::is_autocast_enabled(weight.device().type());
-}
 
 // A Function takes no undefined tensor.
 std::optional<Tensor> given(const Tensor& bias) {
@@ -164,25 +119,27 @@ std::vector<std::int64_t> list(const torch::ExpandingArray<D>& values) {
 }  // namespace
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (!defers(weight)) return torch::linear(input, weight, bias);
-  return LinearFunction::apply(input, weight, given(bias), false, deferred_weight_gradients());
+  const WeightGradientsPtr later = weight_gradients_for(weight);
+  if (!later) return torch::linear(input, weight, bias);
+  return LinearFunction::apply(input, weight, given(bias), false, later);
 }
 
 Tensor affine(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (defers(weight))
-    return LinearFunction::apply(input, weight, given(bias), true, deferred_weight_gradients());
+  if (const WeightGradientsPtr later = weight_gradients_for(weight))
+    return LinearFunction::apply(input, weight, given(bias), true, later);
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.back() = weight.size(1);
   return torch::addmm(bias, input.flatten(0, -2), weight).view(shape);
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& indices) {
-  if (!defers(weight) || !learns(weight)) return torch::embedding(weight, indices);
-  return EmbeddingFunction::apply(weight, indices, deferred_weight_gradients());
+  const WeightGradientsPtr later = weight_gradients_for(weight);
+  if (!later || !learns(weight)) return torch::embedding(weight, indices);
+  return EmbeddingFunction::apply(weight, indices, later);
 }
 
 Tensor first_rows(const Tensor& weight, std::int64_t count) {
-  if (!defers(weight)) return weight.narrow(0, 0, count);
+  if (!weight_gradients_for(weight)) return weight.narrow(0, 0, count);
   return parallel::embedding(weight, torch::arange(count, torch::device(weight.device())));
 }
 
@@ -192,11 +149,12 @@ Tensor Conv2dImpl::forward(const Tensor& input) {
   const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
   const bool plain =
       padding && std::holds_alternative<torch::enumtype::kZeros>(options.padding_mode());
-  if (!defers(weight) || !plain || input.dim() != 4) return torch::nn::Conv2dImpl::forward(input);
+  const WeightGradientsPtr later = weight_gradients_for(weight);
+  if (!later || !plain || input.dim() != 4) return torch::nn::Conv2dImpl::forward(input);
   return ConvolutionFunction::apply(input, weight, given(bias),
                                     ConvolutionShape{list(options.stride()), list(*padding),
                                                      list(options.dilation()), options.groups()},
-                                    deferred_weight_gradients());
+                                    later);
 }
 
 Tensor EmbeddingImpl::forward(const Tensor& indices) {

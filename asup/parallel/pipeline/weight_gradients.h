@@ -20,6 +20,11 @@ class WeightGradients : public torch::CustomClassHolder {
  public:
   // `work` adds to the gradients of these weights. Nothing of it refers to a graph.
   void add(const std::vector<torch::Tensor>& weights, std::function<void()> work);
+  // Those of a linear layer, by what went in and the gradient of what came out: of its weight,
+  // which is outputs x inputs or, `by_inputs`, the other way round, and of its bias, which may be
+  // undefined.
+  void add_linear(const torch::Tensor& input, const torch::Tensor& gradient,
+                  const torch::Tensor& weight, const torch::Tensor& bias, bool by_inputs);
   // All that was left, in its order; then there is nothing.
   void run();
 
@@ -36,8 +41,16 @@ class WeightGradients : public torch::CustomClassHolder {
 
 using WeightGradientsPtr = c10::intrusive_ptr<WeightGradients>;
 
-// Of a micro-batch that goes forward on this thread now; null: none, and layers are torch's own.
-const WeightGradientsPtr& deferred_weight_gradients();
+// Of a micro-batch that goes forward on this thread now, for a layer with this weight; null: it
+// computes its gradients in backward.
+WeightGradientsPtr weight_gradients_for(const torch::Tensor& weight);
+
+// From an autograd node's forward to its backward; null stays null.
+void keep(torch::autograd::AutogradContext& context, const WeightGradientsPtr& gradients);
+WeightGradientsPtr kept_weight_gradients(torch::autograd::AutogradContext& context);
+
+bool learns(const torch::Tensor& weight);  // there is one, and it does
+void add_to_gradient(const torch::Tensor& weight, const torch::Tensor& gradient);
 
 class DeferWeightGradients {
  public:

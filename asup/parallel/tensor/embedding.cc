@@ -1,6 +1,7 @@
 #include "asup/parallel/tensor/embedding.h"
 
 #include "asup/base/error.h"
+#include "asup/parallel/pipeline/layers.h"
 #include "asup/parallel/tensor/regions.h"
 
 namespace asup::parallel {
@@ -40,7 +41,7 @@ Tensor ParallelEmbeddingImpl::forward(const Tensor& indices) {
   const IndexRange range = part_of(rows_, group_.rank(), group_.size());
   const Tensor local = indices - range.begin;
   const Tensor elsewhere = local.lt(0).logical_or(local.ge(range.size));
-  const Tensor own = torch::embedding(weight, local.masked_fill(elsewhere, 0));
+  const Tensor own = parallel::embedding(weight, local.masked_fill(elsewhere, 0));
   return reduce_from_region(own.masked_fill(elsewhere.unsqueeze(-1), 0), group_);
 }
 

@@ -1,8 +1,11 @@
 #include "asup/parallel/tensor/linear.h"
 
+#include <ATen/autocast_mode.h>
+
 #include <cmath>
 
 #include "asup/base/error.h"
+#include "asup/parallel/pipeline/weight_gradients.h"
 #include "asup/parallel/tensor/regions.h"
 #include "asup/parallel/tensor/saved_group.h"
 
@@ -24,8 +27,15 @@ MaybeTensor maybe(const Tensor& tensor) {
 // Inputs × outputs, however the weight lies.
 Tensor as_matrix(const Tensor& weight, bool transposed) { return transposed ? weight : weight.t(); }
 
-Tensor weight_gradient(const Tensor& input, const Tensor& gradient, bool transposed) {
-  return transposed ? input.t().mm(gradient) : gradient.t().mm(input);
+bool is_autocast(const Tensor& weight) {
+  return at::autocast::is_autocast_enabled(weight.device().type());
+}
+
+// Under Autocast, layers compute in its type, as torch's do: so they add up in it, too.
+Tensor by_autocast(const Tensor& tensor) {
+  if (!tensor.defined() || !is_autocast(tensor)) return tensor;
+  const auto device = tensor.device().type();
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), tensor, device);
 }
 
 std::vector<std::int64_t> with_last(torch::IntArrayRef shape, std::int64_t last) {
@@ -34,22 +44,44 @@ std::vector<std::int64_t> with_last(torch::IntArrayRef shape, std::int64_t last)
   return result;
 }
 
-// A bias that there is not is no input of the node.
-bool wants_bias_gradient(AutogradContext& context) {
-  return context.saved_data["bias"].toBool() && context.needs_input_grad(2);
+// What both layers have in common: x is inputs and dy gradients of outputs, a row each.
+void save(AutogradContext& context, const Tensor& x, const Tensor& weight, const MaybeTensor& bias,
+          bool transposed, torch::IntArrayRef shape, const WeightGradientsPtr& later) {
+  context.save_for_backward({x, weight, bias.value_or(Tensor())});
+  context.saved_data["transposed"] = transposed;
+  context.saved_data["shape"] = shape.vec();
+  keep(context, later);
+}
+
+struct OfParameters {
+  Tensor dw, db;
+};
+
+// Undefined where nobody wants them, and where a pipeline computes them later.
+OfParameters gradients_of_parameters(AutogradContext& context, const Tensor& dy) {
+  const auto saved = context.get_saved_variables();
+  const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+  const bool transposed = context.saved_data["transposed"].toBool();
+  if (const WeightGradientsPtr later = kept_weight_gradients(context)) {
+    later->add_linear(x, dy, weight, bias, transposed);
+    return {};
+  }
+  OfParameters of;
+  if (context.needs_input_grad(1)) of.dw = transposed ? x.t().mm(dy) : dy.t().mm(x);
+  // A bias that there is not is no input of the node.
+  if (bias.defined() && context.needs_input_grad(2)) of.db = dy.sum(0);
+  return of;
 }
 
 // y = x W + b, where this rank has some columns of W. dx = dy W^T is the sum over ranks, and
 // dW = x^T dy is computed while it travels.
 struct ColumnLinear : torch::autograd::Function<ColumnLinear> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight,
-                        const MaybeTensor& bias, const TensorGroup& group, bool transposed) {
+                        const MaybeTensor& bias, const TensorGroup& group, bool transposed,
+                        const WeightGradientsPtr& later) {
     const Tensor x = input.flatten(0, -2), w = as_matrix(weight, transposed);
-    context->save_for_backward({x, weight});
+    save(*context, x, weight, bias, transposed, input.sizes(), later);
     context->saved_data["group"] = held(group);
-    context->saved_data["transposed"] = transposed;
-    context->saved_data["bias"] = bias.has_value();
-    context->saved_data["shape"] = input.sizes().vec();
     const Tensor y = bias ? torch::addmm(*bias, x, w) : x.mm(w);
     return y.view(with_last(input.sizes(), w.size(1)));
   }
@@ -62,30 +94,27 @@ struct ColumnLinear : torch::autograd::Function<ColumnLinear> {
     const bool transposed = context->saved_data["transposed"].toBool();
     const Tensor dy = gradients[0].flatten(0, -2);
 
-    Tensor sum, dx, dw, db;
+    Tensor sum, dx;
     Work work;
     if (context->needs_input_grad(0)) {
       sum = group.staging(x.sizes(), x.scalar_type());
       torch::mm_out(sum, dy, as_matrix(weight, transposed).t());
       work = group.start_all_reduce(sum);
     }
-    if (context->needs_input_grad(1)) dw = weight_gradient(x, dy, transposed);
-    if (wants_bias_gradient(*context)) db = dy.sum(0);
-    work.wait().or_throw(kGradient);
+    const auto [dw, db] = gradients_of_parameters(*context, dy);
+    group.wait(work, kGradient);
     if (sum.defined()) dx = sum.clone().view(context->saved_data["shape"].toIntVector());
-    return {dx, dw, db, {}, {}};
+    return {dx, dw, db, {}, {}, {}};
   }
 };
 
 // y = sum over ranks of x W, + b, where this rank has some rows of W, and x for these.
 struct RowLinear : torch::autograd::Function<RowLinear> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight,
-                        const MaybeTensor& bias, const TensorGroup& group, bool transposed) {
+                        const MaybeTensor& bias, const TensorGroup& group, bool transposed,
+                        const WeightGradientsPtr& later) {
     const Tensor x = input.flatten(0, -2), w = as_matrix(weight, transposed);
-    context->save_for_backward({x, weight});
-    context->saved_data["transposed"] = transposed;
-    context->saved_data["bias"] = bias.has_value();
-    context->saved_data["shape"] = input.sizes().vec();
+    save(*context, x, weight, bias, transposed, input.sizes(), later);
     Tensor sum = group.staging({x.size(0), w.size(1)}, x.scalar_type());
     torch::mm_out(sum, x, w);
     group.all_reduce(sum, kOutput);
@@ -94,17 +123,15 @@ struct RowLinear : torch::autograd::Function<RowLinear> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1];
+    const Tensor weight = context->get_saved_variables()[1];
     const bool transposed = context->saved_data["transposed"].toBool();
     const Tensor dy = gradients[0].flatten(0, -2);
-    Tensor dx, dw, db;
+    Tensor dx;
     if (context->needs_input_grad(0))
       dx =
           dy.mm(as_matrix(weight, transposed).t()).view(context->saved_data["shape"].toIntVector());
-    if (context->needs_input_grad(1)) dw = weight_gradient(x, dy, transposed);
-    if (wants_bias_gradient(*context)) db = dy.sum(0);
-    return {dx, dw, db, {}, {}};
+    const auto [dw, db] = gradients_of_parameters(*context, dy);
+    return {dx, dw, db, {}, {}, {}};
   }
 };
 
@@ -133,9 +160,10 @@ void check_input(const char* layer, const Tensor& input, std::int64_t features,
   require(input.dim() >= 2 && input.size(-1) == features,
           "{} takes … × {} on this rank, and got {} dimensions, the last of {}", layer, features,
           input.dim(), input.dim() > 0 ? input.size(-1) : 0);
-  require(input.scalar_type() == weight.scalar_type() && input.device() == weight.device(),
-          "{} has a weight of {} on {}, and got an input of {} on {}: both must be of one kind "
-          "(under Autocast, cast the input to the weight's type)",
+  const bool one_type = input.scalar_type() == weight.scalar_type() || is_autocast(weight);
+  require(one_type && input.device() == weight.device(),
+          "{} has a weight of {} on {}, and got an input of {} on {}: both must be of one kind: "
+          "cast the input, or compute under Autocast",
           layer, c10::toString(weight.scalar_type()), weight.device().str(),
           c10::toString(input.scalar_type()), input.device().str());
 }
@@ -240,12 +268,14 @@ void RowParallelLinearImpl::pretty_print(std::ostream& stream) const {
 
 Tensor column_parallel_linear(const Tensor& input, const Tensor& weight, const Tensor& bias,
                               const TensorGroup& group, bool transposed) {
-  return ColumnLinear::apply(input, weight, maybe(bias), group, transposed);
+  return ColumnLinear::apply(by_autocast(input), by_autocast(weight), maybe(by_autocast(bias)),
+                             group, transposed, weight_gradients_for(weight));
 }
 
 Tensor row_parallel_linear(const Tensor& input, const Tensor& weight, const Tensor& bias,
                            const TensorGroup& group, bool transposed) {
-  return RowLinear::apply(input, weight, maybe(bias), group, transposed);
+  return RowLinear::apply(by_autocast(input), by_autocast(weight), maybe(by_autocast(bias)), group,
+                          transposed, weight_gradients_for(weight));
 }
 
 }  // namespace asup::parallel

@@ -1,5 +1,6 @@
 #include "asup/parallel/tensor/tensor_group.h"
 
+#include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/parallel/tensor/cut.h"
 #include "asup/tensors/tensors.h"
@@ -25,6 +26,12 @@ Buffer summed(const Tensor& tensor) {
 struct TensorGroup::State {
   std::shared_ptr<Communicator> communicator;
   std::shared_ptr<SharedMemory> memory;  // goes before what it is allocated from
+  double wait_seconds = 0;
+
+  void waited_for(const Outcome& outcome, Clock::time_point since, const char* what) {
+    wait_seconds += seconds_since(since);
+    outcome.or_throw(what);
+  }
 };
 
 TensorGroup::TensorGroup(std::shared_ptr<Communicator> communicator)
@@ -37,6 +44,7 @@ TensorGroup::TensorGroup(std::shared_ptr<Communicator> communicator)
 int TensorGroup::rank() const { return state_->communicator->rank(); }
 int TensorGroup::size() const { return state_->communicator->size(); }
 Communicator& TensorGroup::communicator() const { return *state_->communicator; }
+double TensorGroup::wait_seconds() const { return state_->wait_seconds; }
 
 // Shapes are the same on all ranks, and so memory grows on all of them at once.
 Tensor TensorGroup::staging(torch::IntArrayRef shape, torch::ScalarType type) const {
@@ -52,11 +60,17 @@ Tensor TensorGroup::staging(torch::IntArrayRef shape, torch::ScalarType type) co
 }
 
 void TensorGroup::all_reduce(const Tensor& tensor, const char* what, ReduceOp op) const {
-  communicator().all_reduce(summed(tensor), op).or_throw(what);
+  const auto begin = Clock::now();
+  state_->waited_for(communicator().all_reduce(summed(tensor), op), begin, what);
 }
 
 Work TensorGroup::start_all_reduce(const Tensor& tensor) const {
   return communicator().start_all_reduce(summed(tensor));
+}
+
+void TensorGroup::wait(Work& work, const char* what) const {
+  const auto begin = Clock::now();
+  state_->waited_for(work.wait(), begin, what);
 }
 
 Tensor TensorGroup::all_gather_last(const Tensor& part, std::int64_t whole,
@@ -67,7 +81,8 @@ Tensor TensorGroup::all_gather_last(const Tensor& part, std::int64_t whole,
   for (int r = 0; r < size(); ++r)
     counts.push_back(static_cast<std::size_t>(rows * part_of(whole, r, size()).size));
   const Tensor flat = torch::empty({rows * whole}, own.options());
-  communicator().all_gather(summed(own), summed(flat), counts).or_throw(what);
+  const auto begin = Clock::now();
+  state_->waited_for(communicator().all_gather(summed(own), summed(flat), counts), begin, what);
   std::vector<Tensor> parts;
   std::int64_t at = 0;
   for (int r = 0; r < size(); ++r) {

@@ -37,10 +37,14 @@ class TensorGroup {
   // is one for all: the tensor holds until the next one is asked for.
   torch::Tensor staging(torch::IntArrayRef shape, torch::ScalarType type) const;
 
+  // Seconds that this rank has stood still in these calls, so far.
+  double wait_seconds() const;
+
   // Over all ranks, in place; `what` opens the message of a failure. Throw JobFailed.
   void all_reduce(const torch::Tensor& tensor, const char* what, ReduceOp op = ReduceOp::sum) const;
   // The same beside the caller, until it waits.
   Work start_all_reduce(const torch::Tensor& tensor) const;
+  void wait(Work& work, const char* what) const;
   // Of parts that differ in the last dimension alone, of which there are `whole` together, dealt
   // out by part_of(): all of it.
   torch::Tensor all_gather_last(const torch::Tensor& part, std::int64_t whole,

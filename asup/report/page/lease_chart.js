@@ -28,18 +28,20 @@ const colorOfShade = (shade) =>
 const colorOfName = (i) => i < 8 ? `var(--c${i})` : `color-mix(in srgb, var(--c${i % 8}) 45%, var(--card))`;
 
 // Who is new or has left since the choice before, in words.
-function comings(before, after) {
+function comings(before, after, leaser) {
   if (!before || !before.leases.length || !after.leases.length) return "";
   const ranks = (one) => one.leases.map((lease) => lease.worker);
   const missing = (from, other) => ranks(from).filter((rank) => !ranks(other).includes(rank)).join(", ");
   const left = missing(before, after), come = missing(after, before);
-  return [left && `left since the choice before: rank ${left}`, come && `new since the choice before: rank ${come}`]
-    .filter(Boolean).join("; ");
+  return [left && `left since the choice before: ${leaser} ${left}`,
+          come && `new since the choice before: ${leaser} ${come}`].filter(Boolean).join("; ");
 }
 
 class LeaseChart extends Chart {
-  constructor(choices, last) {
+  // `leaser`: what one who leases is called.
+  constructor(choices, last, leaser) {
     super("What was chosen, and who leases what part of a batch", {name: "part of a batch, %"});
+    this.leaser = leaser;
     this.most = Math.max(last, 1);
     this.along = xAxis("step", this.most);
     this.choices = choices.map((choice) => ({choice, at: choice.step, leases: leasesOf(choice)}));
@@ -116,7 +118,7 @@ class LeaseChart extends Chart {
       for (const [worker, {longest}] of rooms) {
         if (longest.to - longest.from < kLabel.width) continue;
         svg.append(element("text", {class: "inside", x: longest.from + 6, y: (longest.y + longest.end) / 2 + 4},
-                           `rank ${worker}`));
+                           `${this.leaser} ${worker}`));
       }
       rooms.clear();
     };
@@ -169,7 +171,7 @@ class LeaseChart extends Chart {
     for (const end of ["x1", "x2"]) this.cursor.setAttribute(end, this.X(found.at));
     this.cursor.setAttribute("opacity", 0.5);
     const band = this.bandsOf(found).find((one) => one.y <= y && y < one.end);
-    this.tell(event, [...wordsOfChoice(found.choice), comings(this.choices[i - 1], found),
-                      band && "\n" + wordsOfLease(band)].filter(Boolean).join("\n"));
+    this.tell(event, [...wordsOfChoice(found.choice), comings(this.choices[i - 1], found, this.leaser),
+                      band && "\n" + wordsOfLease(band, this.leaser)].filter(Boolean).join("\n"));
   }
 }

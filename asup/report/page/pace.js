@@ -1,3 +1,7 @@
+// Those who lease samples: workers, or, of a pipeline, groups of them that train one model.
+const membersOfGroup = (sum) => sum.pipeline || 1;
+const nameOfLeaser = (sum) => membersOfGroup(sum) > 1 ? "group" : "rank";
+
 // The servers: who did how much, how late it came, and what the controller chose.
 function pace(run, server) {
   const sum = run.summary;
@@ -10,13 +14,13 @@ function pace(run, server) {
       "with values that are no numbers, and were left out.",
   ].filter(Boolean).join(" ");
   const rows = server.workers.map((w) => [
-    `rank ${w.worker}${w.here ? "" : " (left)"}`, grouped(w.pushes), grouped(w.samples),
+    `${nameOfLeaser(sum)} ${w.worker}${w.here ? "" : " (left)"}`, grouped(w.pushes), grouped(w.samples),
     short(w.mean_staleness_steps), short(w.worst_staleness_steps),
     seconds(w.seconds_working), seconds(w.seconds_waiting),
     percent(w.seconds_working / (w.seconds_working + w.seconds_waiting || 1), 0)]);
   const table = element("div", {class: "card scroll"}, element("p", {class: "lead-in"}, lines),
-    figures(["Worker", "Pushes", "Samples", "Late by, mean steps", "Late by, most steps", "Working",
-             "Waiting", "At work"], rows));
+    figures([membersOfGroup(sum) > 1 ? "Group" : "Worker", "Pushes", "Samples", "Late by, mean steps",
+             "Late by, most steps", "Working", "Waiting", "At work"], rows));
   const all = server.choices || [];
   return section("The pace", table, ...(all.length ? [...drawnChoices(run, server, all), choices(all)] : []));
 }
@@ -41,8 +45,8 @@ function wordsOfChoice(c) {
   ].filter(Boolean);
 }
 
-function wordsOfLease({worker, share, length, seconds: takes, slowness}) {
-  return `rank ${worker}: ${percent(share)} of a batch, ${fixed(length, 2)} times an even lease` +
+function wordsOfLease({worker, share, length, seconds: takes, slowness}, leaser) {
+  return `${leaser} ${worker}: ${percent(share)} of a batch, ${fixed(length, 2)} times an even lease` +
     (known(takes) ? `, which takes it ${brief(takes)}, ${fixed(slowness, 1)} times the fastest one's time` : "");
 }
 
@@ -62,7 +66,7 @@ function shortestStep(choice, workers) {
 
 // Of each row: the share of the workers' summed speed that it used, by the estimates of that time.
 function measuredSpeed({steps, summary: sum}, all) {
-  const shortest = all.map((choice) => shortestStep(choice, sum.workers));
+  const shortest = all.map((choice) => shortestStep(choice, sum.workers / membersOfGroup(sum)));
   let i = 0, from = sum.first_step || 0;
   return steps.map((row) => {
     let whole = 0;
@@ -121,7 +125,7 @@ function drawnChoices(run, server, all) {
       draw("Communication, as choices saw it", inPercent, {...expected((c) => 100 * c.exchange_share), name: "at a choice"},
            measured(curve(steps, "comm_share", "step", 100)))] : []),
   ];
-  return [new LeaseChart(all, last).card,
+  return [new LeaseChart(all, last, nameOfLeaser(sum)).card,
           element("section", {class: "grid two", style: "margin: 16px 0"}, ...charts)];
 }
 

@@ -7,14 +7,14 @@ StepOutcome PipelineStep::run(const StepWork& work, double progress) {
   for (auto& group : optimizer_.param_groups()) group.options().set_lr(work.lr);
   optimizer_.zero_grad();
   hooks_.before_batch(samples, progress);
-  const double waited_before = wait_seconds();
+  const double waited_before = model_.wait_seconds();
   replica_.describe_weighed_batch(samples);
   double loss = 0;
   {
     const NoSync local(replica_);  // gradients of micro-batches add up
     loss = model_.backward(work.batch, work.weight);
   }
-  hooks_.after_batch(samples, wait_seconds() - waited_before);
+  hooks_.after_batch(samples, model_.wait_seconds() - waited_before);
   return {work.step, static_cast<std::int64_t>(samples), loss};
 }
 

@@ -7,7 +7,7 @@
 
 #include "asup/sync/replica.h"
 #include "asup/train/loop/step_executor.h"
-#include "asup/train/state/pipelined_model.h"
+#include "asup/train/state/spread_model.h"
 #include "asup/train/step_hooks.h"
 
 namespace asup::train {
@@ -15,15 +15,14 @@ namespace asup::train {
 class PipelineStep final : public StepExecutor {
  public:
   // What it refers to must outlive it.
-  PipelineStep(PipelinedModel& model, torch::optim::Optimizer& optimizer, Replica& replica,
+  PipelineStep(SpreadModel& model, torch::optim::Optimizer& optimizer, Replica& replica,
                StepHooks& hooks)
       : model_(model), optimizer_(optimizer), replica_(replica), hooks_(hooks) {}
 
   StepOutcome run(const StepWork& work, double progress) override;
-  double wait_seconds() const override { return model_.wait_seconds(); }
 
  private:
-  PipelinedModel& model_;
+  SpreadModel& model_;
   torch::optim::Optimizer& optimizer_;
   Replica& replica_;
   StepHooks& hooks_;

@@ -14,8 +14,6 @@ class StepExecutor {
   // Gradients of the work's samples, of which there may be none; they have been exchanged, are on
   // their way, or leave when the replica steps. `progress` is the share of the run that is done.
   virtual StepOutcome run(const StepWork& work, double progress) = 0;
-  // Seconds that this worker has waited for others in run(), so far.
-  virtual double wait_seconds() const { return 0; }
 };
 
 }  // namespace asup::train

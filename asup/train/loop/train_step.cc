@@ -117,24 +117,21 @@ double TrainStep::squared_gradient() const {
   return norm * norm;
 }
 
-// Where the last layer is cut, so are the scores, but for those of mixed samples. The loss is
-// fetched behind forward, and read when backward is under way: a GPU is not waited for.
+// The loss is fetched behind forward, and read when backward is under way: a GPU is not waited for.
 sync::FetchedNumber TrainStep::portion(const data::Batch& batch, double weight) {
   const auto there = [this](const torch::Tensor& part) {
     return part.to(device_, /*non_blocking=*/true);
   };
-  const auto cut = batch.target.is_floating_point() ? std::nullopt : model_.cut_scores();
   torch::Tensor scores;
   std::optional<TimelineScope> forward(std::in_place, Activity::forward);
   {
     const Offload::Place on_disk = offload_.activations();
     models::ConvolutionScope scope(path_.convolution, models::Pass::forward);
     Autocast autocast(device_.type(), path_.precision);
-    const torch::Tensor input = models::laid_out(there(batch.input), path_);
-    scores = cut ? model_.forward_part(input) : model_.forward(input);
+    scores = model_.forward_part(models::laid_out(there(batch.input), path_));
   }
   const torch::Tensor loss =
-      models::sum_of_losses(scores, there(batch.target), label_smoothing_, cut);
+      models::sum_of_losses(scores, there(batch.target), label_smoothing_, model_.cut_scores());
   sync::FetchedNumber fetched(loss.detach());
   forward.reset();
   const TimelineScope backward(Activity::backward);

@@ -38,8 +38,8 @@ NoiseScale* noise_of_portions(RunState& run) {
 
 std::unique_ptr<StepExecutor> make_executor(RunState& run) {
   TrainingContext& context = run.context();
-  if (context.pipelined)
-    return std::make_unique<PipelineStep>(*context.pipelined, *context.optimizer, *context.replica,
+  if (context.spread && context.spread->has_stages())
+    return std::make_unique<PipelineStep>(*context.spread, *context.optimizer, *context.replica,
                                           run.hooks());
   return std::make_unique<TrainStep>(*context.model, *context.optimizer, *context.replica,
                                      context.path, run.config(), run.hooks(), context.offload,
@@ -224,8 +224,9 @@ void Trainer::rejoin() {
 
 // Seconds that this worker stood still since it was last asked.
 double Trainer::new_wait() {
-  const double waited =
-      source_->gathering_seconds() + replica_.stats().wait_seconds + executor_->wait_seconds();
+  const auto& spread = run_.context().spread;
+  const double waited = source_->gathering_seconds() + replica_.stats().wait_seconds +
+                        (spread ? spread->wait_seconds() : 0);
   return waited - std::exchange(waited_, waited);
 }
 

@@ -47,8 +47,9 @@ std::vector<parallel::RankCapacity> speeds_of(const std::vector<double>& seconds
   for (int stage = 0; stage < shape.pipeline; ++stage) {
     double slowest = 0;
     for (int group = 0; group < shape.data; ++group)
-      slowest =
-          std::max(slowest, seconds[static_cast<std::size_t>(rank_at({group, stage, 0}, shape))]);
+      for (int part = 0; part < shape.tensor; ++part)
+        slowest = std::max(slowest,
+                           seconds[static_cast<std::size_t>(rank_at({group, stage, part}, shape))]);
     speeds[static_cast<std::size_t>(stage)].speed = seconds.front() / slowest;
   }
   return speeds;
@@ -56,7 +57,7 @@ std::vector<parallel::RankCapacity> speeds_of(const std::vector<double>& seconds
 
 }  // namespace
 
-std::vector<parallel::LayerCost> time_layers(torch::nn::Module& module,
+std::vector<parallel::LayerCost> time_layers(Communicator& tensor, torch::nn::Module& module,
                                              const std::vector<parallel::Layer>& layers,
                                              const Tensor& input) {
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
@@ -67,9 +68,12 @@ std::vector<parallel::LayerCost> time_layers(torch::nn::Module& module,
   for (const parallel::Layer& layer : layers)
     costs.push_back({.name = layer.name, .times = {never, never, 0, 0}});
   const auto begin = Clock::now();
-  for (int round = 0; round < kLeastRounds || seconds_since(begin) < kSeconds; ++round) {
+  std::int32_t goes_on = 1;
+  for (int round = 1; goes_on != 0; ++round) {
     Tensor x = input;
     for (std::size_t i = 0; i < layers.size(); ++i) x = time_layer(layers[i], x, costs[i].times);
+    goes_on = round < kLeastRounds || seconds_since(begin) < kSeconds ? 1 : 0;
+    tensor.broadcast(buffer_of(std::span(&goes_on, 1)), 0).or_throw("timing layers");
   }
   for (const Tensor& parameter : module.parameters()) parameter.mutable_grad() = Tensor();
   random.set_state(drawn);

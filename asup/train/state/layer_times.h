@@ -15,8 +15,8 @@ namespace asup::train {
 
 // Forward and backward of each layer, on this input of the first; takes half a second at least. The
 // module's parameters and buffers and the random generator are afterwards as before, and there are
-// no gradients.
-std::vector<parallel::LayerCost> time_layers(torch::nn::Module& module,
+// no gradients. `tensor`: of the ranks that compute the layers together. Collective in it.
+std::vector<parallel::LayerCost> time_layers(Communicator& tensor, torch::nn::Module& module,
                                              const std::vector<parallel::Layer>& layers,
                                              const torch::Tensor& input);
 

@@ -112,7 +112,10 @@ report::Summary RunState::summarise() {
       count_broken(control(), *context_.train) + count_broken(control(), *context_.test);
   if (context_.validation) summary.broken_samples += count_broken(control(), *context_.validation);
   summary.parts = context_.choices.parts;
-  if (context_.pipelined) summary.bubble = context_.pipelined->bubble();
+  if (context_.spread && context_.spread->has_stages()) {
+    summary.bubble = context_.spread->bubble();
+    control().all_reduce(buffer_of(std::span(&*summary.bubble, 1)), ReduceOp::average).or_throw();
+  }
   if (context_.server && first_rank_) summary.server = keep_server_report();
   return summary;
 }

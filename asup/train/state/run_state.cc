@@ -260,8 +260,7 @@ void RunState::write_way() {
 
 void RunState::switch_strategy(Job& job) {
   require_all_workers();
-  totals_.bytes_sent +=
-      sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
+  totals_.bytes_sent += sum_over_ranks(bytes_moved());
   train::switch_strategy(context_, job, config_, step_);
   forget_own_counts();
   tell(&report::Observer::switched_strategy, step_, config().strategy.name());
@@ -380,9 +379,14 @@ CheckpointInfo RunState::checkpoint_info() {
   info.totals.seconds = seconds();
   info.samples_by_worker = samples_by_worker_;
   info.loss_scales = loss_scales_of_all();
-  info.totals.bytes_sent +=
-      sum_over_ranks(control().bytes_moved() + context_.replica->stats().bytes_moved);
+  info.totals.bytes_sent += sum_over_ranks(bytes_moved());
   return info;
+}
+
+// By this worker, since this call began or the way changed.
+std::uint64_t RunState::bytes_moved() {
+  return control().bytes_moved() + context_.replica->stats().bytes_moved +
+         (context_.spread ? context_.spread->bytes_moved() : 0);
 }
 
 // Each worker's.

@@ -145,6 +145,7 @@ class RunState {
   void write_generated(const Weights& weights);
   Metadata describe_model() const;
   std::int64_t last_step_of(const TrainConfig& config) const;
+  std::uint64_t bytes_moved();
   std::uint64_t sum_over_ranks(std::uint64_t value, ReduceOp op = ReduceOp::sum);
   CheckpointInfo checkpoint_info();
   std::vector<GradScalerState> loss_scales_of_all();

@@ -22,6 +22,8 @@
 #include "asup/distribute/distribute.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/net/transport/mesh.h"
+#include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor/tensor_group.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sync_batch_norm.h"
@@ -30,7 +32,6 @@
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/choose_path.h"
-#include "asup/train/state/cut_model.h"
 #include "asup/train/state/inputs.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/state/require_statistics.h"
@@ -139,10 +140,16 @@ void open_data_sets(TrainingContext& context, const Job& job, TrainConfig config
       run_length(config, static_cast<std::int64_t>(context.batches->steps_per_epoch()));
 }
 
+// Of the whole model, of which this worker may have parts.
 std::int64_t count_parameters(const models::Model& model) {
+  const auto cuts = parallel::cuts_of(model);
   std::int64_t count = 0;
-  for (const auto& parameter : model.parameters()) {
-    if (parameter.requires_grad()) count += parameter.numel();
+  for (const auto& parameter : model.named_parameters()) {
+    if (!parameter->requires_grad()) continue;
+    const auto cut = cuts.find(parameter.key());
+    count += cut == cuts.end()
+                 ? parameter->numel()
+                 : c10::multiply_integers(parallel::whole_shape(parameter->sizes(), cut->second));
   }
   return count;
 }
@@ -173,13 +180,14 @@ report::RunFacts facts_of(const TrainingContext& context, Job& job, const TrainC
   facts.memory_format = context.path.channels_last ? "channels-last" : "contiguous";
   facts.precision = name_of(context.path.precision);
   facts.workers = config.workers;
-  if (context.pipelined) {
+  if (context.spread && context.spread->has_stages()) {
     facts.pipeline = config.pipeline;
     facts.pipeline_schedule = config.pipeline_schedule;
     facts.micro_batches = micro_batches_of(config);
-    facts.stages = context.pipelined->describe();
+    facts.stages = context.spread->describe_stages();
   }
   facts.tensor = config.tensor;
+  if (context.spread) facts.tensor_groups = context.spread->describe_tensor_groups();
   facts.threads = context.choices.threads;
   facts.device = devices_in_words(*context.control, context.device);
   facts.batch = config.batch;
@@ -250,47 +258,56 @@ models::MakeNorm norms_of(Job& job, const TrainConfig& config) {
   };
 }
 
-// Where weights begin the run, rank 0 reads them.
-void begin_with_said(TrainingContext& context, models::Model& model) {
+// Of a whole model's weights, what this worker has.
+void take_parts(torch::nn::Module& model, const torch::nn::Module& whole,
+                const checkpoint::Cuts& cuts) {
+  torch::NoGradGuard no_grad;
+  const auto theirs = whole.named_parameters();
+  for (const auto& [name, tensor] : sync::parameters_of(model)) {
+    const checkpoint::Cut* cut = checkpoint::find_cut(cuts, name);
+    torch::Tensor(tensor).copy_(cut ? cut->part_of(theirs[name]) : theirs[name]);
+  }
+}
+
+// Where weights begin the run, rank 0 reads them, and what of the whole model they leave out is as
+// one worker would make it.
+void begin_with_said(TrainingContext& context) {
   const TrainConfig& config = context.config;
   if (config.init.empty() || context.resumed) return;
+  torch::manual_seed(static_cast<std::uint64_t>(config.seed));
+  const auto whole = has_tensor(config) ? make_model(config, *context.train) : context.model;
   sync::together(*context.control, [&] {
     if (context.control->rank() == 0)
-      context.facts.init_note = begin_with_weights(model, config, *context.train);
+      context.facts.init_note = begin_with_weights(*whole, config, *context.train);
   });
   if (!is_spread(config)) return;  // the others get them when the replica is made
-  for (const auto& tensors : {sync::parameters_of(model), sync::buffers_of(model)})
+  for (const auto& tensors : {sync::parameters_of(*whole), sync::buffers_of(*whole)})
     sync::broadcast_tensors(*context.control, tensors);
+  if (has_tensor(config))
+    take_parts(*context.model, *whole, cuts_on_grid(*context.model, *context.grid));
 }
 
-// Of which each rank of a group makes its part.
-void make_cut_model(TrainingContext& context) {
+// Servers have no part in it.
+void make_grid(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
-  auto cut = std::make_unique<CutModel>(*context.gradients, config, *context.train);
-  if (!config.init.empty() && !context.resumed) {
-    torch::manual_seed(static_cast<std::uint64_t>(config.seed));  // as one worker would make it
-    const auto whole = make_model(config, *context.train);
-    begin_with_said(context, *whole);
-    cut->take(*whole);
-  }
-  context.model = cut->model();
-  context.facts.parameters = cut->parameters();
-  context.facts.tensor_groups = cut->describe();
-  context.spread = std::move(cut);
+  if (!is_spread(config)) return;
+  const bool has_servers = config.strategy.capabilities().needs_servers;
+  if (!has_servers) make_gradients(context, job, config);
+  context.grid = std::make_unique<parallel::Grid>(
+      has_servers ? *context.control : *context.gradients, grid_shape(config));
 }
 
+// Each rank of a tensor group makes its part. Layers talk by a communicator of their own.
 void make_first_model(TrainingContext& context, Job& job) {
   const TrainConfig& config = context.config;
-  if (has_tensor(config)) make_gradients(context, job, config);
   const auto seed = static_cast<std::uint64_t>(config.seed);
+  if (has_tensor(config))
+    context.tensor.emplace(context.grid->tensor().split(0, context.grid->place().tensor));
   torch::manual_seed(seed);
-  if (has_tensor(config)) {
-    make_cut_model(context);
-  } else {
-    context.model = make_model(config, *context.train, norms_of(job, config));
-    begin_with_said(context, *context.model);
-    context.facts.parameters = count_parameters(*context.model);
-  }
+  context.model = make_model(config, *context.train, norms_of(job, config),
+                             context.tensor ? &*context.tensor : nullptr);
+  context.facts.parameters = count_parameters(*context.model);
+  begin_with_said(context);
   require_statistics(*context.model, config, context.train->size());
   context.model->to(context.device);
   // Dropout is each group's own.
@@ -306,32 +323,31 @@ void make_first_model(TrainingContext& context, Job& job) {
 }
 
 // As they were measured before, where a run goes on with as many stages on as many workers.
-std::vector<int> layers_of_stages(TrainingContext& context, Communicator& workers,
-                                  const TrainConfig& config) {
+std::vector<int> layers_of_stages(TrainingContext& context) {
+  const TrainConfig& config = context.config;
+  if (!has_pipeline(config)) return {};
   check_pipeline_of(config, *context.model);
   if (!cuts_by_measure(config)) return layers_by_setting(config);
   std::vector<int>& stages = context.choices.stages;
-  if (context.resumed && context.resumed->ranks == config.workers &&
+  if (context.resumed && grid_shape(context.resumed->config) == grid_shape(config) &&
       std::ssize(context.resumed->choices.stages) == pipeline_spec(config).stages())
     stages = context.resumed->choices.stages;
   else
-    stages = measured_stages(workers, config, *context.model, context.path, first_samples(context));
+    stages = measured_stages(*context.control, *context.grid, config, *context.model, context.path,
+                             first_samples(context));
   return stages;
 }
 
 // The layers that other workers have are freed here.
-void spread_layers(TrainingContext& context, Job& job, const checkpoint::Reader* checkpoint) {
-  const TrainConfig& config = context.config;
-  if (checkpoint) checkpoint::check_is_of(checkpoint->index(), *context.model, cuts_of(context));
-  if (!has_pipeline(config)) return;
-  const bool has_servers = config.strategy.capabilities().needs_servers;
-  if (!has_servers) make_gradients(context, job, config);
-  Communicator& workers = has_servers ? *context.control : *context.gradients;
-  auto pipelined = std::make_unique<PipelinedModel>(workers, config, context.model, context.path,
-                                                    layers_of_stages(context, workers, config),
-                                                    context.resumed ? context.resumed->step : 0);
-  context.pipelined = pipelined.get();
-  context.spread = std::move(pipelined);
+void spread_model(TrainingContext& context, const checkpoint::Reader* checkpoint) {
+  if (checkpoint)
+    checkpoint::check_is_of(
+        checkpoint->index(), *context.model,
+        context.grid ? cuts_on_grid(*context.model, *context.grid) : checkpoint::Cuts());
+  if (!context.grid) return;
+  context.spread = std::make_unique<SpreadModel>(
+      *context.grid, context.tensor, context.config, context.model, context.path,
+      layers_of_stages(context), context.resumed ? context.resumed->step : 0);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -486,11 +502,12 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   context.offload = Offload(config);
   set_threads(context, job, config);
   context.train->set_page_locked(!context.device.is_cpu());
+  make_grid(context, job);
   make_first_model(context, job);
   const PathChoice path = choose_path(context, job);
   context.path = path.path;
   context.choices.compute_path = models::name_of(path.path);
-  spread_layers(context, job, checkpoint.get());
+  spread_model(context, checkpoint.get());
   context.optimizer =
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());

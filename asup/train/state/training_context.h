@@ -22,23 +22,24 @@
 #include "asup/train/offload.h"
 #include "asup/train/phases.h"
 #include "asup/train/schedule.h"
-#include "asup/train/state/pipelined_model.h"
+#include "asup/train/state/spread_model.h"
 #include "asup/train/state/weight_average.h"
 #include "asup/train/tuned_choices.h"
 
 namespace asup::train {
 
 struct TrainingContext {
-  TrainConfig config;                       // as it counts in the phase that the run is in
-  std::unique_ptr<Communicator> control;    // figures, tests, checkpoints
-  std::unique_ptr<Communicator> gradients;  // the replica's own; none where there are servers
+  TrainConfig config;                           // as it counts in the phase that the run is in
+  std::unique_ptr<Communicator> control;        // figures, tests, checkpoints
+  std::unique_ptr<Communicator> gradients;      // the replica's own; none where there are servers
+  std::unique_ptr<parallel::Grid> grid;         // of all workers, where several train one model
+  std::optional<parallel::TensorGroup> tensor;  // that has parts of each layer, where there is one
   std::unique_ptr<data::Dataset> train, test;
   std::unique_ptr<data::Dataset> validation;  // where some of the training samples are set aside
   std::unique_ptr<data::ShardedBatches> batches;
   torch::Device device = torch::kCPU;  // this worker's, where the model is
   std::shared_ptr<models::Model> model;
   std::unique_ptr<SpreadModel> spread;  // the same, where several workers train one together
-  PipelinedModel* pipelined = nullptr;  // and where they do so by layers
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<Replica> replica;  // goes before what it refers to: members go in reverse order
   std::optional<WeightAverage> average;       // of the model, where it is wanted

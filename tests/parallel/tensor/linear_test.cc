@@ -6,6 +6,8 @@
 
 #include "asup/base/error.h"
 #include "asup/collective/mesh/mesh_communicator.h"
+#include "asup/parallel/pipeline/weight_gradients.h"
+#include "asup/precision/autocast.h"
 #include "tests/parallel/tensor/tensor_ranks.h"
 #include "tests/support/processes.h"
 #include "tests/support/thrown.h"
@@ -155,6 +157,66 @@ TEST_P(ParallelLinears, BlocksAreCutEach) {
     const auto whole = plain->forward(x).chunk(3, -1), own = blocks->forward(x).chunk(3, -1);
     for (std::size_t i = 0; i < 3; ++i)
       expect_close(own[i], whole[i].narrow(-1, 2 * group.rank(), 2), "a block");
+  });
+}
+
+// In a pipeline whose schedule splits backward.
+TEST_P(ParallelLinears, GradientsOfWeightsCanWait) {
+  run_group(GetParam(), [&](const TensorGroup& group) {
+    auto [first, second] = seeded([&] {
+      return std::tuple(
+          ColumnParallelLinear(kIn, kHidden, group),
+          RowParallelLinear(RowParallelLinearOptions(kHidden, kOut, group).transposed(true)));
+    });
+    const std::vector<Tensor> parameters{first->weight, first->bias, second->weight, second->bias};
+    const Tensor x = random_numbers({3, 5, kIn}, 7).set_requires_grad(true);
+    second(torch::tanh(first(x))).square().sum().backward();
+    std::vector<Tensor> expected;
+    for (const Tensor& each : parameters) {
+      expected.push_back(each.grad().clone());
+      each.mutable_grad() = Tensor();
+    }
+    const Tensor of_input = x.grad().clone();
+    x.mutable_grad() = Tensor();
+
+    const auto later = c10::make_intrusive<WeightGradients>();
+    Tensor y;
+    {
+      const DeferWeightGradients defer(later);
+      y = second(torch::tanh(first(x)));
+    }
+    y.square().sum().backward();
+    expect_close(x.grad(), of_input, "gradient of the input");
+    for (const Tensor& each : parameters) {
+      EXPECT_FALSE(each.grad().defined());
+      EXPECT_TRUE(later->knows(each));
+    }
+    later->run();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      expect_close(parameters[i].grad(), expected[i], "gradient of a parameter");
+  });
+}
+
+// Under Autocast they compute in its type, as torch's layers do, and have gradients in their own.
+TEST_P(ParallelLinears, ComputeInFewerBits) {
+  run_group(GetParam(), [&](const TensorGroup& group) {
+    auto [first, second] = seeded([&] {
+      return std::tuple(ColumnParallelLinear(kIn, kHidden, group),
+                        RowParallelLinear(kHidden, kOut, group));
+    });
+    const Tensor x = random_numbers({9, kIn}, 8), expected = second(torch::relu(first(x)));
+    Tensor y;
+    {
+      const Autocast autocast(torch::kCPU, Precision::bf16);
+      y = second(torch::relu(first(x)));
+    }
+    EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+    EXPECT_TRUE(y.to(torch::kFloat).allclose(expected, 0.05, 0.05));
+    y.to(torch::kFloat).sum().backward();
+    for (const Tensor& each : {first->weight, first->bias, second->weight, second->bias}) {
+      ASSERT_TRUE(each.grad().defined());
+      EXPECT_EQ(each.grad().scalar_type(), torch::kFloat);
+    }
   });
 }
 

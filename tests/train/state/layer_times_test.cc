@@ -25,7 +25,11 @@ TEST(LayerTimes, LeavesTheModelAsItWas) {
   const torch::Tensor before = model->buffers().front().clone();
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
   const torch::Tensor drawn = random.get_state();
-  const auto times = time_layers(*model, parallel::layers_of(model), torch::ones({8, 3}));
+  std::vector<parallel::LayerCost> times;
+  testing::run_ranks(1, net::LinkKind::inproc, [&](Job& job) {
+    times = time_layers(*make_communicator(job), *model, parallel::layers_of(model),
+                        torch::ones({8, 3}));
+  });
   ASSERT_EQ(times.size(), 4U);
   for (const parallel::LayerCost& layer : times) {
     EXPECT_GT(layer.times.forward, 0);
