@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-20}
 shift || true
 jobs=${JOBS:-$(nproc)}
-packages=(clang-19 libclang-rt-19-dev)
+packages=(clang-19 libclang-rt-19-dev llvm-19)
 cannot=77
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2> /dev/null | grep -qx installed; }
@@ -62,6 +62,7 @@ fuzz() {
 }
 export -f fuzz
 export seconds found
-export UBSAN_OPTIONS=print_stacktrace=1
+export TMPDIR=/dev/shm # no disk is waited for
+export UBSAN_OPTIONS=print_stacktrace=1 ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-19
 echo "==> Fuzzing: ${#targets[@]} targets, $seconds s each"
 printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}'

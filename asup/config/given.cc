@@ -18,12 +18,14 @@
 namespace asup::config {
 namespace {
 
-// The line of the first character that is not ASCII and stands outside of quotes and comments; 0:
-// there is none. TOML allows none, and what the library makes of them is undefined.
-int line_of_stray_letter(std::string_view text) {
+// The line of the first character that is not ASCII and stands outside of quotes and comments, or
+// of a quote that opens within a value; 0: there is none. TOML has none, and what the library makes
+// of them is undefined.
+int line_of_stray_character(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // says that it is UTF-8
   std::string_view quote;                                       // that ends the text it is in
   bool is_comment = false;
+  char last = '\n';  // outside of quotes, but for blanks
   int line = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -31,12 +33,16 @@ int line_of_stray_letter(std::string_view text) {
     if (c == '\n' && quote.size() < 3) {
       is_comment = false;
       quote = {};
+      last = c;
     } else if (is_comment) {
       continue;
     } else if (quote.empty()) {
       if (c == '#') is_comment = true;
-      if ((c & 0x80) != 0) return line;
-      if (c != '"' && c != '\'') continue;
+      const bool opens = c == '"' || c == '\'';
+      const bool may_open = std::string_view("\n=,[{.").find(last) != std::string_view::npos;
+      if ((c & 0x80) != 0 || (opens && !may_open)) return line;
+      if (c != ' ' && c != '\t' && c != '\r') last = c;
+      if (!opens) continue;
       const std::string_view next = text.substr(i, 3);
       quote = next == std::string(3, c) ? next : next.substr(0, 1);
       i += quote.size() - 1;
@@ -54,8 +60,9 @@ int line_of_stray_letter(std::string_view text) {
 
 toml::table parse(const std::string& path) {
   const std::string text = read_file(path);
-  const int stray = line_of_stray_letter(text);
-  require(stray == 0, "{}:{}: a letter that is not ASCII stands outside of quotes", path, stray);
+  const int stray = line_of_stray_character(text);
+  require(stray == 0, "{}:{}: a letter that is not ASCII, or a quote, stands where none may", path,
+          stray);
   try {
     return toml::parse(text, path);
   } catch (const toml::parse_error& error) {

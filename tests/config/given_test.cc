@@ -63,6 +63,7 @@ TEST_F(GivenTest, MistakesAreNamedWithFileAndLine) {
   EXPECT_THAT(refusal("batch = = 3\n"), HasSubstr(":1: "));
   EXPECT_THAT(refusal("[{a = 1}]\n"), HasSubstr("it is no TOML"));
   EXPECT_THAT(refusal("# é\nlr = é\n"), HasSubstr(":2: a letter that is not ASCII"));
+  EXPECT_THAT(refusal("lr = 1\"x\"\n"), HasSubstr(":1: a letter that is not ASCII, or a quote"));
   EXPECT_THAT(refusal("lr = 0.1\nlr = 0.2\n"), HasSubstr(":2: "));
 }
 

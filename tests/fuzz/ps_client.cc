@@ -75,7 +75,7 @@ class Game {
   void hear() {
     for (int count = input_.below(6); count > 0; --count) {
       const int member = 1 + input_.below(kServers);
-      switch (input_.below(12)) {
+      switch (input_.below(11)) {
         case 0:
           peers_.say_any<Welcome>(member, input_);
           break;
@@ -108,9 +108,6 @@ class Game {
         }
         case 9:
           peers_.say_body(member, Release{.version = 1, .step = 1, .end = 4});
-          break;
-        case 10:
-          peers_.leave(member);
           break;
         default: {
           const auto head = input_.piece();
