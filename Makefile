@@ -6,6 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
+SECONDS ?= 20
 DEMO ?= train --config examples/demo.toml
 
 # ThreadSanitizer needs an address space that is not randomised too far; some systems forbid this.
@@ -60,6 +61,10 @@ tsan: setup ## run the core's fast tests under ThreadSanitizer
 	$(call build,tsan,asup_sanitized_tests)
 	@echo "==> Tests: fast, core only, under ThreadSanitizer"
 	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L sanitized
+
+.PHONY: fuzz
+fuzz: ## run libFuzzer on what reads files and messages, SECONDS=20 for each target
+	@JOBS=$(JOBS) tools/fuzz.sh $(SECONDS)
 
 .PHONY: soak
 soak: setup ## run the tests that take minutes each

@@ -91,7 +91,7 @@ function(asup_header_only target header variable)
   target_include_directories(${target} SYSTEM INTERFACE "${${variable}}")
 endfunction()
 
+asup_header_only(asup_toml toml++/toml.h ASUP_TOMLPP_INCLUDE)
 if(ASUP_WITH_TORCH)
-  asup_header_only(asup_toml toml++/toml.h ASUP_TOMLPP_INCLUDE)
   asup_header_only(asup_cli11 CLI/CLI.hpp ASUP_CLI11_INCLUDE)
 endif()

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 # Top of the house first.
 CORE = ["base", "kernels", "layout", "net", "compress", "collective", "ps", "gossip", "launch",
-        "report"]
-TORCH = ["config", "tensors", "optim", "sync", "precision", "checkpoint", "parallel", "data", "models", "distribute",
+        "report", "config"]
+TORCH = ["tensors", "optim", "sync", "precision", "checkpoint", "parallel", "data", "models", "distribute",
          "train", "bench"]
 UMBRELLA = "asup.h"  # what users include: everything but the program
 HOUSE = CORE + TORCH + [UMBRELLA, "cli"]

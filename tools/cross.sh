@@ -29,7 +29,7 @@ fi
 tests=(kernels/kernels_test collective/collective_plan_test)
 [[ ${2:-} != all ]] || tests+=(net/membership_test net/link_test)
 packages=(
-  cmake ninja-build python3 nlohmann-json3-dev "$compiler" qemu-user
+  cmake ninja-build python3 nlohmann-json3-dev libtomlplusplus-dev "$compiler" qemu-user
   libfmt-dev:"$debian" libspdlog-dev:"$debian" libssl-dev:"$debian" zlib1g-dev:"$debian"
   libgtest-dev:"$debian" libgmock-dev:"$debian" libbenchmark-dev:"$debian"
 )

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 #include "asup/checkpoint/safetensors.h"
 #include "asup/checkpoint/sha256.h"
 
@@ -36,6 +37,28 @@ std::string file_name_from(const Json& json) {
               std::filesystem::path(name).filename() == name,
           "is corrupt: '{}' is no file of its folder", name);
   return name;
+}
+
+// Whether the box lies in a tensor of this shape.
+bool fits(const Index::Part& part, const Shape& shape) {
+  if (part.begin.size() != shape.size() || part.shape.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (part.begin[i] < 0 || part.shape[i] < 0 || part.shape[i] > shape[i] - part.begin[i])
+      return false;
+  return true;
+}
+
+// Before memory is taken for the tensor: its parts are as large as it, which they cannot be by
+// saying so.
+void require_sound(const std::string& name, const Index::Tensor& tensor) {
+  const auto bytes = bytes_of(tensor.type, tensor.shape);
+  std::uint64_t there = 0;
+  for (const Index::Part& part : tensor.parts) {
+    require(bytes && fits(part, tensor.shape), "is corrupt: a part of {} is not in it", name);
+    there += bytes_of(tensor.type, part.shape).value_or(0);
+    require(there <= *bytes, "is corrupt: the parts of {} are more than it", name);
+  }
+  require(bytes == there, "is corrupt: {} is not whole", name);
 }
 
 }  // namespace
@@ -82,16 +105,17 @@ std::string to_text(const Index& index) {
 }
 
 Index index_from(const std::string& text) try {
-  const Json json = Json::parse(text);
+  const Json json = try_json<Json>(text);
+  require(!json.is_discarded(), "{}, or corrupt", kNoCheckpoint);
   require(json.is_object() && json.contains("asup_checkpoint"), "{}", kNoCheckpoint);
   const int format = json.at("asup_checkpoint").get<int>();
   require(format == kFormat, "is a checkpoint of format {}; this asup reads format {}", format,
           kFormat);
   const Json& content = json.at("checkpoint");
   require(make_text(content) == text, "is corrupt: it is not what was written");
-  return {content.at("run"), tensors_from(content.at("tensors"))};
-} catch (const Json::parse_error&) {
-  throw BadInput(fmt::format("{}, or corrupt", kNoCheckpoint));
+  Index index{content.at("run"), tensors_from(content.at("tensors"))};
+  for (const auto& [name, tensor] : index.tensors) require_sound(name, tensor);
+  return index;
 } catch (const Json::exception& error) {
   throw BadInput(fmt::format("is corrupt ({})", error.what()));
 }

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 
 namespace asup::checkpoint {
 namespace {
@@ -44,20 +43,10 @@ std::uint64_t length_from(std::string_view bytes) {
   return length;
 }
 
-// Of a shape that came from outside: none where a side is negative or the product too large.
-std::optional<std::uint64_t> bytes_of(torch::ScalarType type,
-                                      const std::vector<std::int64_t>& shape) {
-  std::uint64_t bytes = torch::elementSize(type);
-  for (const std::int64_t side : shape)
-    if (side < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(side), &bytes))
-      return std::nullopt;
-  return bytes;
-}
-
 // What is not text is not of the format, and left out.
 Metadata metadata_in(std::string_view header) {
   Metadata metadata;
-  const Json json = Json::parse(header);
+  const Json json = try_json<Json>(header);
   if (!json.contains(kMetadata)) return metadata;
   for (const auto& [key, value] : json.at(kMetadata).items())
     if (value.is_string()) metadata.emplace(key, value.get<std::string>());
@@ -78,6 +67,19 @@ torch::ScalarType type_of_dtype(const std::string& name) {
                                   [&](const auto& known) { return known.second == name; });
   require(found != kTypes.end(), "has tensors of type {}, which is not known here", name);
   return found->first;
+}
+
+std::optional<std::uint64_t> bytes_of(torch::ScalarType type,
+                                      const std::vector<std::int64_t>& shape) {
+  std::int64_t bytes = static_cast<std::int64_t>(torch::elementSize(type));
+  bool is_empty = false;
+  for (const std::int64_t side : shape) {
+    is_empty = is_empty || side == 0;
+    // Torch multiplies the sides of what is empty, too.
+    if (side < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(side, 1), &bytes))
+      return std::nullopt;
+  }
+  return is_empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
 PlainElements::PlainElements(const torch::Tensor& tensor)
@@ -121,7 +123,8 @@ std::string SafetensorsImage::text() const {
 SafetensorsFile::Entries SafetensorsFile::parse(std::string_view header,
                                                 std::uint64_t data_bytes) try {
   Entries entries;
-  const Json json = Json::parse(header);
+  const Json json = try_json<Json>(header);
+  require(json.is_object(), "is corrupt: its header makes no sense");
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadata) continue;
     Entry entry;
@@ -181,8 +184,8 @@ torch::Tensor SafetensorsFile::read(const std::string& name) {
 }
 
 std::map<std::string, torch::Tensor> SafetensorsFile::read_all(std::string_view text) {
-  check(text.size() >= kLength && length_from(text) <= text.size() - kLength,
-        "{} bytes of tensors have no header", text.size());
+  require(text.size() >= kLength && length_from(text) <= text.size() - kLength,
+          "{} bytes of tensors have no header", text.size());
   const std::string_view header = text.substr(kLength, length_from(text));
   const std::string_view data = text.substr(kLength + header.size());
   std::map<std::string, torch::Tensor> tensors;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ using Metadata = std::map<std::string, std::string>;
 // "F32". Throws Error for a type that the format does not have, BadInput for such a name.
 std::string dtype_name(torch::ScalarType type);
 torch::ScalarType type_of_dtype(const std::string& name);
+
+// Of a shape that came from outside: nothing where a side is negative or the product too large.
+std::optional<std::uint64_t> bytes_of(torch::ScalarType type,
+                                      const std::vector<std::int64_t>& shape);
 
 // A tensor's elements, row by row.
 class PlainElements {

@@ -13,6 +13,7 @@
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/checkpoint/index.h"
 #include "asup/checkpoint/safetensors.h"
 #include "asup/checkpoint/sha256.h"
@@ -174,7 +175,8 @@ bool write(Communicator& communicator, const std::string& folder, const Json& ru
   sync::together(communicator, [&] {
     if (!is_first) return;
     Index index{run, {}};
-    for (const std::string& text : indexes) merge(index.tensors, tensors_from(Json::parse(text)));
+    for (const std::string& text : indexes)
+      merge(index.tensors, tensors_from(parse_json<Json>(text)));
     check_whole(index);
     unfinished.write(index_file(unfinished.path()), to_text(index));
     std::set<std::string> files = beside;

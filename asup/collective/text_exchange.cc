@@ -3,8 +3,23 @@
 #include <numeric>
 #include <utility>
 
+#include "asup/base/error.h"
+
 namespace asup {
 namespace {
+
+// More is no text, whoever says so.
+constexpr std::int64_t kMostText = std::int64_t{1} << 40;
+
+std::size_t length_from(std::int64_t length) {
+  check(length >= 0 && length <= kMostText, "another rank speaks of a text of {} bytes", length);
+  return static_cast<std::size_t>(length);
+}
+std::vector<std::size_t> lengths_from(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::size_t> counts;
+  for (const std::int64_t length : lengths) counts.push_back(length_from(length));
+  return counts;
+}
 
 Buffer buffer_of_text(std::string& text) { return {text.data(), text.size(), Dtype::u8}; }
 
@@ -13,7 +28,7 @@ std::vector<std::size_t> lengths_of_all(Communicator& communicator, const std::s
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(buffer_of(std::span(&length, 1)), buffer_of(std::span(lengths)))
       .or_throw();
-  return {lengths.begin(), lengths.end()};
+  return lengths_from(lengths);
 }
 
 std::size_t sum_of(const std::vector<std::size_t>& counts) {
@@ -42,7 +57,7 @@ std::string broadcast_text(Communicator& communicator, std::string text, Seconds
   };
   auto length = static_cast<std::int64_t>(text.size());
   broadcast(buffer_of(std::span(&length, 1)));
-  text.resize(static_cast<std::size_t>(length));
+  text.resize(length_from(length));
   broadcast(buffer_of_text(text));
   return text;
 }
@@ -73,7 +88,7 @@ std::string scatter_texts(Communicator& communicator, const std::vector<std::str
     }
   }
   communicator.broadcast(buffer_of(std::span(lengths))).or_throw();
-  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  const std::vector<std::size_t> counts = lengths_from(lengths);
   std::string own(counts[static_cast<std::size_t>(communicator.rank())], '\0');
   communicator.scatter(buffer_of_text(all), buffer_of_text(own), 0, counts).or_throw();
   return own;

@@ -1,22 +1,74 @@
 #include "asup/config/given.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 
+// The library asserts what texts break ("[{"), and where nothing is asserted it takes it for
+// granted.
+#undef NDEBUG
+#define TOML_ASSERT(condition) \
+  static_cast<void>((condition) ? 0 : throw ::asup::BadInput("it is no TOML"))
+#include <toml++/toml.h>
+
 namespace asup::config {
 namespace {
 
+// The line of the first character that is not ASCII and stands outside of quotes and comments, or
+// of a quote that opens within a value; 0: there is none. TOML has none, and what the library makes
+// of them is undefined.
+int line_of_stray_character(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // says that it is UTF-8
+  std::string_view quote;                                       // that ends the text it is in
+  bool is_comment = false;
+  char last = '\n';  // outside of quotes, but for blanks
+  int line = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (c == '\n' && quote.size() < 3) {
+      is_comment = false;
+      quote = {};
+      last = c;
+    } else if (is_comment) {
+      continue;
+    } else if (quote.empty()) {
+      if (c == '#') is_comment = true;
+      const bool opens = c == '"' || c == '\'';
+      const bool may_open = std::string_view("\n=,[{.").find(last) != std::string_view::npos;
+      if ((c & 0x80) != 0 || (opens && !may_open)) return line;
+      if (c != ' ' && c != '\t' && c != '\r') last = c;
+      if (!opens) continue;
+      const std::string_view next = text.substr(i, 3);
+      quote = next == std::string(3, c) ? next : next.substr(0, 1);
+      i += quote.size() - 1;
+    } else if (c == '\\' && quote[0] == '"') {
+      if (++i < text.size() && text[i] == '\n') ++line;
+    } else if (text.substr(i).starts_with(quote)) {
+      i += quote.size() - 1;
+      // Of five quotes, the first two are of the text.
+      if (quote.size() == 3) i = std::min(text.find_first_not_of(c, i), i + 3) - 1;
+      quote = {};
+    }
+  }
+  return 0;
+}
+
 toml::table parse(const std::string& path) {
   const std::string text = read_file(path);
+  const int stray = line_of_stray_character(text);
+  require(stray == 0, "{}:{}: a letter that is not ASCII, or a quote, stands where none may", path,
+          stray);
   try {
     return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     throw BadInput(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+  } catch (const BadInput& error) {
+    throw BadInput(fmt::format("{}: {}", path, error.what()));
   }
 }
 

@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/base/numbers.h"
 
 namespace asup {
@@ -126,7 +126,7 @@ void TableFile::read_header() try {
   require(size <= kMostHeader, "{} is no safetensors file", path_);
   std::string text(size, '\0');
   read_at(fd_, path_, text.data(), size, sizeof size);
-  const ordered_json header = ordered_json::parse(text);
+  const ordered_json header = try_json<ordered_json>(text);
   const std::string rule = header.at("__metadata__").at("rule");
   require(rule == kernels::describe(setup_.rule),
           "{} was trained by '{}', and table {} is trained by '{}'", path_, rule, setup_.name,
@@ -137,15 +137,16 @@ void TableFile::read_header() try {
   const ordered_json shape = {setup_.rows, setup_.width};
   struct stat about {};
   require(::fstat(fd_, &about) == 0, "{}: {}", path_, std::strerror(errno));
+  const std::uint64_t data = static_cast<std::uint64_t>(about.st_size) - sizeof size - text.size();
   for (const char* name : names_of_tensors(setup_)) {
     const ordered_json& tensor = header.at(name);
     require(tensor.at("dtype") == "F32" && tensor.at("shape") == shape,
             "{} has {} as {} of {}, and table {} is of {}", path_, name, tensor.at("shape").dump(),
             tensor.at("dtype").dump(), setup_.name, shape.dump());
     const std::uint64_t begin = tensor.at("data_offsets").at(0);
-    begins_.push_back(sizeof size + text.size() + begin);
-    require(begins_.back() + tensor_bytes(setup_) <= static_cast<std::uint64_t>(about.st_size),
+    require(tensor_bytes(setup_) <= data && begin <= data - tensor_bytes(setup_),
             "{} is cut short: copy it again", path_);
+    begins_.push_back(sizeof size + text.size() + begin);
   }
 } catch (const ordered_json::exception& error) {
   throw BadInput(

@@ -30,6 +30,7 @@ DealtSamples::DealtSamples(std::uint64_t begin, std::vector<SampleRun> finished)
 }
 
 std::optional<SampleRun> DealtSamples::deal(int worker, std::uint64_t count, std::uint64_t limit) {
+  if (count == 0) return std::nullopt;
   std::optional<SampleRun> run;
   if (!returned_.empty() && returned_.front().begin < limit) {
     SampleRun& first = returned_.front();

@@ -112,9 +112,7 @@ void Exchanger::ask_next() {
     to_ask_.pop_back();
     const auto index = static_cast<std::size_t>(partner);
     if (silent_[index] || gone_[index]) continue;
-    underway_.emplace();
-    underway_->exchange = {rank_, 0, ++asked_};
-    underway_->partner = partner;
+    underway_.emplace(Exchange{rank_, 0, ++asked_}, partner);
     heard();
     messenger_->send(partner, head_of(Ask{underway_->exchange, averaging_.elements()}));
     return;
@@ -148,9 +146,7 @@ void Exchanger::on_ask(int member, const Ask& ask) {
   if (crossed && rank_ < member) return;
   if (crossed) underway_.reset();
   if (underway_ || closed_ || stale_) return messenger_->send(member, head_of(Busy{ask.exchange}));
-  underway_.emplace();
-  underway_->exchange = ask.exchange;
-  underway_->partner = member;
+  underway_.emplace(ask.exchange, member);
   messenger_->send(member, head_of(Accept{ask.exchange}));
   begin();
 }

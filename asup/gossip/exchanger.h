@@ -85,8 +85,10 @@ class Exchanger : private Service {
   // An exchange that this worker has asked for, or takes part in.
   struct Underway {
     enum class Stage { asking, streaming, averaging };
+    Underway(Exchange with, int member) : exchange(with), partner(member) {}
+
     Exchange exchange;
-    int partner = -1;
+    int partner;
     Stage stage = Stage::asking;
     std::size_t sent = 0, received = 0;  // elements
     int leaving = 0;                     // chunks that are on their way out

@@ -1,7 +1,6 @@
 #include "asup/launch/agent_protocol.h"
 
-#include <nlohmann/json.hpp>
-
+#include "asup/base/json.h"
 #include "asup/base/version.h"
 
 namespace asup::launch {
@@ -41,7 +40,7 @@ std::string bytes_of(std::string_view text) {
 
 AgentMessage message_of(const Json& json) {
   AgentMessage message{};
-  const auto number = [&](const char* name) { return json.at(name).get<int>(); };
+  const auto number = [&](const char* name) { return whole_in<int>(json, name); };
   if (json.contains("agent")) {
     message.kind = Kind::greeting;
     message.protocol = number("agent");
@@ -61,8 +60,9 @@ AgentMessage message_of(const Json& json) {
     message.pid = number("pid");
     message.status = number("status");
     if (json.contains("note"))
-      message.note = {static_cast<net::FailureNote::Kind>(json["note"].at("kind").get<int>()),
-                      json["note"].at("text").get<std::string>()};
+      message.note = {
+          static_cast<net::FailureNote::Kind>(whole_in<int>(json["note"], "kind", 0, 2)),
+          json["note"].at("text").get<std::string>()};
   } else {
     message.kind = Kind::failed;
     message.text = json.at("failed").get<std::string>();
@@ -96,16 +96,16 @@ std::string signal_line(int number) { return line_of({{"signal", number}}); }
 
 std::optional<AgentMessage> parse_agent_message(const std::string& line) {
   try {
-    return message_of(Json::parse(line));
-  } catch (const Json::exception&) {
+    return message_of(parse_json(line));
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }
 
 std::optional<int> parse_signal_line(const std::string& line) {
   try {
-    return Json::parse(line).at("signal").get<int>();
-  } catch (const Json::exception&) {
+    return whole_in<int>(parse_json(line), "signal");
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }

@@ -1,10 +1,10 @@
 #include "asup/launch/host_job.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 #include "asup/base/thread.h"
 #include "asup/launch/process.h"
 
@@ -70,13 +70,13 @@ std::string to_json(const HostJob& job) {
 HostJob parse_host_job(const std::string& text) {
   HostJob job;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json(text);
     json.at("joins").get_to(job.joins);
     json.at("goes_on_after_loss").get_to(job.goes_on_after_loss);
-    json.at("size").get_to(job.size);
-    json.at("servers").get_to(job.servers);
-    json.at("first_rank").get_to(job.first_rank);
-    json.at("count").get_to(job.count);
+    job.size = whole_in<int>(json, "size");
+    job.servers = whole_in<int>(json, "servers");
+    job.first_rank = whole_in<int>(json, "first_rank");
+    job.count = whole_in<int>(json, "count");
     json.at("own_servers").get_to(job.own_servers);
     json.at("coordinator").get_to(job.coordinator);
     job.key = net::key_from_hex(json.at("key").get<std::string>());
@@ -85,7 +85,7 @@ HostJob parse_host_job(const std::string& text) {
     json.at("directory").get_to(job.directory);
     json.at("environment").get_to(job.environment);
     job.grace = Seconds(json.at("grace").get<double>());
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     throw BadInput(fmt::format("the job description cannot be read: {}", error.what()));
   }
   require(job.count >= 0 && job.first_rank >= 0 && job.first_rank <= job.size - job.count,

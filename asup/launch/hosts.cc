@@ -9,6 +9,8 @@
 namespace asup::launch {
 namespace {
 
+constexpr int kMostSlots = 1 << 16;
+
 HostSpec parse_host(std::string_view entry) {
   std::string_view name = entry;
   HostSpec host;
@@ -17,8 +19,9 @@ HostSpec parse_host(std::string_view entry) {
   if (colon != entry.npos && (entry.find(':') == colon || entry[colon - 1] == ']')) {
     name = entry.substr(0, colon);
     host.slots = number_in<int>(entry.substr(colon + 1)).value_or(0);
-    require(host.slots > 0,
-            "--hosts: '{}': after the colon comes the number of ranks the host can take", entry);
+    require(host.slots > 0 && host.slots <= kMostSlots,
+            "--hosts: '{}': after the colon comes the number of ranks the host can take, up to {}",
+            entry, kMostSlots);
   }
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   require(!name.empty(), "--hosts: '{}': a host's name is missing", entry);

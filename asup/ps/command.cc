@@ -1,5 +1,7 @@
 #include "asup/ps/command.h"
 
+#include "asup/base/error.h"
+
 namespace asup::ps {
 namespace {
 
@@ -60,6 +62,15 @@ std::optional<Command> read_command(const CommandHead& head, net::ConstBytes pay
   take(payload, command.dropped, head.dropped);
   take(payload, command.released, head.released);
   return command;
+}
+
+void require_workers(const Command& command, int workers) {
+  const auto require_worker = [&](int worker) {
+    check(worker >= 0 && worker < workers, "its command is about worker {} of {}", worker, workers);
+  };
+  for (const auto& push : command.parts) require_worker(push.worker);
+  for (const auto& push : command.dropped) require_worker(push.worker);
+  for (const int worker : command.released) require_worker(worker);
 }
 
 }  // namespace asup::ps

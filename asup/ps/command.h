@@ -36,4 +36,7 @@ std::vector<std::byte> payload_of(const Command& command);
 // Nothing where the payload is not as long as the head says.
 std::optional<Command> read_command(const CommandHead& head, net::ConstBytes payload);
 
+// Throws Error where it names a worker that is none of so many.
+void require_workers(const Command& command, int workers);
+
 }  // namespace asup::ps

@@ -14,8 +14,10 @@ std::string text_of(net::ConstBytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::set<int> workers_of(net::ConstBytes bytes) {
+// At most one of each, of so many.
+std::set<int> workers_of(net::ConstBytes bytes, int most) {
   std::vector<std::int32_t> workers(bytes.size() / sizeof(std::int32_t));
+  check(std::ssize(workers) <= most, "it has met {} workers of {}", workers.size(), most);
   if (!workers.empty())
     std::memcpy(workers.data(), bytes.data(), workers.size() * sizeof(std::int32_t));
   return {workers.begin(), workers.end()};
@@ -121,7 +123,7 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
       return on_question(member, head);
     if (kind == Kind::leave) return gone(member, net::LinkEnd::left);
     if (is_head() && kind == Kind::arrive)
-      return coordinator_->arrived(member, workers_of(payload));
+      return coordinator_->arrived(member, workers_of(payload, group_.workers));
     if (is_head() && kind == Kind::ask_sync_point) return coordinator_->ask_sync_point();
     if (is_head() && kind == Kind::report)
       return send_text(member, head_of(Report{}), coordinator_->report());
@@ -131,8 +133,12 @@ void Server::arrived(int member, net::ConstBytes head, net::Bytes payload) {
     return coordinator_->staged(staged->worker, staged->push);
   if (const auto squares = read<Squares>(head); squares && is_head())
     return coordinator_->found(squares->version, {squares->pushes, squares->mean});
-  if (const auto command_head = read<CommandHead>(head); command_head && member == group_.head())
-    if (const auto command = read_command(*command_head, payload)) return on_command(*command);
+  if (const auto command_head = read<CommandHead>(head); command_head && member == group_.head()) {
+    const auto command = read_command(*command_head, payload);
+    check(command && welcomed_, "its command makes no sense, or comes too early");
+    require_workers(*command, group_.workers);
+    return on_command(*command);
+  }
   if (const auto norm = read<Norm>(head)) return on_norm(group_.server_of(member), *norm);
   log().warn("server {}: {} sends what no server sends", server_, name_of_member(group_, member));
 }
@@ -251,6 +257,7 @@ void Server::on_piece(int worker, const Piece& piece, net::ConstBytes payload) {
 
 void Server::on_commit(int worker, const Commit& commit, net::ConstBytes payload) {
   if (!session(worker).is_open()) return;
+  if (!welcomed_) return refuse(worker, "it pushes before all have begun");
   if (payload.size() != setup_->rules.size() * sizeof(double))
     return refuse(worker, fmt::format("its push {} has {} bytes of learning rates, for {} groups",
                                       commit.push, payload.size(), setup_->rules.size()));

@@ -15,6 +15,10 @@ constexpr std::uint64_t kSmall = 64 * 1024;
 // Parameters leave in messages of so many elements, so that the first of them are there early.
 constexpr std::uint64_t kLetter = 512 * 1024;
 
+// Updates of which other servers may tell before they are made here, or though they never are: more
+// than servers can be apart.
+constexpr std::size_t kMostNorms = 16;
+
 // What a gradient of this norm is multiplied with so that it is at most `most`.
 double clip_factor(double norm, double most) {
   return most > 0 && std::isfinite(norm) && norm > most ? most / norm : 1;
@@ -114,6 +118,8 @@ void Server::tell_norm() {
 
 // One that is ahead may tell of a command that has not come here yet.
 void Server::on_norm(int server, const Norm& norm) {
+  check(norms_.size() < kMostNorms || norms_.contains(norm.version),
+        "it tells the norm of update {}, after {} that nobody makes", norm.version, kMostNorms);
   norms_[norm.version][server] = norm.squares;
   if (awaits_norm_) carry_out(&Server::go_on_when_norm_is_known);
 }
@@ -141,12 +147,9 @@ void Server::make_job(const Command& command) {
   job_.compares = command.compares;
   job_.compensation = setup_->compensation;
   for (const Command::PushRef& part : command.parts) {
-    if (!session(part.worker).has_push(part.number)) {
-      failure_ = fmt::format("server {} is to apply push {} of rank {}, which it does not have",
-                             server_, part.number, part.worker);
-      continue;
-    }
     WorkerSession& from = session(part.worker);
+    check(from.has_push(part.number), "it is to apply push {} of rank {}, which it does not have",
+          part.number, part.worker);
     const bool stale = from.figures(part.number).version + 1 != command.version;
     const bool compensates = setup_->compensation > 0 && stale;
     job_.sources.push_back({part.weight, from.lr(part.number), from.gradient(part.number),

@@ -1,14 +1,18 @@
 #include "asup/ps/server_setup.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 
 namespace asup::ps {
 namespace {
 
 using nlohmann::json;
+
+// What no model and no training has more of: products of them are numbers, too.
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 44;
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;  // steps; samples of one
 
 json to_json(const pace::Options& pace) {
   return {{"kind", pace::name_of(pace.kind)},
@@ -25,8 +29,8 @@ pace::Options pace_of(const json& from) {
   pace::Options pace;
   pace.kind = pace::kind_of(from.at("kind").get<std::string>());
   pace.staleness = from.at("staleness");
-  pace.backup = from.at("backup");
-  pace.gather = from.at("gather");
+  pace.backup = whole_in<int>(from, "backup");
+  pace.gather = whole_in<int>(from, "gather");
   pace.stale_lr = from.at("stale_lr");
   pace.non_finite = pace::non_finite_of(from.at("non_finite").get<std::string>());
   pace.freeze = from.at("freeze");
@@ -43,14 +47,17 @@ json to_json(const pace::Workload& work) {
 
 pace::Workload work_of(const json& from) {
   pace::Workload work;
-  work.steps = from.at("steps");
-  work.first_step = from.at("first_step");
-  work.batch = from.at("batch");
-  work.steps_per_epoch = from.at("steps_per_epoch");
-  work.last_batch = from.at("last_batch");
+  const auto whole = [&](const char* key) {
+    return whole_in<std::uint64_t>(from, key, 0, kMostCounted);
+  };
+  work.steps = whole("steps");
+  work.first_step = whole("first_step");
+  work.batch = whole("batch");
+  work.steps_per_epoch = whole("steps_per_epoch");
+  work.last_batch = whole("last_batch");
   work.sync_points = from.at("sync points").get<std::vector<std::uint64_t>>();
   work.can_leave = from.at("can_leave");
-  work.grain = from.at("grain");
+  work.grain = whole("grain");
   return work;
 }
 
@@ -63,7 +70,7 @@ json to_json(const Layout& layout) {
 
 Layout layout_of(const json& from) {
   Layout layout;
-  layout.elements = from.at("elements");
+  layout.elements = whole_in<std::uint64_t>(from, "elements", 0, kMostElements);
   for (const json& tensor : from.at("tensors"))
     layout.tensors.push_back({layout.tensors.size(), tensor.at(0), {tensor.at(1), tensor.at(2)}});
   return layout;
@@ -246,7 +253,7 @@ std::string to_text(const ServerSetup& setup) {
 }
 
 ServerSetup parse_setup(std::string_view text) try {
-  const json from = json::parse(text);
+  const json from = parse_json(text);
   ServerSetup setup;
   setup.layout = layout_of(from.at("layout"));
   setup.rules = rules_of(from.at("rules"));

@@ -217,7 +217,7 @@ void WorkerSession::set_pushes_aside(std::span<const std::uint64_t> but_for, boo
       stretch.data = to;
     }
     push.held.clear();
-    if (!with_seen) continue;
+    if (!with_seen || !sees()) continue;  // it pushes and has never had any
     push.seen = Floats(shard_.size());
     for (const Range& range : ranges_)
       std::memcpy(push.seen.data() + (range.begin - shard_.begin),

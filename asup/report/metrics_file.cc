@@ -10,6 +10,7 @@
 #include "asup/base/error.h"
 #include "asup/base/fd.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 
 namespace asup::report {
 namespace {
@@ -69,8 +70,7 @@ std::vector<Json> read_metrics(const std::string& path) {
   const std::string text = read_file(path);
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    Json row = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                           text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    Json row = try_json<Json>(std::string_view(text).substr(begin, end - begin));
     require(row.is_object() && row.contains("step") && row["step"].is_number_integer(),
             "{}:{}: is no row of metrics (a JSON object with a step): delete the line", path,
             rows.size() + 1);

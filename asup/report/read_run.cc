@@ -4,10 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/report/format.h"
 #include "asup/report/metrics_file.h"
 #include "asup/report/run_folder.h"
@@ -83,7 +83,7 @@ FoundRun read(const RunFolder& folder) {
 }  // namespace
 
 Json read_json(const std::string& path) {
-  Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  Json json = try_json<Json>(read_file(path));
   require(json.is_object(), "{}: is not JSON as asup writes it", path);
   return json;
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/base/log.h"
 #include "asup/train/pipeline_settings.h"
 
@@ -54,7 +55,7 @@ TunedChoices choices_from(const Json& json) {
 
 Json ComputePathCache::read() const {
   std::ifstream in(file());
-  Json known = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  Json known = try_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}));
   return known.is_object() ? known : Json::object();
 }
 

@@ -7,6 +7,7 @@
 #include "asup/base/base64.h"
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/base/log.h"
 #include "asup/base/version.h"
 #include "asup/checkpoint/trained.h"
@@ -122,7 +123,7 @@ std::optional<TrainConfig> config_of(const Weights& weights) try {
   const auto settings = weights.metadata.find(kSettings);
   if (!weights.metadata.contains("asup") || settings == weights.metadata.end()) return std::nullopt;
   config::Given given;
-  const Json json = Json::parse(settings->second);
+  const Json json = parse_json<Json>(settings->second);
   for (const auto& [name, text] : json.items()) given.say(name, text.get<std::string>(), name);
   return config_from(std::move(given));
 } catch (const nlohmann::json::exception&) {
@@ -134,7 +135,7 @@ std::optional<TrainConfig> config_of(const Weights& weights) try {
 std::optional<data::Normalisation> normalisation_of(const Weights& weights) try {
   const auto text = weights.metadata.find(kNormalisation);
   if (text == weights.metadata.end()) return std::nullopt;
-  const Json json = Json::parse(text->second);
+  const Json json = try_json<Json>(text->second);
   return data::Normalisation{json.at("mean").get<std::vector<double>>(),
                              json.at("deviation").get<std::vector<double>>()};
 } catch (const nlohmann::json::exception&) {

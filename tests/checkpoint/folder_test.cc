@@ -132,6 +132,27 @@ TEST_F(CheckpointFolderTest, HasFilesOfItsFolderAlone) {
   }
 }
 
+// Nobody takes memory for what an index says of a tensor that its parts do not make.
+TEST_F(CheckpointFolderTest, TensorsAreWhatTheirPartsMake) {
+  const Index whole = index_from(read_file(path_ + "/index.json"));
+  const auto said = [&](const auto& change) {
+    Index index = whole;
+    change(index.tensors.at("a"));
+    return refusal("index.json", to_text(index));
+  };
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  const std::string lacks = path_ + ": is corrupt: a is not whole";
+  const std::string outside = path_ + ": is corrupt: a part of a is not in it";
+  EXPECT_EQ(said([](auto& a) { a.shape = {kHuge, 3}; }), lacks);
+  EXPECT_EQ(said([](auto& a) { a.parts.clear(); }), lacks);
+  EXPECT_EQ(said([](auto& a) { a.shape = {-2, 3}; }), outside);
+  EXPECT_EQ(said([](auto& a) { a.shape = {kHuge, kHuge}; }), outside);
+  EXPECT_EQ(said([](auto& a) { a.parts[0].begin = {1, 0}; }), outside);
+  EXPECT_EQ(said([](auto& a) { a.parts[0].begin = {std::int64_t{1} << 62, 0}; }), outside);
+  EXPECT_EQ(said([](auto& a) { a.parts.push_back(a.parts[0]); }),
+            path_ + ": is corrupt: the parts of a are more than it");
+}
+
 TEST_F(CheckpointFolderTest, OtherThingsAreRefused) {
   EXPECT_EQ(refusal("index.json", "{}"), path_ + ": is no checkpoint of asup");
   EXPECT_EQ(refusal("index.json", "something else"),

@@ -61,7 +61,30 @@ TEST_F(GivenTest, MistakesAreNamedWithFileAndLine) {
   EXPECT_THAT(refusal("[optimizer]\nlr = 1\n"), HasSubstr(":1: optimizer: a text, a number"));
   EXPECT_THAT(refusal("batch = [1]\n"), HasSubstr("not a table, list or date"));
   EXPECT_THAT(refusal("batch = = 3\n"), HasSubstr(":1: "));
+  EXPECT_THAT(refusal("[{a = 1}]\n"), HasSubstr("it is no TOML"));
+  EXPECT_THAT(refusal("# é\nlr = é\n"), HasSubstr(":2: a letter that is not ASCII"));
+  EXPECT_THAT(refusal("lr = 1\"x\"\n"), HasSubstr(":1: a letter that is not ASCII, or a quote"));
   EXPECT_THAT(refusal("lr = 0.1\nlr = 0.2\n"), HasSubstr(":2: "));
+}
+
+TEST_F(GivenTest, LettersOfAllKindsMayStandInQuotesAndComments) {
+  Given given;
+  given.read_toml(folder_.write("job.toml",
+                                "\xef\xbb\xbf# é\n"
+                                R"(a = "\"é" # é
+b = 'é\'
+c = '''é
+'é'''
+d = """é\"é
+"""""
+e = ""
+f = 'é'
+)"));
+  EXPECT_EQ(given.text_before("a", 9, ""), "\"é");
+  EXPECT_EQ(given.text_before("b", 9, ""), "é\\");
+  EXPECT_EQ(given.text_before("c", 9, ""), "é\n'é");
+  EXPECT_EQ(given.text_before("d", 9, ""), "é\"é\n\"\"");
+  EXPECT_EQ(given.text_before("f", 9, ""), "é");
 }
 
 TEST_F(GivenTest, FilesThatCannotBeReadAreNamed) {

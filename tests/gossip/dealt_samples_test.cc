@@ -19,6 +19,11 @@ TEST(DealtSamples, AreDealtInOrderAndOnce) {
   EXPECT_EQ(samples.finished_by(1), 0u);
 }
 
+TEST(DealtSamples, WhoWantsNoneGetsNone) {
+  DealtSamples samples;
+  EXPECT_FALSE(samples.deal(1, 0, 100));
+}
+
 TEST(DealtSamples, LeaveNoneAlone) {
   DealtSamples samples;
   EXPECT_EQ(samples.deal(0, 4, 9), (SampleRun{0, 4}));

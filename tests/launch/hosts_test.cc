@@ -36,8 +36,8 @@ TEST(Hosts, AreRead) {
 }
 
 TEST(Hosts, WrongOnesAreNamed) {
-  for (const char* wrong :
-       {"", "alpha,", "alpha:0", "alpha:x", "alpha:2x", ":2", "a b", "-oProxy=x"})
+  for (const char* wrong : {"", "alpha,", "alpha:0", "alpha:x", "alpha:2x", "alpha:2147483647",
+                            ":2", "a b", "-oProxy=x"})
     EXPECT_THAT(message_of<BadInput>([&] { parse_hosts(wrong); }), HasSubstr("--hosts")) << wrong;
   EXPECT_THAT(message_of<BadInput>([] { parse_hosts("alpha,alpha"); }), HasSubstr("write alpha:2"));
 }

@@ -51,6 +51,12 @@ ServerSetup with_two_groups() {
   return setup;
 }
 
+TEST(ServerSetup, OfMoreElementsThanAnyModelHasIsRefused) {
+  ServerSetup setup;
+  setup.layout.elements = std::uint64_t{1} << 62;  // their bytes would be none
+  EXPECT_THAT(message_of<BadInput>([&] { parse_setup(to_text(setup)); }), HasSubstr("'elements'"));
+}
+
 TEST(ServerSetup, GroupsComeBackFromItsText) {
   const ServerSetup setup = with_two_groups();
   EXPECT_EQ(difference(setup, parse_setup(to_text(setup))), "");

@@ -395,5 +395,111 @@ TEST(Refusal, AWorkerThatArrivesTwiceIsLost) {
   });
 }
 
+// The worker says what it should not: its link to the server ends, and the other goes on alone.
+template <typename Say>
+void expect_lost(const Say& say) {
+  run_threads({2, 1, LinkKind::shm}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100}, {.kind = pace::Kind::asp});
+    if (rank == 1) {
+      RawMember worker(group);
+      worker.hello(group.head(), setup, {0, 100});
+      EXPECT_EQ(worker.wait_for(Kind::welcome), "");
+      say(worker, group.head());
+      const net::MeshLock lock(group.mesh.loop());
+      const auto ended = [&] { return group.mesh.end_of(group.head()) != net::LinkEnd::open; };
+      EXPECT_TRUE(group.mesh.loop().drive(ended, after(kTimeout)));
+      return;
+    }
+    Client client(group, setup, {}, kTimeout);
+    client.begin(true);
+    client.arrive();
+    const std::vector<float> gradient(100, 1.0f);
+    client.push({0, 100}, gradient.data());
+    client.commit(figures_of(client.wait()), std::vector<double>{1});
+    client.wait();
+    EXPECT_EQ(client.parameters()[7], -0.5f) << "half a step of two workers";
+  });
+}
+
+TEST(Refusal, AWorkerThatHasMetMoreThanThereAreIsLost) {
+  expect_lost([](RawMember& worker, int head) {
+    worker.say(head, Arrive{}, std::vector<std::byte>(3 * sizeof(std::int32_t)));
+  });
+}
+
+TEST(Refusal, APushBeforeTheWelcome) {
+  run_threads({2, 1, LinkKind::tcp}, [&](int rank, net::MemberGroup group) {
+    const ps::ServerSetup setup = setup_of({100});
+    RawMember worker(group);
+    if (rank == 1) {
+      EXPECT_THAT(worker.refusal(), HasSubstr("rank 0"));
+      return;
+    }
+    worker.hello(group.head(), setup, {0, 100});
+    worker.send(group.head(), Piece{1, {0, 100}, {}}, 100 * sizeof(float));
+    worker.send(group.head(), Commit{1, {}}, sizeof(double));
+    EXPECT_EQ(worker.refusal(), "it pushes before all have begun");
+  });
+}
+
+// Of two servers the first says what it should not: the other ends, and says why.
+template <typename Say>
+std::string end_of_second_server(const Say& say) {
+  std::string why;
+  const auto wait_for_its_end = [](net::Mesh& mesh) {
+    const net::MeshLock lock(mesh.loop());
+    EXPECT_TRUE(
+        mesh.loop().drive([&] { return mesh.end_of(2) != net::LinkEnd::open; }, after(kTimeout)));
+  };
+  asup::testing::run_ranks(
+      3, LinkKind::shm,
+      [&](Job& job) {
+        const net::MemberGroup group = net::workers_and_servers(job);
+        const ps::ServerSetup setup = setup_of({100});
+        if (job.member() == 0) {
+          RawMember worker(group);
+          const Range shard = shards_of(setup, 2)[1];
+          worker.hello(group.member_of_server(1), setup, shard);
+          worker.send(group.member_of_server(1), Initial{shard, {}}, shard.size() * sizeof(float));
+          EXPECT_EQ(worker.wait_for(Kind::welcome), "");
+          worker.send(group.head(), Arrive{});  // all have begun
+          wait_for_its_end(group.mesh);
+        } else if (job.member() == 1) {
+          RawMember head(group);
+          EXPECT_EQ(head.wait_for(Kind::arrive), "");
+          say(head, group.member_of_server(1));
+          wait_for_its_end(group.mesh);
+        } else {
+          Server server(group, {.threads = 1, .patience = kTimeout});
+          why = message_of<JobFailed>([&] { server.run(); });
+        }
+      },
+      /*servers=*/2);
+  return why;
+}
+
+void give(RawMember& head, int server, const Command& command) {
+  head.say(server, head_of_command(command), payload_of(command));
+}
+
+TEST(Refusal, ACommandAboutAWorkerThatIsNone) {
+  for (const int worker : {-1, 1, 70'000}) {
+    Command command;
+    command.version = 1;
+    command.released = {worker};
+    EXPECT_THAT(
+        end_of_second_server([&](RawMember& head, int server) { give(head, server, command); }),
+        AllOf(HasSubstr("server 0 (pid"), HasSubstr("was lost")));
+  }
+}
+
+TEST(Refusal, ACommandToApplyAPushThatIsNotThere) {
+  Command command;
+  command.version = 1;
+  command.parts = {{0, 0, 5, 1.0}};
+  EXPECT_EQ(end_of_second_server([&](RawMember& head, int server) { give(head, server, command); }),
+            "server 1: it is to apply push 5 of rank 0, which it does not have");
+}
+
 }  // namespace
 }  // namespace asup::ps::testing

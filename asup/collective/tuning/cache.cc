@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/base/log.h"
 #include "asup/collective/execute/envelope.h"
 
@@ -35,7 +35,7 @@ Rates rates_of(const Json& json) {
 }
 
 Json parse(const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_json<Json>(text);
   require(!json.is_discarded(), "not JSON");
   return json;
 }

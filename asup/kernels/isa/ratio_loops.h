@@ -24,7 +24,7 @@ template <typename Formula>
   for_each_line<1, 2 + kSlots>(
       &measured, rows, count, [formula](std::byte* const* changed, const std::byte* const* read) {
         for (std::size_t at = 0; at < kLineBytes; at += kVectorBytes) {
-          Floats state[kSlots + 1] = {};
+          Floats state[Formula::kSlots + 1] = {};
           for (std::size_t slot = 0; slot < kSlots; ++slot)
             state[slot] = load_vector<Floats>(read[2 + slot] + at);
           store_vector(changed[0] + at, formula.measured(load_vector<Floats>(read[0] + at),

@@ -31,7 +31,7 @@ template <typename Formula>
       rows, &gradient, count, [formula](std::byte* const* changed, const std::byte* const* read) {
         for (std::size_t at = 0; at < kLineBytes; at += kVectorBytes) {
           Floats parameters = load_vector<Floats>(changed[0] + at);
-          Floats state[kSlots + 1] = {};
+          Floats state[Formula::kSlots + 1] = {};
           for (std::size_t slot = 0; slot < kSlots; ++slot)
             state[slot] = load_vector<Floats>(changed[1 + slot] + at);
           formula.apply(load_vector<Floats>(read[0] + at), parameters, state);

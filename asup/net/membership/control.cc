@@ -1,10 +1,9 @@
 #include "asup/net/membership/control.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 #include "asup/net/membership/address.h"
 
 namespace asup::net {
@@ -35,20 +34,6 @@ constexpr std::uint64_t kMostGenerations = std::uint64_t{1} << 24;
 constexpr std::size_t kMostText = 256;
 constexpr std::size_t kMostUnixName = 100;  // a socket's name has 107 bytes
 
-// A conversion of the library's own would cut what does not fit.
-template <typename Number = int>
-Number whole(const Json& json, const char* key, Number least, Number most) {
-  const Json& value = json.at(key);
-  const bool fits = value.is_number_unsigned()
-                        ? std::cmp_less_equal(value.get<std::uint64_t>(), most) &&
-                              std::cmp_greater_equal(value.get<std::uint64_t>(), least)
-                        : value.is_number_integer() &&
-                              std::cmp_less_equal(value.get<std::int64_t>(), most) &&
-                              std::cmp_greater_equal(value.get<std::int64_t>(), least);
-  require(fits, "its '{}' is {}, not a number from {} to {}", key, value.dump(), least, most);
-  return value.get<Number>();
-}
-
 // A text as it may stand in a message: not long, and of one line.
 std::string line_of(const Json& json, const char* key, std::size_t most = kMostText) {
   auto value = json.at(key).get<std::string>();
@@ -60,11 +45,11 @@ std::string line_of(const Json& json, const char* key, std::size_t most = kMostT
 
 Member member_of(const Json& json) {
   Member member;
-  member.id = whole<std::uint64_t>(json, "id", 0, ~std::uint64_t{0});
-  member.rank = whole(json, "rank", -kMostMembers, kMostMembers);
-  if (json.contains("server")) member.server = whole(json, "server", 0, kMostMembers);
+  member.id = whole_in<std::uint64_t>(json, "id", 0, ~std::uint64_t{0});
+  member.rank = whole_in<int>(json, "rank", -kMostMembers, kMostMembers);
+  if (json.contains("server")) member.server = whole_in<int>(json, "server", 0, kMostMembers);
   member.hostname = line_of(json, "hostname");
-  member.pid = whole(json, "pid", 0, std::numeric_limits<int>::max());
+  member.pid = whole_in<int>(json, "pid", 0, std::numeric_limits<int>::max());
   member.host.boot = line_of(json, "boot");
   member.host.namespace_ = line_of(json, "netns");
   member.tcp_address = line_of(json, "tcp");
@@ -77,11 +62,11 @@ Member member_of(const Json& json) {
 template <typename Function>
 auto parse(const char* what, const std::string& text, Function function) {
   try {
-    return function(Json::parse(text));
+    return function(parse_json(text));
   } catch (const Json::exception& error) {
     throw BadInput(fmt::format("a {} message cannot be read: {}", what, error.what()));
   } catch (const BadInput& error) {
-    throw BadInput(fmt::format("a {} message cannot be taken: {}", what, error.what()));
+    throw BadInput(fmt::format("a {} message cannot be read: {}", what, error.what()));
   }
 }
 
@@ -158,11 +143,11 @@ std::string to_json(const Ready& ready) {
 Hello parse_hello(const std::string& text) {
   return parse("hello", text, [](const Json& json) {
     Hello hello;
-    hello.protocol = whole(json, "protocol", 0, std::numeric_limits<int>::max());
+    hello.protocol = whole_in<int>(json, "protocol", 0, std::numeric_limits<int>::max());
     hello.version = line_of(json, "version");
-    hello.size = whole(json, "size", 0, kMostMembers);
+    hello.size = whole_in<int>(json, "size", 0, kMostMembers);
     if (json.contains("servers"))  // not of older members, which are refused by their protocol
-      hello.servers = whole(json, "servers", -1, kMostMembers);
+      hello.servers = whole_in<int>(json, "servers", -1, kMostMembers);
     require(hello.servers >= 0 && hello.servers < hello.size,
             "a hello message speaks of a job of {} members, {} of them servers", hello.size,
             hello.servers);
@@ -175,14 +160,14 @@ Hello parse_hello(const std::string& text) {
 RosterMessage parse_roster(const std::string& text) {
   return parse("roster", text, [](const Json& json) {
     RosterMessage message;
-    message.roster.generation = whole<std::uint64_t>(json, "generation", 1, kMostGenerations);
+    message.roster.generation = whole_in<std::uint64_t>(json, "generation", 1, kMostGenerations);
     for (const Json& member : json.at("members"))
       message.roster.members.push_back(member_of(member));
-    message.rank = whole(json, "rank", 0, message.roster.size() - 1);
-    message.founders = whole(json, "founders", 0, kMostMembers);
+    message.rank = whole_in<int>(json, "rank", 0, message.roster.size() - 1);
+    message.founders = whole_in<int>(json, "founders", 0, kMostMembers);
     message.tls = tls_mode_of(json.at("tls").get<std::string>(), "its 'tls'");
     if (json.contains("coordinator_rank"))
-      message.coordinator_rank = whole(json, "coordinator_rank", 0, kMostMembers);
+      message.coordinator_rank = whole_in<int>(json, "coordinator_rank", 0, kMostMembers);
     return message;
   });
 }
@@ -203,7 +188,7 @@ Loss parse_loss(const std::string& text) {
 
 Cut parse_cut(const std::string& text) {
   return parse("cut", text, [](const Json& json) {
-    return Cut{whole<std::uint64_t>(json, "id", 1, ~std::uint64_t{0}),
+    return Cut{whole_in<std::uint64_t>(json, "id", 1, ~std::uint64_t{0}),
                json.at("breach").get<bool>()};
   });
 }

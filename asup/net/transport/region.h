@@ -16,7 +16,8 @@ class Region {
   // Zeroed, page-aligned, and sealed: nobody can make it shorter under those who have mapped it.
   // Throws Error when the system has no memory left.
   static Region make(std::size_t bytes);
-  // Maps what a peer offered. Throws Error where it is not sealed, or shorter than `bytes`.
+  // Maps what a peer offered. Throws Error where it is not sealed, or shorter than `bytes`;
+  // OutOfMemory where this process has no room for it.
   static Region map(Fd fd, std::size_t bytes);
 
   Region() = default;

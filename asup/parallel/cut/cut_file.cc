@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/base/suggest.h"
 
 namespace asup::parallel {
@@ -102,7 +102,7 @@ CutProblem problem_of(const Object& file) {
 }  // namespace
 
 CutProblem read_cut_problem(const std::string& path) {
-  const Json json = Json::parse(read_file(path), nullptr, false);
+  const Json json = try_json<Json>(read_file(path));
   require(!json.is_discarded(), "{} is no JSON", path);
   return problem_of(Object(json, path, {"layers", "ranks", "links", "messages_beside"}));
 }

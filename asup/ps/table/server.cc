@@ -275,7 +275,7 @@ void Server::update_together() {
     for (const Session& session : sessions_) {
       if (session.staged.empty() || session.staged.front().samples == 0) continue;
       const Staged& staged = session.staged.front();
-      if (staged.steps[table].trained == 0) continue;
+      if (!staged.trains(table)) continue;
       trained = true;
       sources.push_back({staged.chunks[table], static_cast<double>(staged.samples) / samples,
                          staged.steps[table].lr});
@@ -303,8 +303,9 @@ void Server::update_alone(int worker) {
       if (other.here || &other == &session)
         step += other.samples > 0 ? static_cast<double>(other.samples) : own;
     for (std::size_t table = 0; table < tables_.size(); ++table) {
+      if (!staged.trains(table)) continue;
       const Shard::Source source{staged.chunks[table], own / step, staged.steps[table].lr};
-      if (staged.steps[table].trained != 0) tables_[table].shard->update({&source, 1}, own / step);
+      tables_[table].shard->update({&source, 1}, own / step);
     }
   }
   if (session.here) send(worker, Applied{++session.applied});

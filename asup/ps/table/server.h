@@ -31,6 +31,11 @@ class Server : private net::Messenger::Handler {
     std::vector<std::vector<Chunk>> chunks;  // by table
     std::vector<TableStep> steps;            // by table
     std::uint64_t samples = 0;
+
+    // Not those that were made after it.
+    bool trains(std::size_t table) const {
+      return table < steps.size() && steps[table].trained != 0;
+    }
   };
   struct Question {
     Pull pull;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "asup/base/error.h"
+#include "asup/base/json.h"
 
 namespace asup::ps::table {
 namespace {
@@ -86,13 +86,13 @@ void initial_row(const TableSetup& setup, std::uint64_t row, float* to) {
 std::string to_text(const TableSetup& setup) { return to_json(setup).dump(); }
 
 TableSetup parse_setup(std::string_view text) try {
-  const json from = json::parse(text);
+  const json from = parse_json(text);
   TableSetup setup;
   setup.name = from.at("name");
-  setup.rows = from.at("rows");
-  setup.width = from.at("width");
+  setup.rows = whole_in<std::uint64_t>(from, "rows");
+  setup.width = whole_in<std::uint32_t>(from, "width");
   setup.init = from.at("init");
-  setup.seed = from.at("seed");
+  setup.seed = whole_in<std::uint64_t>(from, "seed");
   setup.rule = kernels::parse_rule(from.at("rule").get<std::string>());
   setup.synchronous = from.at("pace") == "bsp";
   return setup;

@@ -94,18 +94,18 @@ Shard::Shard(const TableSetup& setup, int server, int servers)
       rows_(rows_on(setup.rows, server, servers)),
       width_(setup.width),
       record_(record_floats(setup)),
-      kept_((rows_ + 63) / 64) {
+      words_((rows_ + 63) / 64) {
   if (rows_ == 0) return;
-  const std::size_t bytes = rows_ * record_ * sizeof(float);
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+  void* data = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(data != MAP_FAILED, "server {} has no room for the {} MB of its rows of table {}", server,
-          bytes >> 20, setup.name);
-  records_ = static_cast<float*>(data);
+          bytes() >> 20, setup.name);
+  kept_ = static_cast<std::uint64_t*>(data);
+  records_ = reinterpret_cast<float*>(kept_ + words_);
 }
 
 Shard::~Shard() {
-  if (records_) munmap(records_, rows_ * record_ * sizeof(float));
+  if (kept_) munmap(kept_, bytes());
 }
 
 bool Shard::has(std::span<const std::uint64_t> rows) const {

@@ -60,6 +60,9 @@ class Shard {
  private:
   struct Block;
 
+  std::size_t bytes() const {
+    return words_ * sizeof(std::uint64_t) + rows_ * record_ * sizeof(float);
+  }
   float* record(std::uint64_t place) const { return records_ + place * record_; }
   bool is_kept(std::uint64_t place) const { return (kept_[place / 64] >> (place % 64) & 1) != 0; }
   void keep(std::uint64_t place);
@@ -71,9 +74,10 @@ class Shard {
   const int server_, servers_;
   const std::uint64_t rows_;
   const std::size_t width_, record_;  // floats
+  const std::size_t words_;           // of kept_
+  std::uint64_t* kept_ = nullptr;     // a bit a row; behind it, in the same memory:
   float* records_ = nullptr;
 
-  std::vector<std::uint64_t> kept_;  // a bit a row
   std::uint64_t rows_kept_ = 0;
   double steps_ = 0;
 };

@@ -94,9 +94,22 @@ PackedEvent packed(const TimelineEvent& event, NameTable& names) {
           static_cast<std::uint16_t>(event.kind)};
 }
 
+// In nanoseconds, within decades: what differences of times are made of.
+bool is_time(std::int64_t time) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  return time > -kMost && time < kMost;
+}
+
+ClockOffset checked(const ClockOffset& clock) {
+  require(is_time(clock.at) && is_time(clock.offset) && is_time(clock.error),
+          "a timeline's part has a clock that makes no sense");
+  return clock;
+}
+
 TimelineEvent unpacked(const PackedEvent& from, const std::vector<const char*>& names) {
   require(from.activity < kActivities && from.kind <= 1 && from.name < names.size() &&
-              from.detail < names.size(),
+              from.detail < names.size() && is_time(from.begin) &&
+              (from.kind == 1 || (from.begin <= from.end && is_time(from.end))),
           "a timeline's part has an event that makes no sense");
   TimelineEvent event;
   event.begin = from.begin;
@@ -170,7 +183,7 @@ TimelinePart unpack(std::string_view bytes, TimelineNames& names) {
   part.host = from.get_text();
   part.order = static_cast<int>(from.get<std::int64_t>());
   for (std::size_t left = from.get_count(sizeof(ClockOffset)); left > 0; --left)
-    part.clock.push_back(from.get<ClockOffset>());
+    part.clock.push_back(checked(from.get<ClockOffset>()));
   std::vector<const char*> by_number{nullptr};
   for (std::size_t left = from.get_count(sizeof(std::uint64_t)); left > 0; --left)
     by_number.push_back(names.keep(from.get_text()));

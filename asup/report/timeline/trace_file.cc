@@ -6,11 +6,11 @@
 
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "asup/base/error.h"
 #include "asup/base/files.h"
+#include "asup/base/json.h"
 #include "asup/report/timeline/step_picture.h"
 #include "asup/report/timeline/step_view.h"
 
@@ -220,7 +220,7 @@ std::optional<Json> read_timeline_view(const std::string& path) {
     line += piece.data();
   if (!line.starts_with(kViewBegins) || !line.ends_with(kViewEnds)) return std::nullopt;
   line = line.substr(kViewBegins.size(), line.size() - kViewBegins.size() - kViewEnds.size());
-  Json view = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json view = try_json<Json>(line);
   return view.is_object() ? std::optional(std::move(view)) : std::nullopt;
 }
 

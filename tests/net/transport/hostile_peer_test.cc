@@ -1,5 +1,6 @@
 // Peers that hold the key and do not keep to the protocol: the link ends, says why, and nothing
 // else happens.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -364,6 +365,20 @@ TEST_F(HostileNeighbour, IsNotOneWhoseMemoryThisProcessHasNoDescriptorFor) {
                 say({ShmRecord::Kind::region, 1, 4096}, region.fd());
               }),
               HasSubstr("ulimit -n"));
+  EXPECT_TRUE(link->wire().closed());
+  EXPECT_EQ(link->wire().breach(), "");
+}
+
+// More than a process has addresses for, in a file that takes no memory.
+TEST_F(HostileNeighbour, IsNotOneWhoseMemoryThisProcessHasNoRoomFor) {
+  constexpr std::uint64_t kMuch = std::uint64_t{1} << 47;
+  const Fd file(memfd_create("much", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(file.get(), kMuch), 0);
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_THAT(asup::testing::message_of<OutOfMemory>([&] {
+                say({ShmRecord::Kind::region, 1, kMuch}, file.get());
+              }),
+              HasSubstr("no memory to map"));
   EXPECT_TRUE(link->wire().closed());
   EXPECT_EQ(link->wire().breach(), "");
 }

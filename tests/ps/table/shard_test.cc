@@ -159,6 +159,17 @@ TEST(TableShard, RecordsGoToAnotherShardAndThoseAsTheyBeganTakeNoMemory) {
   EXPECT_EQ(other.steps(), 2);
 }
 
+// Two terabytes of rows, and a bit for each of them.
+TEST(TableShard, OfMoreRowsThanThereIsMemoryForTakesThatOfThoseThatAreTouched) {
+  const std::uint64_t rows = std::uint64_t{1} << 39, last = rows - 1;
+  const Shard shard(setup_of(rows, 1), 0, 1);
+  float value = 7, initial = 8;
+  shard.read({&last, 1}, &value);
+  initial_row(shard.setup(), last, &initial);
+  EXPECT_EQ(value, initial);
+  EXPECT_EQ(shard.rows_kept(), 0u);
+}
+
 TEST(TableSetup, IsReadAsItIsWritten) {
   TableSetup setup = setup_of(10'000'000, 16, {.kind = Rule::Kind::adagrad, .eps = 1e-10});
   setup.synchronous = false;

@@ -67,6 +67,11 @@ TEST(TimelinePart, RefusesBytesThatMakeNoSense) {
   std::string strange = whole;
   strange[strange.size() - 4] = '\x7f';  // the activity
   EXPECT_THROW(unpack(strange, names), BadInput);
+  constexpr std::int64_t kNever = std::int64_t{1} << 62;
+  for (const auto& [begin, end] : {std::pair{9l, 5l}, {-kNever, 0l}, {0l, kNever}})
+    EXPECT_THROW(unpack(pack(part_of(1, 0, {span(Activity::wait, begin, end)})), names), BadInput);
+  part.clock = {{1, kNever, 3}};
+  EXPECT_THROW(unpack(pack(part), names), BadInput);
   std::string endless = whole;
   for (std::size_t at = 8; at + 8 <= endless.size(); at += 8) {
     endless = whole;

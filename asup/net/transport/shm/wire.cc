@@ -162,6 +162,10 @@ std::string ShmWire::take(const Record& record, Fd fd) {
     regions_.emplace(record.region,
                      std::make_shared<const Region>(Region::map(std::move(fd), record.bytes)));
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) {  // no breach of the peer's
+      closed_ = true;
+      throw;
+    }
     return fmt::format("region {} of its memory: {}", record.region, error.what());
   }
   return "";

@@ -1,16 +1,13 @@
-// What whoever holds the key, or only the port, may send, byte by byte: each target takes any bytes
-// and comes back.
-#pragma once
-
+// Frames as they come on a wire: a link whose first channels are waited for, and the next ones
+// later or never.
 #include <deque>
 
-#include "asup/base/error.h"
-#include "asup/net/membership/control.h"
-#include "asup/net/membership/handshake.h"
 #include "asup/net/transport/link.h"
+#include "tests/fuzz/input.h"
 #include "tests/net/transport/memory_wire.h"
 
 namespace asup::net {
+namespace {
 
 // Counts what it is given against what it was told, and wants to be given the next.
 class CheckingReceiver : public Receiver {
@@ -43,11 +40,15 @@ class CheckingReceiver : public Receiver {
   Link& link_;
   const Channel channel_;
   std::uint64_t left_ = 0;
-  std::vector<std::byte> room_ = std::vector<std::byte>(512 * 1024);
+  std::vector<std::byte> room_ = std::vector<std::byte>(4096);
 };
 
-// A link whose first channels are waited for, and the next ones later or never.
-inline LinkEnd fuzz_link(ConstBytes bytes) {
+}  // namespace
+}  // namespace asup::net
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace asup::net;
+  const ConstBytes bytes = std::as_bytes(std::span(data, size));
   auto wire = std::make_unique<MemoryWire>();
   MemoryWire& peer = *wire;
   Link link(std::move(wire));
@@ -61,44 +62,5 @@ inline LinkEnd fuzz_link(ConstBytes bytes) {
     if (at > bytes.size() / 2 && receivers.size() == 3) receivers.emplace_back(link, 3);
   }
   link.forget(4);
-  return link.end();
+  return 0;
 }
-
-inline void fuzz_handshake(ConstBytes bytes) {
-  for (const Side side : {Side::acceptor, Side::connector}) {
-    Handshake handshake(side, Key{}, "fuzz");
-    ConstBytes left = bytes;
-    while (!handshake.finished() && !left.empty()) {
-      const std::size_t n = std::min(left.size(), handshake.wanted());
-      handshake.feed(left.first(n));
-      (void)handshake.take_output();
-      left = left.subspan(n);
-    }
-    check(!handshake.finished() || !handshake.result().ok(), "the key was guessed");
-  }
-}
-
-inline void fuzz_control(ConstBytes bytes) {
-  FrameReader reader;
-  reader.feed(bytes);
-  const auto parse = [](const auto& read, const std::string& body) {
-    try {
-      (void)read(body);
-    } catch (const BadInput&) {
-    }
-  };
-  try {
-    while (const auto frame = reader.next()) {
-      parse(parse_hello, frame->body);
-      parse(parse_roster, frame->body);
-      parse(parse_refusal, frame->body);
-      parse(parse_member, frame->body);
-      parse(parse_loss, frame->body);
-      parse(parse_cut, frame->body);
-      parse(parse_ready, frame->body);
-    }
-  } catch (const BadInput&) {
-  }
-}
-
-}  // namespace asup::net
