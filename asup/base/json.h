@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "asup/base/error.h"
 
@@ -36,21 +37,34 @@ Json try_json(std::string_view text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-// The whole number that it has by this key. Throws BadInput where it is none of these; the library
-// would cut what does not fit.
+// The whole number that it is, named in messages. Throws BadInput where it is none of these; the
+// library would cut what does not fit.
 template <typename Number, typename Json>
-Number whole_in(const Json& json, const char* key,
+Number whole_of(const Json& value, const char* name,
                 Number least = std::numeric_limits<Number>::min(),
                 Number most = std::numeric_limits<Number>::max()) {
-  const Json& value = json.at(key);
   const bool fits = value.is_number_unsigned()
                         ? std::cmp_less_equal(value.template get<std::uint64_t>(), most) &&
                               std::cmp_greater_equal(value.template get<std::uint64_t>(), least)
                         : value.is_number_integer() &&
                               std::cmp_less_equal(value.template get<std::int64_t>(), most) &&
                               std::cmp_greater_equal(value.template get<std::int64_t>(), least);
-  require(fits, "its '{}' is {}, not a number from {} to {}", key, value.dump(), least, most);
+  require(fits, "its '{}' is {}, not a number from {} to {}", name, value.dump(), least, most);
   return value.template get<Number>();
+}
+
+// The one that it has by this key; the list of them.
+template <typename Number, typename Json>
+Number whole_in(const Json& json, const char* key,
+                Number least = std::numeric_limits<Number>::min(),
+                Number most = std::numeric_limits<Number>::max()) {
+  return whole_of<Number>(json.at(key), key, least, most);
+}
+template <typename Number, typename Json>
+std::vector<Number> wholes_in(const Json& json, const char* key) {
+  std::vector<Number> numbers;
+  for (const Json& value : json.at(key)) numbers.push_back(whole_of<Number>(value, key));
+  return numbers;
 }
 
 }  // namespace asup

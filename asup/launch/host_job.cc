@@ -77,7 +77,7 @@ HostJob parse_host_job(const std::string& text) {
     job.servers = whole_in<int>(json, "servers");
     job.first_rank = whole_in<int>(json, "first_rank");
     job.count = whole_in<int>(json, "count");
-    json.at("own_servers").get_to(job.own_servers);
+    job.own_servers = wholes_in<int>(json, "own_servers");
     json.at("coordinator").get_to(job.coordinator);
     job.key = net::key_from_hex(json.at("key").get<std::string>());
     json.at("program").get_to(job.program);

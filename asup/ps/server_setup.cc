@@ -55,7 +55,7 @@ pace::Workload work_of(const json& from) {
   work.batch = whole("batch");
   work.steps_per_epoch = whole("steps_per_epoch");
   work.last_batch = whole("last_batch");
-  work.sync_points = from.at("sync points").get<std::vector<std::uint64_t>>();
+  work.sync_points = wholes_in<std::uint64_t>(from, "sync points");
   work.can_leave = from.at("can_leave");
   work.grain = whole("grain");
   return work;
@@ -68,11 +68,16 @@ json to_json(const Layout& layout) {
   return {{"elements", layout.elements}, {"tensors", tensors}};
 }
 
+Range range_of(const json& begin, const json& end) {
+  return {whole_of<std::uint64_t>(begin, "begin"), whole_of<std::uint64_t>(end, "end")};
+}
+
 Layout layout_of(const json& from) {
   Layout layout;
   layout.elements = whole_in<std::uint64_t>(from, "elements", 0, kMostElements);
   for (const json& tensor : from.at("tensors"))
-    layout.tensors.push_back({layout.tensors.size(), tensor.at(0), {tensor.at(1), tensor.at(2)}});
+    layout.tensors.push_back(
+        {layout.tensors.size(), tensor.at(0), range_of(tensor.at(1), tensor.at(2))});
   return layout;
 }
 
@@ -150,7 +155,7 @@ json to_json(const std::vector<Range>& ranges) {
 
 std::vector<Range> ranges_of(const json& from) {
   std::vector<Range> ranges;
-  for (const json& range : from) ranges.push_back({range.at(0), range.at(1)});
+  for (const json& range : from) ranges.push_back(range_of(range.at(0), range.at(1)));
   return ranges;
 }
 
@@ -257,15 +262,15 @@ ServerSetup parse_setup(std::string_view text) try {
   ServerSetup setup;
   setup.layout = layout_of(from.at("layout"));
   setup.rules = rules_of(from.at("rules"));
-  setup.groups = from.at("groups").get<std::vector<std::uint32_t>>();
+  setup.groups = wholes_in<std::uint32_t>(from, "groups");
   setup.parts = ranges_of(from.at("parts"));
-  setup.teams = from.at("teams").get<std::vector<std::uint32_t>>();
-  setup.copies = from.at("copies").get<std::vector<std::uint32_t>>();
+  setup.teams = wholes_in<std::uint32_t>(from, "teams");
+  setup.copies = wholes_in<std::uint32_t>(from, "copies");
   setup.pace = pace_of(from.at("pace"));
   setup.compensation = from.at("compensation");
   setup.with_state = from.at("with_state");
   setup.code = code_of(from.at("code").get<std::string>());
-  setup.coded = from.at("coded").get<std::vector<std::uint32_t>>();
+  setup.coded = wholes_in<std::uint32_t>(from, "coded");
   if (from.contains("work")) setup.work = work_of(from.at("work"));
   return setup;
 } catch (const json::exception& error) {

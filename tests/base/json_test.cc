@@ -42,5 +42,13 @@ TEST(Json, NumbersThatDoNotFitAreRefused) {
   EXPECT_THAT(message_of<BadInput>([&] { whole_in<int>(json, "e"); }), HasSubstr("'e'"));
 }
 
+TEST(Json, ListsOfNumbersAreReadTheSameWay) {
+  const auto json = parse_json(R"({"a": [1, 2], "b": [1, 4e33], "c": [[1]], "d": []})");
+  EXPECT_THAT(wholes_in<std::uint64_t>(json, "a"), ::testing::ElementsAre(1, 2));
+  EXPECT_TRUE(wholes_in<int>(json, "d").empty());
+  for (const char* key : {"b", "c"})
+    EXPECT_THAT(message_of<BadInput>([&] { wholes_in<std::uint64_t>(json, key); }), HasSubstr(key));
+}
+
 }  // namespace
 }  // namespace asup
