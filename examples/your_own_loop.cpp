@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   const int batch = argc > 3 ? std::atoi(argv[3]) : 32;
   const std::string data = argc > 4 ? argv[4] : "/usr/share/datasets/fashion-mnist";
   constexpr int kAccumulate = 2, kSaveEvery = 50;
+  asup::keep_tensor_memory();
   auto job = asup::Job::join();
   torch::manual_seed(1);
 

@@ -3,6 +3,10 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "asup/base/error.h"
 #include "asup/tensors/tensor_memory.h"
@@ -21,45 +25,84 @@ std::shared_ptr<TensorMemory>& file_of_thread() {
 }
 
 // Tensors may live longer than what the program is made of.
-TensorMemory& kept_memory() {
-  static auto* const kMemory = new TensorMemory(std::make_unique<HugePages>());  // NOLINT
+const std::shared_ptr<TensorMemory>& kept_memory() {
+  static const auto* const kMemory = new auto(  // NOLINT
+      std::make_shared<TensorMemory>(std::make_unique<HugePages>()));
   return *kMemory;
 }
 
-struct InFile {
-  std::shared_ptr<TensorMemory> memory;
-  void* data;
+// Whose pieces of memory are which. Safe from any thread.
+class Owners {
+ public:
+  static Owners& all() {
+    static auto* const kAll = new Owners;  // NOLINT: as long as tensors
+    return *kAll;
+  }
+
+  void* take(const std::shared_ptr<TensorMemory>& memory, std::size_t bytes) {
+    void* data = memory->take(bytes);
+    const std::lock_guard lock(mutex_);
+    if (data) owners_[data] = memory;
+    return data;
+  }
+
+  // False where it is nobody's.
+  bool give_back(void* data) {
+    std::shared_ptr<TensorMemory> owner;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = owners_.find(data);
+      if (found == owners_.end()) return false;
+      owner = std::move(found->second);
+      owners_.erase(found);
+    }
+    owner->give_back(data);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, std::shared_ptr<TensorMemory>> owners_;
 };
 
 class Allocator final : public c10::Allocator {
  public:
-  explicit Allocator(c10::Allocator& others) : others_(others) {}
-
-  c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes >= kInFile && file_of_thread()) return in_file(bytes);
-    void* data = bytes >= kLarge && keeps_memory ? kept_memory().take(bytes) : nullptr;
-    if (!data) return others_.allocate(bytes);  // which says it where there is none
-    return {data, data, [](void* piece) { kept_memory().give_back(piece); }, c10::kCPU};
+  explicit Allocator(c10::Allocator& others) : others_(others) {
+    free_other = others.raw_deleter();
   }
+
+  // All have one deleter, by which torch may also free what it holds as a plain pointer.
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* data = take(bytes);
+    if (!data) data = others_.raw_allocate(bytes);  // which says it where there is none
+    return {data, data, &free, c10::kCPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free; }
 
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
 
  private:
-  static c10::DataPtr in_file(std::size_t bytes) {
-    auto piece = std::make_unique<InFile>(InFile{file_of_thread(), nullptr});
-    piece->data = piece->memory->take(bytes);
-    check(piece->data != nullptr,
-          "the disk has no room for another {} MB of tensors: give a folder with more "
-          "(offload-folder)",
-          bytes / 1'000'000);
-    void* data = piece->data;
-    const auto free = [](void* context) {
-      const std::unique_ptr<InFile> piece(static_cast<InFile*>(context));
-      piece->memory->give_back(piece->data);
-    };
-    return {data, piece.release(), free, c10::kCPU};
+  static inline c10::DeleterFnPtr free_other = nullptr;
+
+  static void* take(std::size_t bytes) {
+    if (bytes >= kInFile && file_of_thread()) {
+      void* data = Owners::all().take(file_of_thread(), bytes);
+      check(data != nullptr,
+            "the disk has no room for another {} MB of tensors: give a folder with more "
+            "(offload-folder)",
+            bytes / 1'000'000);
+      return data;
+    }
+    return bytes >= kLarge && keeps_memory ? Owners::all().take(kept_memory(), bytes) : nullptr;
+  }
+
+  // Pieces begin with a page, and hardly anything else does.
+  static void free(void* data) {
+    constexpr std::uintptr_t kPage = 4096;
+    const bool may_be_piece = reinterpret_cast<std::uintptr_t>(data) % kPage == 0;
+    if (!may_be_piece || !Owners::all().give_back(data)) free_other(data);
   }
 
   c10::Allocator& others_;

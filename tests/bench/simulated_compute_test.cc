@@ -49,9 +49,10 @@ std::vector<StepTimes> times_of_steps(std::int64_t accumulate) {
       return std::optional(fmt::format("sample_ms={}", kBatch * 1000 / kSamples));
     };
     auto hooks = InjectedSlowness::from(slowness, job.rank(), 1);
+    const train::Offload in_memory;
     train::TrainStep step(*model, optimizer, *replica,
                           models::ComputePath{models::ConvolutionPath::native},
-                          config_with(accumulate), hooks, nullptr);
+                          config_with(accumulate), hooks, in_memory, nullptr);
     for (int i = 0; i < 4; ++i) {
       train::StepWork work;
       work.batch = {torch::randn({kSamples, 1, 8, 8}), torch::zeros({kSamples}, torch::kLong)};

@@ -1,12 +1,15 @@
 #include "asup/tensors/tensor_places.h"
 
+#include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
 
 #include <csignal>
+#include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "asup/base/error.h"
@@ -19,7 +22,7 @@ using asup::testing::message_of;
 using ::testing::HasSubstr;
 
 constexpr const char* kFolder = "/var/tmp";  // on a disk, as a rule
-constexpr std::int64_t kLarge = 4 << 20;  // numbers
+constexpr std::int64_t kLarge = 4 << 20;     // numbers
 
 // Whether its memory is a file's.
 bool lies_in_file(const torch::Tensor& tensor) {
@@ -56,7 +59,7 @@ TEST(TensorsInFile, AreThoseOfItsScopeThatAreLarge) {
 TEST(TensorsInFile, OutliveIt) {
   torch::Tensor there;
   {
-      const TensorFile file(kFolder);
+    const TensorFile file(kFolder);
     const TensorsIn scope(file);
     there = torch::arange(kLarge, torch::kFloat32);
   }
@@ -99,6 +102,22 @@ TEST(TensorsInFile, AFolderThatIsNoneIsRefused) {
   EXPECT_THAT(message_of<BadInput>([] { TensorFile("/nowhere"); }),
               HasSubstr("/nowhere: no file can be made there (No such file or directory)"));
   EXPECT_THAT(message_of<BadInput>([] { TensorFile("/dev/shm"); }), HasSubstr("lies in memory"));
+}
+
+// As oneDNN does for convolutions.
+TEST(TensorsInFile, MemoryMayBeFreedByItsAddress) {
+  const TensorFile file(kFolder);
+  c10::Allocator& allocator = *c10::GetCPUAllocator();
+  for (const bool in_file : {true, false}) {
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{20} << 20}) {
+      std::optional<TensorsIn> scope;
+      if (in_file) scope.emplace(file);
+      void* const data = allocator.raw_allocate(bytes);
+      scope.reset();  // wherever it is freed
+      std::memset(data, 1, bytes);
+      allocator.raw_deallocate(data);
+    }
+  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__)

@@ -46,7 +46,9 @@ Outcome step_of(std::int64_t samples, std::int64_t accumulate = 1) {
     config.batch = 16;
     config.accumulate = accumulate;
     StepHooks hooks;
-    TrainStep step(model, optimizer, *replica, models::ComputePath{}, config, hooks, nullptr);
+    const Offload in_memory;
+    TrainStep step(model, optimizer, *replica, models::ComputePath{}, config, hooks, in_memory,
+                   nullptr);
     torch::manual_seed(1);
     const StepWork work{.batch = {torch::randn({64, 4}).narrow(0, 0, samples),
                                   torch::zeros({samples}, torch::kInt64)},
