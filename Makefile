@@ -54,16 +54,16 @@ test-fast: setup ## run the fast tests: a few minutes
 asan: setup ## run fast tests under AddressSanitizer, the core's under UndefinedBehaviorSanitizer too
 	$(call build,asan,asup_sanitized_tests)
 	@echo "==> Tests: fast, under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@ctest --preset asan -j $(JOBS) -L sanitized
+	@ctest --preset asan -j $(JOBS) -L sanitized $(CTEST)
 
 .PHONY: tsan
 tsan: setup ## run the core's fast tests under ThreadSanitizer
 	$(call build,tsan,asup_sanitized_tests)
 	@echo "==> Tests: fast, core only, under ThreadSanitizer"
-	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L sanitized
+	@$(TSAN_RUN) ctest --preset tsan -j $(JOBS) -L sanitized $(CTEST)
 
 .PHONY: fuzz
-fuzz: ## run libFuzzer on what reads files and messages, SECONDS=20 for each target
+fuzz: setup ## run libFuzzer on what reads files and messages, SECONDS=20 for each target
 	@JOBS=$(JOBS) tools/fuzz.sh $(SECONDS)
 
 .PHONY: soak

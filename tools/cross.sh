@@ -47,6 +47,7 @@ install_packages() {
   fi
   echo "==> Packages for $processor: installing ${missing[*]}"
   ((EUID == 0)) || as_root=(sudo)
+  ((EUID == 0)) || [[ -t 0 ]] || as_root+=(-n) # nobody there to type a password
   # Nothing of this machine's own may go to make room.
   "${as_root[@]}" dpkg --add-architecture "$debian" &&
     "${as_root[@]}" apt-get update -q > /dev/null &&

@@ -28,6 +28,7 @@ install_packages() {
   [[ ${ASUP_SKIP_PACKAGES:-} != 1 ]] || return 1
   echo "==> Packages: installing ${missing[*]}"
   ((EUID == 0)) || as_root=(sudo)
+  ((EUID == 0)) || [[ -t 0 ]] || as_root+=(-n) # nobody there to type a password
   "${as_root[@]}" apt-get update -q > /dev/null &&
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y -q --no-install-recommends "${missing[@]}" > /dev/null
@@ -53,7 +54,7 @@ fuzz() {
   local target=$1 name=${1#fuzz_} kept=build/fuzz/corpus/${1#fuzz_} log=build/fuzz/found/${1#fuzz_}.log status=0
   mkdir -p "$kept"
   "build/fuzz/tests/fuzz/$target" "$kept" "tests/fuzz/corpus/$name" -max_total_time="$seconds" \
-    -max_len=16384 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1 \
+    -max_len=16384 -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1 \
     -artifact_prefix="$found/$name-" &> "$log" || status=$?
   printf '%-18s %10s runs  %s\n' "$name" \
     "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \

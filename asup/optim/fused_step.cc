@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <typeinfo>
 
 #include "asup/base/timeline.h"
 #include "asup/kernels/sparse.h"
+#include "asup/tensors/optimizer_state_place.h"
 
 namespace asup::optim {
 namespace {
@@ -162,6 +164,18 @@ bool can_move_few(const OptimizerParamGroup& group) {
   });
 }
 
+// Whether a step is some parameter's first one.
+bool makes_state(const Optimizer& optimizer) {
+  const auto is_new = [&](const Tensor& parameter) {
+    return parameter.grad().defined() &&
+           optimizer.state().count(parameter.unsafeGetTensorImpl()) == 0;
+  };
+  const auto& groups = optimizer.param_groups();
+  return std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
+    return std::any_of(group.params().begin(), group.params().end(), is_new);
+  });
+}
+
 }  // namespace
 
 bool step_where_not_zero(Optimizer& optimizer) {
@@ -187,6 +201,8 @@ bool step_at_once(Optimizer& optimizer) {
 
 void step(Optimizer& optimizer) {
   const TimelineScope scope(Activity::optimizer);
+  std::optional<MakesOptimizerState> first;
+  if (makes_state(optimizer)) first.emplace();
   if (!step_at_once(optimizer)) optimizer.step();
 }
 

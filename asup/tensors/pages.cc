@@ -4,18 +4,29 @@
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "asup/base/error.h"
 
 namespace asup {
 namespace {
 
+// Some file systems, as of networks and containers, make no file without a name: there it loses its
+// name at once.
 Fd open_without_name(const std::string& folder) {
   Fd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file && (errno == EOPNOTSUPP || errno == EISDIR)) {
+    std::string name = folder + "/asup-offload-XXXXXX";
+    file = Fd(::mkostemp(name.data(), O_CLOEXEC));
+    if (file) ::unlink(name.c_str());
+  }
   require(static_cast<bool>(file),
           "{}: no file can be made there ({}). Give another folder (offload-folder)", folder,
           std::strerror(errno));
@@ -51,25 +62,72 @@ FilePages::FilePages(const std::string& folder) : file_(open_without_name(folder
 // Room on the disk is taken here: where it ran out later, touching a page would end the process.
 void* FilePages::map(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const auto begin = static_cast<off_t>(end_);
+  const std::size_t place = free_.take(bytes);
+  const auto begin = static_cast<off_t>(place), length = static_cast<off_t>(bytes);
   int status = 0;
-  do status = posix_fallocate(file_.get(), begin, static_cast<off_t>(bytes));
+  do status = posix_fallocate(file_.get(), begin, length);
   while (status == EINTR);
-  if (status != 0) return nullptr;
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), begin);
-  if (data == MAP_FAILED) return nullptr;
-  places_[data] = end_;
-  end_ += bytes;
+  void* const data =
+      status == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), begin)
+                  : MAP_FAILED;
+  if (data == MAP_FAILED) {
+    give_back(place, bytes);
+    return nullptr;
+  }
+  places_[data] = place;
   return data;
 }
 
 void FilePages::unmap(void* data, std::size_t bytes) {
-  munmap(data, bytes);
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(data);
-  (void)fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(place->second), static_cast<off_t>(bytes));
+  munmap(data, bytes);
+  give_back(place->second, bytes);
   places_.erase(place);
+}
+
+std::size_t FilePages::end() {
+  const std::lock_guard lock(mutex_);
+  return free_.end();
+}
+
+// To the disk, and for what is mapped next.
+void FilePages::give_back(std::size_t place, std::size_t bytes) {
+  (void)fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(place), static_cast<off_t>(bytes));
+  free_.give_back(place, bytes);
+}
+
+std::size_t FreeRanges::take(std::size_t bytes) {
+  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+    const auto [begin, length] = *range;
+    if (length < bytes) continue;
+    ranges_.erase(range);
+    if (length > bytes) ranges_.emplace(begin + bytes, length - bytes);
+    return begin;
+  }
+  return std::exchange(end_, end_ + bytes);
+}
+
+void FreeRanges::give_back(std::size_t begin, std::size_t bytes) {
+  auto range = ranges_.emplace(begin, bytes).first;
+  if (range != ranges_.begin()) {
+    const auto before = std::prev(range);
+    if (before->first + before->second == begin) {
+      before->second += bytes;
+      ranges_.erase(range);
+      range = before;
+    }
+  }
+  const auto after = std::next(range);
+  if (after != ranges_.end() && range->first + range->second == after->first) {
+    range->second += after->second;
+    ranges_.erase(after);
+  }
+  if (range->first + range->second == end_) {
+    end_ = range->first;
+    ranges_.erase(range);
+  }
 }
 
 }  // namespace asup

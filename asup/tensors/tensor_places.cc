@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/tensors/optimizer_state_place.h"
 #include "asup/tensors/tensor_memory.h"
 
 namespace asup {
@@ -20,6 +21,12 @@ constexpr std::size_t kInFile = 1 << 20;  // what is smaller is not worth its pa
 std::atomic<bool> keeps_memory = false;
 
 std::shared_ptr<TensorMemory>& file_of_thread() {
+  thread_local std::shared_ptr<TensorMemory> memory;
+  return memory;
+}
+
+// Where optimizers' state is to lie, which is none where that is memory.
+std::shared_ptr<TensorMemory>& file_of_state() {
   thread_local std::shared_ptr<TensorMemory> memory;
   return memory;
 }
@@ -135,5 +142,19 @@ TensorsIn::TensorsIn(const TensorFile& file)
     : memory_(file.memory_), before_(std::exchange(file_of_thread(), memory_)) {}
 
 TensorsIn::~TensorsIn() { file_of_thread() = before_; }
+
+OptimizerStateIn::OptimizerStateIn(const TensorFile& file)
+    : memory_(file.memory_), before_(std::exchange(file_of_state(), memory_)) {}
+
+// Another may have come meanwhile, which is to stay.
+OptimizerStateIn::~OptimizerStateIn() {
+  if (file_of_state() == memory_) file_of_state() = before_;
+}
+
+MakesOptimizerState::MakesOptimizerState() : before_(file_of_thread()) {
+  if (file_of_state()) file_of_thread() = file_of_state();
+}
+
+MakesOptimizerState::~MakesOptimizerState() { file_of_thread() = before_; }
 
 }  // namespace asup

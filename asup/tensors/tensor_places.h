@@ -25,6 +25,7 @@ class TensorFile {
 
  private:
   friend class TensorsIn;
+  friend class OptimizerStateIn;
   std::shared_ptr<TensorMemory> memory_;
 };
 
@@ -36,6 +37,20 @@ class TensorsIn {
   ~TensorsIn();
   TensorsIn(const TensorsIn&) = delete;
   TensorsIn& operator=(const TensorsIn&) = delete;
+
+ private:
+  const std::shared_ptr<TensorMemory> memory_, before_;
+};
+
+// What optimizers keep beside parameters (momentum, moments) lies in a file, where asup makes it
+// for this thread as long as this is there: in a parameter's first step of a replica, and where it
+// is read from a checkpoint. Other tensors lie in memory. As TensorsIn else.
+class OptimizerStateIn {
+ public:
+  explicit OptimizerStateIn(const TensorFile& file);
+  ~OptimizerStateIn();
+  OptimizerStateIn(const OptimizerStateIn&) = delete;
+  OptimizerStateIn& operator=(const OptimizerStateIn&) = delete;
 
  private:
   const std::shared_ptr<TensorMemory> memory_, before_;

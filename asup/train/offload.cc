@@ -10,9 +10,10 @@ bool offloads_activations(const TrainConfig& config) {
   return config.offload == "activations" || config.offload == "all";
 }
 
-Offload::Offload(const TrainConfig& config)
-    : optimizer_(offloads_optimizer(config)), activations_(offloads_activations(config)) {
-  if (optimizer_ || activations_) file_.emplace(config.offload_folder);
+Offload::Offload(const TrainConfig& config) : activations_(offloads_activations(config)) {
+  if (config.offload == "none") return;
+  file_.emplace(config.offload_folder);
+  if (offloads_optimizer(config)) optimizer_ = std::make_unique<OptimizerStateIn>(*file_);
 }
 
 }  // namespace asup::train

@@ -1,6 +1,7 @@
 // What of a worker's tensors lies on a disk (`--offload`). Used from the thread that trains.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "asup/tensors/tensor_places.h"
@@ -17,14 +18,14 @@ class Offload {
   // Throws BadInput for a folder that cannot be used.
   explicit Offload(const TrainConfig& config);
 
-  // While it is there, tensors that are made lie on the disk, where these are to.
+  // While it is there, tensors that are made lie on the disk, where activations are to.
   using Place = std::optional<TensorsIn>;
-  Place optimizer() const { return optimizer_ ? Place(std::in_place, *file_) : Place(); }
   Place activations() const { return activations_ ? Place(std::in_place, *file_) : Place(); }
 
  private:
   std::optional<TensorFile> file_;
-  bool optimizer_ = false, activations_ = false;
+  bool activations_ = false;
+  std::unique_ptr<OptimizerStateIn> optimizer_;  // as long as this
 };
 
 }  // namespace asup::train

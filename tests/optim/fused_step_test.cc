@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "asup/tensors/tensor_places.h"
+#include "tests/support/lies_in_file.h"
+
 namespace asup::optim {
 namespace {
 
@@ -186,6 +189,53 @@ TEST(FusedStep, TakesNothingForAStepToo) {
   to::Adam optimizer({parameter}, to::AdamOptions(0.1));
   EXPECT_TRUE(step_at_once(optimizer));
   EXPECT_TRUE(optimizer.state().empty());
+}
+
+bool lies_in_file(const Tensor& tensor) { return asup::testing::lies_in_file(tensor.data_ptr()); }
+
+// What the optimizer keeps is on the disk from the first step on, and nothing else is.
+TEST(OptimizerStateIn, HasWhatAFirstStepMakes) {
+  const TensorFile file("/var/tmp");
+  const OptimizerStateIn scope(file);
+  const auto weight = torch::ones({1 << 20}).requires_grad_(),
+             twin = torch::ones({1 << 20}).requires_grad_();
+  to::Adam optimizer(std::vector<Tensor>{weight}, to::AdamOptions(0.1));
+  to::Adam other(std::vector<Tensor>{twin}, to::AdamOptions(0.1));
+  for (int i = 0; i < 2; ++i) {
+    weight.mutable_grad() = torch::full_like(weight.detach(), i + 1.0);
+    twin.mutable_grad() = weight.grad().clone();
+    step(optimizer);
+    other.step();
+  }
+  const auto moment = [](to::Adam& adam) {
+    return static_cast<to::AdamParamState&>(*adam.state().begin()->second).exp_avg();
+  };
+  EXPECT_TRUE(lies_in_file(moment(optimizer)));
+  EXPECT_FALSE(lies_in_file(moment(other)));  // made by torch's own step
+  EXPECT_FALSE(lies_in_file(weight.grad()));
+  EXPECT_LT(farthest(weight, twin), 1e-6);
+}
+
+// A rule of torch's own makes tensors in every step, which are not to go to a disk and back.
+TEST(OptimizerStateIn, HasNothingThatALaterStepMakes) {
+  struct Watch : to::SGD {
+    using SGD::SGD;
+    Tensor step(LossClosure closure = nullptr) override {
+      made.push_back(torch::ones({1 << 20}));
+      return SGD::step(std::move(closure));
+    }
+    std::vector<Tensor> made;
+  };
+  const TensorFile file("/var/tmp");
+  const OptimizerStateIn scope(file);
+  const auto weight = torch::ones({8}).requires_grad_();
+  Watch optimizer(std::vector<Tensor>{weight}, to::SGDOptions(0.1).momentum(0.9));
+  for (int i = 0; i < 2; ++i) {
+    weight.mutable_grad() = torch::ones({8});
+    step(optimizer);
+  }
+  EXPECT_TRUE(lies_in_file(optimizer.made.at(0)));
+  EXPECT_FALSE(lies_in_file(optimizer.made.at(1)));
 }
 
 }  // namespace

@@ -8,11 +8,10 @@
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "asup/base/error.h"
+#include "tests/support/lies_in_file.h"
 #include "tests/support/thrown.h"
 
 namespace asup {
@@ -24,18 +23,8 @@ using ::testing::HasSubstr;
 constexpr const char* kFolder = "/var/tmp";  // on a disk, as a rule
 constexpr std::int64_t kLarge = 4 << 20;     // numbers
 
-// Whether its memory is a file's.
 bool lies_in_file(const torch::Tensor& tensor) {
-  std::ifstream maps("/proc/self/maps");
-  const auto place = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    words >> std::hex >> begin >> dash >> end;
-    if (place >= begin && place < end) return line.find("(deleted)") != std::string::npos;
-  }
-  return false;
+  return asup::testing::lies_in_file(tensor.data_ptr());
 }
 
 TEST(TensorsInFile, AreThoseOfItsScopeThatAreLarge) {

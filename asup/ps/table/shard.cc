@@ -94,7 +94,7 @@ Shard::Shard(const TableSetup& setup, int server, int servers)
       rows_(rows_on(setup.rows, server, servers)),
       width_(setup.width),
       record_(record_floats(setup)),
-      words_((rows_ + 63) / 64) {
+      words_((rows_ + 511) / 512 * 8) {  // whole lines of the cache: records begin with one
   if (rows_ == 0) return;
   void* data = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

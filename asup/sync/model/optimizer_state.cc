@@ -7,6 +7,7 @@
 #include "asup/base/error.h"
 #include "asup/optim/rule_optimizer.h"
 #include "asup/sync/model/buffer_exchange.h"
+#include "asup/tensors/optimizer_state_place.h"
 
 namespace asup::sync {
 
@@ -199,6 +200,7 @@ double OptimizerState::fingerprint() const {
 }
 
 void OptimizerState::complete(const Counts& most) {
+  const MakesOptimizerState state_is_made;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto begin = most.begin() + static_cast<std::ptrdiff_t>(i * kMostTensors);
     const auto end = begin + static_cast<std::ptrdiff_t>(kMostTensors);
@@ -304,6 +306,7 @@ void OptimizerState::name(std::size_t parameter, const std::string& its_name,
 
 void OptimizerState::set(std::size_t parameter, const std::string& its_name,
                          const std::map<std::string, torch::Tensor>& tensors) {
+  const MakesOptimizerState state_is_made;
   const torch::Tensor& like = parameters_[parameter];
   const auto like_parameter = [&](const auto& named) {
     require(named.second.sizes() == like.sizes(), "{} is {}, and the parameter is {}", named.first,

@@ -169,7 +169,6 @@ void Trainer::exchange(const StepWork& work, const StepOutcome& outcome) {
   if (run_.context().server || run_.context().local)
     replica_.describe_batch(work.samples_before + static_cast<std::uint64_t>(outcome.samples),
                             work.loss_before + outcome.loss);
-  const Offload::Place on_disk = run_.context().offload.optimizer();
   if (work.alone)
     run_.context().local->step_alone();
   else

@@ -407,10 +407,7 @@ void begin(TrainingContext& context, Job& job, checkpoint::Reader* checkpoint) {
   const bool same_way = !strategy_has_changed(context);
   checkpoint::Restore restore(*checkpoint, *context.control, job.rank(), same_way,
                               cuts_of(context));
-  {
-    const Offload::Place on_disk = context.offload.optimizer();
-    restore.common(context.module(), *context.optimizer);
-  }
+  restore.common(context.module(), *context.optimizer);
   make_replica_of_phase(context, job, context.resumed->step);
   const checkpoint::Trained trained = trained_of(context, job.rank());
   restore.own(trained);

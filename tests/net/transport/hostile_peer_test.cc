@@ -371,7 +371,7 @@ TEST_F(HostileNeighbour, IsNotOneWhoseMemoryThisProcessHasNoDescriptorFor) {
 
 // More than a process has addresses for, in a file that takes no memory.
 TEST_F(HostileNeighbour, IsNotOneWhoseMemoryThisProcessHasNoRoomFor) {
-  constexpr std::uint64_t kMuch = std::uint64_t{1} << 47;
+  constexpr std::uint64_t kMuch = std::uint64_t{1} << 60;
   const Fd file(memfd_create("much", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(file.get(), kMuch), 0);
   ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);

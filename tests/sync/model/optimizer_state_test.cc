@@ -6,6 +6,8 @@
 #include "asup/base/error.h"
 #include "asup/optim/lamb.h"
 #include "asup/optim/lars.h"
+#include "asup/tensors/tensor_places.h"
+#include "tests/support/lies_in_file.h"
 #include "tests/sync/optimizers.h"
 #include "tests/sync/training.h"
 
@@ -153,6 +155,27 @@ TEST(OptimizerState, OfAnUnknownOptimizerIsRefused) {
   } catch (const BadInput& refusal) {
     EXPECT_THAT(refusal.what(), ::testing::HasSubstr("merge-state = keep"));
   }
+}
+
+// As it is read from a checkpoint, or taken over from others.
+TEST(OptimizerStateOnDisk, LiesThereWhereItIsSetOrCompleted) {
+  const TensorFile file("/var/tmp");
+  const OptimizerStateIn scope(file);
+  const auto weight = torch::ones({1 << 20}).requires_grad_();
+  const std::vector<NamedTensor> parameters = {{"weight", weight}};
+  torch::optim::SGD optimizer(std::vector<torch::Tensor>{weight},
+                              torch::optim::SGDOptions(0.1).momentum(0.9));
+  OptimizerState state(optimizer, {weight});
+  const auto lies_in_file = [&] {
+    return asup::testing::lies_in_file(state.tensor(0, 0).data_ptr());
+  };
+  state.complete({2, 0, 0});
+  EXPECT_TRUE(lies_in_file());
+  std::map<std::string, torch::Tensor> read;
+  for (const auto& [name, tensor] : named_state(optimizer, parameters)) read[name] = tensor.clone();
+  state.clear();
+  set_named_state(optimizer, parameters, read);
+  EXPECT_TRUE(lies_in_file());
 }
 
 }  // namespace
