@@ -30,7 +30,7 @@ std::vector<parallel::Layer> by_path(models::Model& model, const models::Compute
   return layers;
 }
 
-parallel::PipelineOptions options_of(const TrainConfig& config, const parallel::Grid& grid,
+parallel::PipelineOptions options_of(const TrainConfig& config, parallel::Grid& grid,
                                      std::vector<int> stages) {
   const parallel::PipelineSpec spec = pipeline_spec(config);
   return {.schedule = config.pipeline_schedule,
@@ -41,25 +41,8 @@ parallel::PipelineOptions options_of(const TrainConfig& config, const parallel::
           // Each group leaves out its own.
           .seed = static_cast<std::uint64_t>(config.seed * grid.shape().data + grid.place().data),
           .layers = std::move(stages),
+          .tensor = &grid.tensor(),
           .describes = false};
-}
-
-// Of all parts on the first rank of a tensor group; elsewhere the part.
-Tensor put_together(Communicator& tensor, const Tensor& own, const parallel::TensorCut& cut) {
-  if (tensor.rank() > 0) {
-    tensor.send(bytes_of(own), 0).or_throw("the whole model");
-    return own;
-  }
-  const Tensor whole = torch::empty(parallel::whole_shape(own.sizes(), cut), own.options());
-  parallel::put_part(whole, own, cut, 0, tensor.size());
-  for (int rank = 1; rank < tensor.size(); ++rank) {
-    std::vector<std::int64_t> shape = own.sizes().vec();
-    shape.at(static_cast<std::size_t>(cut.dimension)) = cut.size(rank, tensor.size());
-    const Tensor part = torch::empty(shape, own.options());
-    tensor.recv(bytes_of(part), rank).or_throw("the whole model");
-    parallel::put_part(whole, part, cut, rank, tensor.size());
-  }
-  return whole;
 }
 
 }  // namespace
@@ -200,11 +183,11 @@ Tensor SpreadModel::scores(const Tensor& input, bool at_first) {
 checkpoint::TensorsByName SpreadModel::gather() {
   if (group() != 0) return {};
   torch::NoGradGuard no_grad;
-  checkpoint::TensorsByName tensors = pipeline_ ? pipeline_->gather() : own_tensors();
-  if (grid_.place().pipeline > 0) return {};
+  if (pipeline_) return pipeline_->gather();
+  checkpoint::TensorsByName tensors = own_tensors();
   for (auto& [name, tensor] : tensors)
     if (const auto cut = tensor_cuts_.find(name); cut != tensor_cuts_.end())
-      tensor = put_together(grid_.tensor(), tensor, cut->second);
+      tensor = parallel::put_together(grid_.tensor(), tensor, cut->second, "the whole model");
   return tells() ? tensors : checkpoint::TensorsByName();
 }
 

@@ -19,8 +19,8 @@
 #include "asup/models/model.h"
 #include "asup/parallel/grid.h"
 #include "asup/parallel/pipeline/pipeline.h"
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 #include "asup/sync/model/model_parts.h"
 #include "asup/train/config.h"
 
