@@ -9,9 +9,13 @@
 #include "asup/parallel/pipeline/messages.h"
 #include "asup/parallel/tensor/regions.h"
 #include "asup/precision/autocast.h"
+#include "asup/sync/gradients/all_reduce.h"
+#include "asup/sync/server/rules_of.h"
 #include "asup/tensors/tensors.h"
+#include "asup/train/offload.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/state/layer_times.h"
+#include "asup/train/state/make_optimizer.h"
 
 namespace asup::train {
 namespace {
@@ -45,6 +49,17 @@ parallel::PipelineOptions options_of(const TrainConfig& config, parallel::Grid& 
           .describes = false};
 }
 
+// That a worker has memory for: the weights, their gradients, and what its optimizer keeps here.
+double copies_of_weights(const TrainConfig& config, const models::Model& model) {
+  if (config.strategy.capabilities().needs_servers || offloads_optimizer(config)) return 2;
+  std::size_t slots = 0;
+  for (const kernels::Rule& rule : sync::rules_of(*make_optimizer(config, model)))
+    slots = std::max(slots, kernels::state_slots(rule));
+  const auto* all_reduce = config.strategy.as<AllReduce>();
+  const bool shards = all_reduce && all_reduce->shard != Shard::none;
+  return 2 + static_cast<double>(slots) / static_cast<double>(shards ? groups_of(config) : 1);
+}
+
 }  // namespace
 
 checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Grid& grid) {
@@ -62,13 +77,20 @@ checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Gr
   return parts;
 }
 
-std::vector<int> measured_stages(Communicator& workers, parallel::Grid& grid,
-                                 const TrainConfig& config, models::Model& model,
-                                 const models::ComputePath& path, const data::Batch& sample) {
+parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid,
+                                     const TrainConfig& config, models::Model& model,
+                                     const models::ComputePath& path, const data::Batch& sample,
+                                     std::vector<parallel::LinkRate> links) {
   const models::ConvolutionScope scope(path.convolution, models::Pass::backward);
-  const auto times = time_layers(grid.tensor(), model, by_path(model, path), sample.input);
-  return fastest_cut(workers, grid.shape(), times,
-                     parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
+  parallel::CutProblem problem{
+      .layers = time_layers(grid.tensor(), model, by_path(model, path), sample.input,
+                            copies_of_weights(config, model)),
+      .ranks = {parallel::RankCapacity()},
+      .links = std::move(links),
+      .recompute = config.recompute};
+  if (config.worker_memory.bytes)
+    problem.ranks.front().memory = static_cast<double>(*config.worker_memory.bytes);
+  return of_all_workers(workers, grid.shape(), std::move(problem));
 }
 
 SpreadModel::SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
