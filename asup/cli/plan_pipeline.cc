@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,7 @@
 #include "asup/parallel/schedule/cost.h"
 #include "asup/parallel/schedule/drawing.h"
 #include "asup/parallel/schedule/verify.h"
+#include "asup/report/run_folder.h"
 
 namespace asup::cli {
 namespace {
@@ -121,9 +123,21 @@ struct MeasuredCut {
   parallel::StageCut cut;
 };
 
+// Of a run's folder, the file in it.
+std::string cut_file(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return path;
+  const report::RunFolder folder(path);
+  folder.check_is_run();
+  require(std::filesystem::exists(folder.layers_file()),
+          "--cut {}: the run has not measured its layers, since it has no pipeline or its stages "
+          "were said: give one with pipeline-cut = auto",
+          path);
+  return folder.layers_file();
+}
+
 MeasuredCut measured_cut(const PipelineFlags& flags, const PipelineSchedule& schedule,
                          const PipelineSpec& spec) {
-  MeasuredCut measured{.problem = parallel::read_cut_problem(flags.cut), .cut = {}};
+  MeasuredCut measured{.problem = parallel::read_cut_problem(cut_file(flags.cut)), .cut = {}};
   measured.cut = flags.any_order
                      ? parallel::cut_stages_in_any_order(measured.problem, schedule, spec)
                      : parallel::cut_stages(measured.problem, schedule, spec);
@@ -263,9 +277,10 @@ Command add_plan_pipeline(CLI::App& plan) {
   CLI::Option* cut =
       pipeline
           ->add_option("--cut", flags->cut,
-                       "Cut the layers that this file describes (docs/pipeline_schedules.md) into "
-                       "stages, as even as can be, and take its times")
-          ->type_name("FILE");
+                       "Cut the layers that this file describes (docs/pipeline_schedules.md), or "
+                       "that this run has measured, into stages, as even as can be, and take its "
+                       "times")
+          ->type_name("FILE|RUN");
   for (const char* given : {"--times", "--speeds", "--link-time"})
     cut->excludes(pipeline->get_option(given));
   pipeline

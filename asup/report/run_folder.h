@@ -5,6 +5,7 @@
 //   facts.json      what is known before the first step
 //   failure.txt     why it failed, where it did
 //   choices.json    what measurement chose        model.safetensors  the weights, to use
+//   layers.json     what was measured of a model's layers, where it is cut into stages by that
 //   evaluation.json the last test in detail       checkpoints/     to resume from
 //   generated.json  what a language model writes  tokenizer.model  its tokens, where not bytes
 //   job.txt         the job that has written it, where that may be started again
@@ -34,6 +35,7 @@ class RunFolder {
   std::string failure_file() const { return path_ + "/failure.txt"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string choices_file() const { return path_ + "/choices.json"; }
+  std::string layers_file() const { return path_ + "/layers.json"; }
   std::string evaluation_file() const { return path_ + "/evaluation.json"; }
   std::string generated_file() const { return path_ + "/generated.json"; }
   std::string tokenizer_file() const { return path_ + "/tokenizer.model"; }

@@ -31,6 +31,11 @@ std::shared_ptr<TensorMemory>& file_of_state() {
   return memory;
 }
 
+TensorBytes*& counter_of_thread() {
+  thread_local TensorBytes* counter = nullptr;
+  return counter;
+}
+
 // Tensors may live longer than what the program is made of.
 const std::shared_ptr<TensorMemory>& kept_memory() {
   static const auto* const kMemory = new auto(  // NOLINT
@@ -82,6 +87,7 @@ class Allocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     void* data = take(bytes);
     if (!data) data = others_.raw_allocate(bytes);  // which says it where there is none
+    if (counter_of_thread()) counter_of_thread()->took(data, bytes);
     return {data, data, &free, c10::kCPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free; }
@@ -107,6 +113,7 @@ class Allocator final : public c10::Allocator {
 
   // Pieces begin with a page, and hardly anything else does.
   static void free(void* data) {
+    if (counter_of_thread()) counter_of_thread()->gave_back(data);
     constexpr std::uintptr_t kPage = 4096;
     const bool may_be_piece = reinterpret_cast<std::uintptr_t>(data) % kPage == 0;
     if (!may_be_piece || !Owners::all().give_back(data)) free_other(data);
@@ -156,5 +163,22 @@ MakesOptimizerState::MakesOptimizerState() : before_(file_of_thread()) {
 }
 
 MakesOptimizerState::~MakesOptimizerState() { file_of_thread() = before_; }
+
+TensorBytes::TensorBytes() : before_(std::exchange(counter_of_thread(), this)) { install(); }
+
+TensorBytes::~TensorBytes() { counter_of_thread() = before_; }
+
+void TensorBytes::took(void* data, std::size_t bytes) {
+  if (!data) return;
+  sizes_[data] = bytes;
+  in_use_ += bytes;
+}
+
+void TensorBytes::gave_back(void* data) {
+  const auto found = sizes_.find(data);
+  if (found == sizes_.end()) return;
+  in_use_ -= found->second;
+  sizes_.erase(found);
+}
 
 }  // namespace asup

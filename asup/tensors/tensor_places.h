@@ -1,8 +1,10 @@
 // Where tensors on the CPU have their memory, but for small ones. For programs that train.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 namespace asup {
 
@@ -54,6 +56,27 @@ class OptimizerStateIn {
 
  private:
   const std::shared_ptr<TensorMemory> memory_, before_;
+};
+
+// Counts what tensors take that its thread makes as long as it is there, until that thread frees
+// them. One within another counts alone.
+class TensorBytes {
+ public:
+  TensorBytes();
+  ~TensorBytes();
+  TensorBytes(const TensorBytes&) = delete;
+  TensorBytes& operator=(const TensorBytes&) = delete;
+
+  std::size_t in_use() const { return in_use_; }
+
+  // For the allocator.
+  void took(void* data, std::size_t bytes);
+  void gave_back(void* data);
+
+ private:
+  TensorBytes* const before_;
+  std::unordered_map<void*, std::size_t> sizes_;
+  std::size_t in_use_ = 0;
 };
 
 }  // namespace asup

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "asup/base/timeline.h"
+#include "asup/config/memory_size.h"
 #include "asup/distribute/strategy.h"
 #include "asup/train/image_settings.h"
 
@@ -156,6 +157,7 @@ struct TrainConfig {
   std::optional<std::int64_t> microbatches{};
   std::string pipeline_cut = "auto";
   bool recompute = false;
+  MemorySize worker_memory{};
   std::string algorithm = "auto";
   std::string links = "auto";
   std::string tls = "auto";

@@ -55,7 +55,8 @@ void check_batch(const TrainConfig& config) {
 }  // namespace
 
 std::vector<std::string> pipeline_details() {
-  return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut", "microbatches", "recompute"};
+  return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut",
+          "microbatches",      "recompute",       "worker-memory"};
 }
 
 std::int64_t micro_batches_of(const TrainConfig& config) {
@@ -111,6 +112,11 @@ void check_pipeline(const TrainConfig& config) {
   check_batch(config);
   parallel::require_valid(parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
   (void)layers_by_setting(config);
+  require(
+      !config.worker_memory.bytes || cuts_by_measure(config),
+      "worker-memory = {} is what stages are to fit that are cut by measure, and pipeline-cut = "
+      "{} says where they end: leave one of the two out.",
+      config.worker_memory.to_text(), config.pipeline_cut);
 }
 
 void check_pipeline_of(const TrainConfig& config, models::Model& model) {

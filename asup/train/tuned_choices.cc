@@ -8,6 +8,7 @@
 #include "asup/base/files.h"
 #include "asup/base/json.h"
 #include "asup/base/log.h"
+#include "asup/parallel/cut/cut_file.h"
 #include "asup/train/pipeline_settings.h"
 
 namespace asup::train {
@@ -37,6 +38,7 @@ Json to_json(const TunedChoices& choices) {
             {"rates", choices.rates}};
   if (!choices.parts.empty()) json["parts"] = choices.parts;
   if (!choices.stages.empty()) json["stages"] = choices.stages;
+  if (choices.layers) json["layers"] = parallel::to_json(*choices.layers);
   return json;
 }
 
@@ -50,6 +52,8 @@ TunedChoices choices_from(const Json& json) {
   choices.rates = json.value("rates", "");  // runs that chose by rule did not write it
   if (json.contains("parts")) json.at("parts").get_to(choices.parts);
   if (json.contains("stages")) json.at("stages").get_to(choices.stages);
+  if (json.contains("layers"))
+    choices.layers = parallel::cut_problem_from(nlohmann::json(json.at("layers")), "layers");
   return choices;
 }
 

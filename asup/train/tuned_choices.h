@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "asup/base/files.h"
+#include "asup/parallel/cut/stage_cut.h"
 #include "asup/train/config.h"
 
 namespace asup::train {
@@ -21,6 +22,7 @@ struct TunedChoices {
   std::vector<std::int64_t> parts{};  // of a batch, by worker, where it is balanced; empty: even
   std::string rates;                  // that algorithms are chosen by, as text; empty: by rule
   std::vector<int> stages{};          // layers of each, where they were measured; else empty
+  std::optional<parallel::CutProblem> layers{};  // what was measured of them
 };
 
 nlohmann::ordered_json to_json(const TunedChoices& choices);

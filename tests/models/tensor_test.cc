@@ -6,8 +6,8 @@
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/models/model.h"
 #include "asup/models/task.h"
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 #include "tests/support/ranks.h"
 #include "tests/support/thrown.h"
 

@@ -126,5 +126,28 @@ TEST(KeepTensorMemory, ALargeTensorHasTheMemoryOfOneBeforeIt) {
 }
 #endif
 
+TEST(TensorBytes, AreOfWhatIsMadeAndNotFreed) {
+  const torch::Tensor before = torch::ones({1000});
+  torch::Tensor kept;
+  {
+    const TensorBytes bytes;
+    EXPECT_EQ(bytes.in_use(), 0u);
+    kept = torch::ones({1000});
+    EXPECT_EQ(bytes.in_use(), 4000u);
+    {
+      const torch::Tensor large = torch::empty({kLarge});
+      EXPECT_EQ(bytes.in_use(), 4000u + 4 * kLarge);
+      const TensorBytes inner;
+      const torch::Tensor other = torch::empty({10});
+      EXPECT_EQ(inner.in_use(), 40u);
+    }
+    EXPECT_EQ(bytes.in_use(), 4000u);
+    const torch::Tensor view = kept.view({10, 100});
+    kept = torch::Tensor();
+    EXPECT_EQ(bytes.in_use(), 4000u);
+  }
+  EXPECT_EQ(before.sum().item<double>(), 1000);
+}
+
 }  // namespace
 }  // namespace asup

@@ -149,9 +149,64 @@ class Leaves(SpreadCase):
             stages = json.load(file)["stages"]
         self.assertEqual(len(stages), 2)
         self.assertEqual(sum(stages), 5)
+        with open(run.path("layers.json")) as file:
+            layers = json.load(file)
+        self.assertEqual(len(layers["layers"]), 5)
+        self.assertIn("bandwidth", layers["links"][0])
+        for layer in layers["layers"]:
+            self.assertTrue(all(layer[key] > 0 for key in ("forward", "backward", "parameters", "activations",
+                                                           "output")), layer)
+        plan = self.call("plan", "pipeline", "1f1b", "--stages=2", "--microbatches=8", f"--cut={run.folder}").stdout
+        self.assertIn("a step takes", plan)
+        self.assertIn(f"stage 1 on rank 1", plan)
         before = run.summary["stages"]
         self.resume(run)
         self.assertEqual(run.summary["stages"], before)
+        with open(run.path("layers.json")) as file:
+            self.assertEqual(json.load(file), layers)
+
+
+# What layers take in memory does not depend on the machine.
+class Memory(SpreadCase):
+    FLAGS = ["--depth=4", "--steps=2", "--optimizer=adam", "--workers=2", "--pipeline=2", "--microbatches=4"]
+
+    def sizes(self, run):
+        with open(run.path("layers.json")) as file:
+            layers = json.load(file)["layers"]
+        return [layer["parameters"] for layer in layers], [layer["activations"] for layer in layers]
+
+    # By 1f1b the first of two stages holds two micro-batches.
+    def test_stages_fit_it(self):
+        parameters, activations = self.sizes(self.train("free", *self.FLAGS))
+        need = {cut: max(sum(parameters[:cut]) + 2 * sum(activations[:cut]),
+                         sum(parameters[cut:]) + sum(activations[cut:])) for cut in range(1, 5)}
+        cut, least = min(need.items(), key=lambda item: item[1])
+        self.assertLess(least, min(bytes for at, bytes in need.items() if at != cut))
+        run = self.train("fits", *self.FLAGS, f"--worker-memory={int(least)}")
+        with open(run.path("choices.json")) as file:
+            self.assertEqual(json.load(file)["stages"], [cut, 5 - cut])
+        error = self.refused_train(*self.FLAGS, f"--worker-memory={int(least) - 1}")
+        self.assertRegex(error, rf"worker-memory = {int(least) - 1}: .* fits? .*\d MB.*\d MB.*\. ?Give more ranks, more "
+                                r"memory, or smaller micro-batches")
+
+    # Adam keeps two numbers for each weight beside the weight and its gradient, SGD without momentum none.
+    def test_counts_the_state_of_the_optimizer(self):
+        adam, _ = self.sizes(self.train("adam", *self.FLAGS))
+        sgd, _ = self.sizes(self.train("sgd", *self.FLAGS, "--optimizer=sgd", "--momentum=0"))
+        self.assertEqual(adam, [2 * bytes for bytes in sgd])
+        parts, _ = self.sizes(self.train("parts", *self.FLAGS, "--workers=4", "--shard=optimizer"))
+        self.assertEqual(parts, [1.5 * bytes for bytes in sgd])
+
+    def test_what_it_does_not_go_with(self):
+        self.assertIn("worker-memory = 1G has no effect: pipeline is 1", self.refused_train("--worker-memory=1G"))
+        self.assertIn("worker-memory = 1G is what stages are to fit that are cut by measure, and pipeline-cut = even",
+                      self.refused_train("--pipeline=2", "--worker-memory=1G", "--pipeline-cut=even"))
+        self.assertIn("a size like 512M or 4G", self.refused_train("--pipeline=2", "--worker-memory=much"))
+
+    def test_plans_of_runs_without_stages(self):
+        run = self.train("alone", "--steps=1", "--workers=1")
+        self.assertIn("the run has not measured its layers", self.refused(
+            "plan", "pipeline", "1f1b", "--stages=2", "--microbatches=8", f"--cut={run.folder}"))
 
 
 class BadInput(SpreadCase):

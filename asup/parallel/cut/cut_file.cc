@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "asup/base/error.h"
@@ -35,6 +36,13 @@ class Object {
     return found->get<double>();
   }
 
+  bool truth(const char* key, bool otherwise) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return otherwise;
+    require(found->is_boolean(), "{}: {} should be true or false", where_, key);
+    return found->get<bool>();
+  }
+
   // Calls take(object, "path: layers 3") for each of the list under `key`.
   template <typename Take>
   void each(const char* key, Take take) const {
@@ -45,7 +53,6 @@ class Object {
       take((*found)[i], fmt::format("{}: {} {}", where_, key, i));
   }
 
-  const Json& json() const { return json_; }
   const std::string& where() const { return where_; }
 
  private:
@@ -92,10 +99,8 @@ CutProblem problem_of(const Object& file) {
     problem.links.push_back(
         {link.number("latency", usual.latency), link.number("bandwidth", usual.bandwidth)});
   });
-  if (const auto beside = file.json().find("messages_beside"); beside != file.json().end()) {
-    require(beside->is_boolean(), "{}: messages_beside should be true or false", file.where());
-    problem.messages_beside = beside->get<bool>();
-  }
+  problem.messages_beside = file.truth("messages_beside", problem.messages_beside);
+  problem.recompute = file.truth("recompute", problem.recompute);
   return problem;
 }
 
@@ -104,7 +109,39 @@ CutProblem problem_of(const Object& file) {
 CutProblem read_cut_problem(const std::string& path) {
   const Json json = try_json<Json>(read_file(path));
   require(!json.is_discarded(), "{} is no JSON", path);
-  return problem_of(Object(json, path, {"layers", "ranks", "links", "messages_beside"}));
+  return cut_problem_from(json, path);
+}
+
+CutProblem cut_problem_from(const Json& json, const std::string& where) {
+  return problem_of(
+      Object(json, where, {"layers", "ranks", "links", "messages_beside", "recompute"}));
+}
+
+nlohmann::ordered_json to_json(const CutProblem& problem) {
+  using Ordered = nlohmann::ordered_json;
+  Ordered json{{"layers", Ordered::array()}};
+  for (const LayerCost& layer : problem.layers)
+    json["layers"].push_back({{"name", layer.name},
+                              {"forward", layer.times.forward},
+                              {"backward", layer.times.backward},
+                              {"backward_input", layer.times.backward_input},
+                              {"backward_weight", layer.times.backward_weight},
+                              {"parameters", layer.parameters},
+                              {"activations", layer.activations},
+                              {"output", layer.output}});
+  for (const RankCapacity& rank : problem.ranks) {
+    Ordered one{{"speed", rank.speed}};
+    if (std::isfinite(rank.memory)) one["memory"] = rank.memory;
+    json["ranks"].push_back(std::move(one));
+  }
+  for (const LinkRate& link : problem.links) {
+    Ordered one{{"latency", link.latency}};
+    if (std::isfinite(link.bandwidth)) one["bandwidth"] = link.bandwidth;
+    json["links"].push_back(std::move(one));
+  }
+  json["messages_beside"] = problem.messages_beside;
+  json["recompute"] = problem.recompute;
+  return json;
 }
 
 }  // namespace asup::parallel

@@ -131,10 +131,14 @@ class Partition {
       end = farthest;
     }
     const int left = farthest_of(table[stages]);
+    double room = 0;
+    for (const RankCapacity& rank : ranks_) room += rank.memory;
     throw BadInput(fmt::format(
         "{} fits nowhere with all that is before it: as full as memory allows, the stages end with "
-        "the layer before it; give more ranks, more memory, or smaller micro-batches",
-        name_of(left)));
+        "the layer before it. All layers take {} without activations, and {} of one micro-batch; "
+        "the {} ranks have {} together. Give more ranks, more memory, or smaller micro-batches",
+        name_of(left), megabytes(parameters_.back()), megabytes(activations_.back()), ranks_.size(),
+        megabytes(room)));
   }
 
  private:
@@ -169,17 +173,20 @@ class Partition {
   }
 
   double bytes(int stage, int begin, int end) const {
-    return parameters_[end] - parameters_[begin] +
-           held_[stage] * (activations_[end] - activations_[begin]);
+    const double parameters = parameters_[end] - parameters_[begin];
+    const double activations = activations_[end] - activations_[begin];
+    return parameters + (problem_.recompute ? held_[stage] * input(begin) + activations
+                                            : held_[stage] * activations);
   }
+  // Of a stage that begins with this layer.
+  double input(int begin) const { return begin == 0 ? 0 : problem_.layers[begin - 1].output; }
   double room(int stage) const { return ranks_[spec_.rank_of(stage)].memory / spec_.chunks; }
   bool fits(int stage, int begin, int end) const { return bytes(stage, begin, end) <= room(stage); }
 
   // Of a micro-batch in a stage of layers [begin, end), there and back.
   double seconds(int stage, int begin, int end) const {
     const double computes = (times_[end] - times_[begin]) / ranks_[spec_.rank_of(stage)].speed;
-    const double in = begin == 0 ? 0 : problem_.layers[begin - 1].output;
-    const double out = problem_.layers[end - 1].output;
+    const double in = input(begin), out = problem_.layers[end - 1].output;
     const LinkRate &before = links_[stage], &behind = links_[stage + 1];
     const double takes = in / before.bandwidth, gives = out / behind.bandwidth;
     if (problem_.messages_beside) return std::max({computes, takes, gives});

@@ -38,6 +38,8 @@ struct CutProblem {
   // Beside computation, a message costs a stage nothing as long as its link keeps up; else a stage
   // waits for what it sends and gets.
   bool messages_beside = true;
+  // A stage keeps what enters it, and activations of one micro-batch at a time.
+  bool recompute = false;
 };
 
 struct StageCut {

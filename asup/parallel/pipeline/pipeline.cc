@@ -11,6 +11,7 @@
 #include "asup/parallel/pipeline/random.h"
 #include "asup/parallel/pipeline/shared_weights.h"
 #include "asup/parallel/pipeline/stage_tensors.h"
+#include "asup/parallel/pipeline/tensor_axis.h"
 #include "asup/parallel/schedule/verify.h"
 
 namespace asup::parallel {
@@ -71,6 +72,7 @@ class Pipeline::Impl {
         cut_(cut_of(layers, spec_, options_)),
         model_(std::move(model)),
         loss_(std::move(loss)),
+        tensor_axis_(*model_, options_.tensor),
         tensors_(*model_, layers, cut_, spec_),
         own_(std::make_shared<OwnTensors>(model_)) {
     if (options_.random) claim_.emplace();
@@ -120,15 +122,18 @@ class Pipeline::Impl {
   double squared_gradients() const {
     double sum = 0;
     for (const StageTensor& entry : tensors_.all())
-      if (entry.is_parameter && entry.ranks.front() == rank() && entry.tensor.grad().defined())
+      if (entry.is_parameter && entry.ranks.front() == rank() && tensor_axis_.counts(entry.name) &&
+          entry.tensor.grad().defined())
         sum += entry.tensor.grad().to(torch::kDouble).square().sum().item<double>();
     return sum;
   }
 
   double clip_grad_norm(double most) {
     require(most > 0, "gradients are clipped to a norm above 0, not {}", most);
+    tensor_axis_.require_group("the norm to clip by is of the whole model");
     double sum = squared_gradients();
     communicator_.all_reduce(buffer_of(std::span(&sum, 1))).or_throw("clipping gradients");
+    tensor_axis_.sum(sum, "clipping gradients");
     const double norm = std::sqrt(sum);
     if (!(norm > most) || !std::isfinite(norm)) return norm;
     for (const Tensor& parameter : own_->parameters())
@@ -137,6 +142,7 @@ class Pipeline::Impl {
   }
 
   std::map<std::string, Tensor> gather() {
+    tensor_axis_.require_group("gathered it is whole");
     std::map<std::string, Tensor> whole;
     for (const StageTensor& entry : tensors_.all()) {
       const int owner = entry.ranks.front();
@@ -148,6 +154,7 @@ class Pipeline::Impl {
       if (rank() == owner && owner != 0) communicator_.send(bytes_of(copy), 0).or_throw(doing);
       if (rank() == 0) whole[entry.name] = copy;
     }
+    tensor_axis_.put_together(whole);
     return whole;
   }
 
@@ -285,6 +292,7 @@ class Pipeline::Impl {
   const Cut cut_;
   const std::shared_ptr<torch::nn::Module> model_;
   const Loss loss_;
+  const TensorAxis tensor_axis_;
   StageTensors tensors_;
   const std::shared_ptr<OwnTensors> own_;
   std::optional<GeneratorClaim> claim_;

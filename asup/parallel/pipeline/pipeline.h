@@ -53,6 +53,9 @@ struct PipelineOptions {
   torch::Device device = torch::kCPU;
   // Ranks that train the same stages on other batches (Grid::data()): gradients are averaged.
   Communicator* data = nullptr;
+  // Ranks that have the same stages, and parts of layers that are cut (Grid::tensor()): the model's
+  // norm and what is gathered are of all parts. Not the communicator that the layers talk by.
+  Communicator* tensor = nullptr;
   bool describes = true;  // the first rank tells the log how the model is cut
 };
 
@@ -93,9 +96,11 @@ class Pipeline {
   bool has_last_stage() const;
 
   // Scales gradients down so that the norm of those of all stages together is at most this;
-  // returns what it was. Collective.
+  // returns what it was. Collective, as gather() is, over PipelineOptions::tensor too; both throw
+  // BadInput where layers are cut and it is not given.
   double clip_grad_norm(double most);
-  // The whole model's parameters and buffers on rank 0, elsewhere nothing: to save it. Collective.
+  // The whole model's parameters and buffers on rank 0 (of all parts' on the first), elsewhere
+  // nothing: to save it.
   std::map<std::string, torch::Tensor> gather();
 
   PipelineStats stats() const;
@@ -119,7 +124,8 @@ class Pipeline {
   void make_shared_equal();
   // Parameters here that count as another rank's: copies of shared ones, by their names.
   std::vector<std::string> copies() const;
-  // Of those that count as this rank's; shared ones count once. f64.
+  // Of those that count as this rank's; shared ones count once, and so does what is the same on all
+  // of PipelineOptions::tensor. f64.
   double squared_gradients() const;
   Communicator& communicator();
   int micro_batches() const;

@@ -5,8 +5,8 @@
 
 #include <torch/torch.h>
 
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 
 namespace asup::parallel {
 

@@ -13,8 +13,8 @@
 
 #include <functional>
 
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 
 namespace asup::parallel {
 

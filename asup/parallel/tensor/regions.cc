@@ -1,8 +1,8 @@
 #include "asup/parallel/tensor/regions.h"
 
 #include "asup/base/error.h"
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/saved_group.h"
+#include "asup/parallel/tensor_cut.h"
 
 namespace asup::parallel {
 namespace {

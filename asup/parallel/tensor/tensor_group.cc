@@ -2,7 +2,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
-#include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor_cut.h"
 #include "asup/tensors/tensors.h"
 
 namespace asup::parallel {

@@ -6,6 +6,7 @@
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/sync/model/kept_tensors.h"
+#include "asup/tensors/tensor_places.h"
 
 namespace asup::train {
 namespace {
@@ -55,18 +56,60 @@ std::vector<parallel::RankCapacity> speeds_of(const std::vector<double>& seconds
   return speeds;
 }
 
+// Bytes of what each layer gives and leaves.
+void weigh_layers(const std::vector<parallel::Layer>& layers, const Tensor& input,
+                  std::vector<parallel::LayerCost>& costs) {
+  Tensor x = input;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    Tensor own = x.detach();
+    if (own.is_floating_point()) own.requires_grad_(true);
+    const TensorBytes bytes;
+    const Tensor output = layers[i].forward(own);
+    costs[i].activations = static_cast<double>(bytes.in_use());
+    costs[i].output = static_cast<double>(output.nbytes());
+    x = output.detach();
+  }
+}
+
+double parameter_bytes(const torch::nn::Module& module, const parallel::Layer& layer) {
+  double bytes = 0;
+  for (const auto& parameter : module.named_parameters())
+    if (layer.uses(parameter.key())) bytes += static_cast<double>(parameter->nbytes());
+  return bytes;
+}
+
+// Numbers of a layer as they travel.
+std::vector<double*> numbers_of(parallel::LayerCost& layer) {
+  parallel::StageTimes& times = layer.times;
+  return {&times.forward,    &times.backward,    &times.backward_input, &times.backward_weight,
+          &layer.parameters, &layer.activations, &layer.output};
+}
+
+void take_over_first(Communicator& workers, std::vector<parallel::LayerCost>& layers) {
+  std::vector<double> numbers;
+  for (parallel::LayerCost& layer : layers)
+    for (const double* number : numbers_of(layer)) numbers.push_back(*number);
+  workers.broadcast(buffer_of(std::span(numbers)), 0).or_throw("what layers take");
+  auto next = numbers.begin();
+  for (parallel::LayerCost& layer : layers)
+    for (double* number : numbers_of(layer)) *number = *next++;
+}
+
 }  // namespace
 
 std::vector<parallel::LayerCost> time_layers(Communicator& tensor, torch::nn::Module& module,
                                              const std::vector<parallel::Layer>& layers,
-                                             const Tensor& input) {
+                                             const Tensor& input, double copies) {
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
   const Tensor drawn = random.get_state();
   const sync::KeptTensors buffers(sync::buffers_of(module));
   const double never = std::numeric_limits<double>::infinity();
   std::vector<parallel::LayerCost> costs;
   for (const parallel::Layer& layer : layers)
-    costs.push_back({.name = layer.name, .times = {never, never, 0, 0}});
+    costs.push_back({.name = layer.name,
+                     .times = {never, never, 0, 0},
+                     .parameters = copies * parameter_bytes(module, layer)});
+  weigh_layers(layers, input, costs);
   const auto begin = Clock::now();
   std::int32_t goes_on = 1;
   for (int round = 1; goes_on != 0; ++round) {
@@ -83,24 +126,47 @@ std::vector<parallel::LayerCost> time_layers(Communicator& tensor, torch::nn::Mo
   return costs;
 }
 
-std::vector<int> fastest_cut(Communicator& workers, const parallel::GridShape& shape,
-                             const std::vector<parallel::LayerCost>& times,
-                             const parallel::PipelineSchedule& schedule,
-                             const parallel::PipelineSpec& spec) {
-  double own = seconds_of(times);
+std::vector<parallel::LinkRate> links_of(const collective::Rates& rates,
+                                         const std::vector<net::HostId>& hosts,
+                                         const parallel::GridShape& shape) {
+  std::vector<parallel::LinkRate> links;
+  for (int stage = 0; stage < shape.pipeline; ++stage) {
+    bool far = false;
+    for (int group = 0; group < shape.data; ++group)
+      for (int part = 0; part < shape.tensor; ++part) {
+        const auto host = [&](int place) {
+          return hosts[static_cast<std::size_t>(rank_at({group, place, part}, shape))];
+        };
+        far = far || host(stage) != host((stage + 1) % shape.pipeline);
+      }
+    // The slowest of those that a byte passes: sender, network and receiver work at the same time.
+    const collective::LinkRates& link = far ? rates.far : rates.near;
+    const double byte = std::max({link.send_byte, link.recv_byte, link.wire_byte});
+    links.push_back({.latency = link.latency + 2 * link.message,
+                     .bandwidth = byte > 0 ? 1 / byte : parallel::LinkRate{}.bandwidth});
+  }
+  const auto is_like_first = [&](const parallel::LinkRate& link) {
+    return link.latency == links.front().latency && link.bandwidth == links.front().bandwidth;
+  };
+  if (std::ranges::all_of(links, is_like_first)) links.resize(1);
+  return links;
+}
+
+parallel::CutProblem of_all_workers(Communicator& workers, const parallel::GridShape& shape,
+                                    parallel::CutProblem problem) {
+  double own = seconds_of(problem.layers);
   std::vector<double> seconds(static_cast<std::size_t>(workers.size()));
   workers.all_gather(buffer_of(std::span(&own, 1)), buffer_of(std::span(seconds))).or_throw();
-  std::vector<double> of_first;
-  for (const parallel::LayerCost& layer : times) {
-    of_first.push_back(layer.times.forward);
-    of_first.push_back(layer.times.backward);
-  }
-  workers.broadcast(buffer_of(std::span(of_first)), 0).or_throw();
-  parallel::CutProblem problem{.layers = times, .ranks = speeds_of(seconds, shape), .links = {}};
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    parallel::StageTimes& each = problem.layers[i].times;
-    each = {of_first[2 * i], of_first[2 * i + 1], of_first[2 * i + 1] / 2, of_first[2 * i + 1] / 2};
-  }
+  take_over_first(workers, problem.layers);
+  const double memory = problem.ranks.front().memory;
+  problem.ranks = speeds_of(seconds, shape);
+  for (parallel::RankCapacity& rank : problem.ranks) rank.memory = memory;
+  return problem;
+}
+
+std::vector<int> fastest_cut(const parallel::CutProblem& problem,
+                             const parallel::PipelineSchedule& schedule,
+                             const parallel::PipelineSpec& spec) {
   const parallel::StageCut cut = cut_stages(problem, schedule, spec);
   std::vector<int> layers;
   for (std::size_t stage = 0; stage + 1 < cut.first.size(); ++stage)

@@ -9,6 +9,7 @@
 #include "asup/base/log.h"
 #include "asup/distribute/recorded_timeline.h"
 #include "asup/distribute/strategy.h"
+#include "asup/parallel/cut/cut_file.h"
 #include "asup/report/event_file.h"
 #include "asup/report/metrics_file.h"
 #include "asup/report/read_run.h"
@@ -93,11 +94,20 @@ void RunState::begin(bool begun) {
   std::filesystem::remove(folder_.timeline_file());
   write_atomically(folder_.config_file(), to_toml(config_));
   write_atomically(folder_.choices_file(), to_json(context_.choices).dump(1) + "\n");
+  write_layers();
   write_atomically(folder_.facts_file(), report::to_json(context_.facts).dump(1) + "\n");
   if (const data::Text* text = context_.train->text(); text && !text->tokenizer->model().empty())
     write_atomically(folder_.tokenizer_file(), text->tokenizer->model());
   open_files(step_ + 1);
   tell(&report::Observer::started, context_.facts);
+}
+
+void RunState::write_layers() const {
+  const auto& layers = context_.choices.layers;
+  if (layers)
+    write_atomically(folder_.layers_file(), parallel::to_json(*layers).dump(1) + "\n");
+  else
+    std::filesystem::remove(folder_.layers_file());
 }
 
 // Whoever had the lock before may have begun a run here, or gone on with the one that this process

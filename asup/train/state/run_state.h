@@ -134,6 +134,7 @@ class RunState {
   void forget_own_counts();
   void require_all_workers();
   void write_way();
+  void write_layers() const;
   report::Summary summarise();
   bool is_finished() const { return step_ >= context_.length.steps || ends_early(); }
   std::int64_t tests_since_best() const { return best_ ? best_->tests_since : 0; }

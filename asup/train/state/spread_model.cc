@@ -9,9 +9,13 @@
 #include "asup/parallel/pipeline/messages.h"
 #include "asup/parallel/tensor/regions.h"
 #include "asup/precision/autocast.h"
+#include "asup/sync/gradients/all_reduce.h"
+#include "asup/sync/server/rules_of.h"
 #include "asup/tensors/tensors.h"
+#include "asup/train/offload.h"
 #include "asup/train/pipeline_settings.h"
 #include "asup/train/state/layer_times.h"
+#include "asup/train/state/make_optimizer.h"
 
 namespace asup::train {
 namespace {
@@ -30,7 +34,7 @@ std::vector<parallel::Layer> by_path(models::Model& model, const models::Compute
   return layers;
 }
 
-parallel::PipelineOptions options_of(const TrainConfig& config, const parallel::Grid& grid,
+parallel::PipelineOptions options_of(const TrainConfig& config, parallel::Grid& grid,
                                      std::vector<int> stages) {
   const parallel::PipelineSpec spec = pipeline_spec(config);
   return {.schedule = config.pipeline_schedule,
@@ -41,25 +45,19 @@ parallel::PipelineOptions options_of(const TrainConfig& config, const parallel::
           // Each group leaves out its own.
           .seed = static_cast<std::uint64_t>(config.seed * grid.shape().data + grid.place().data),
           .layers = std::move(stages),
+          .tensor = &grid.tensor(),
           .describes = false};
 }
 
-// Of all parts on the first rank of a tensor group; elsewhere the part.
-Tensor put_together(Communicator& tensor, const Tensor& own, const parallel::TensorCut& cut) {
-  if (tensor.rank() > 0) {
-    tensor.send(bytes_of(own), 0).or_throw("the whole model");
-    return own;
-  }
-  const Tensor whole = torch::empty(parallel::whole_shape(own.sizes(), cut), own.options());
-  parallel::put_part(whole, own, cut, 0, tensor.size());
-  for (int rank = 1; rank < tensor.size(); ++rank) {
-    std::vector<std::int64_t> shape = own.sizes().vec();
-    shape.at(static_cast<std::size_t>(cut.dimension)) = cut.size(rank, tensor.size());
-    const Tensor part = torch::empty(shape, own.options());
-    tensor.recv(bytes_of(part), rank).or_throw("the whole model");
-    parallel::put_part(whole, part, cut, rank, tensor.size());
-  }
-  return whole;
+// That a worker has memory for: the weights, their gradients, and what its optimizer keeps here.
+double copies_of_weights(const TrainConfig& config, const models::Model& model) {
+  if (config.strategy.capabilities().needs_servers || offloads_optimizer(config)) return 2;
+  std::size_t slots = 0;
+  for (const kernels::Rule& rule : sync::rules_of(*make_optimizer(config, model)))
+    slots = std::max(slots, kernels::state_slots(rule));
+  const auto* all_reduce = config.strategy.as<AllReduce>();
+  const bool shards = all_reduce && all_reduce->shard != Shard::none;
+  return 2 + static_cast<double>(slots) / static_cast<double>(shards ? groups_of(config) : 1);
 }
 
 }  // namespace
@@ -79,13 +77,20 @@ checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Gr
   return parts;
 }
 
-std::vector<int> measured_stages(Communicator& workers, parallel::Grid& grid,
-                                 const TrainConfig& config, models::Model& model,
-                                 const models::ComputePath& path, const data::Batch& sample) {
+parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid,
+                                     const TrainConfig& config, models::Model& model,
+                                     const models::ComputePath& path, const data::Batch& sample,
+                                     std::vector<parallel::LinkRate> links) {
   const models::ConvolutionScope scope(path.convolution, models::Pass::backward);
-  const auto times = time_layers(grid.tensor(), model, by_path(model, path), sample.input);
-  return fastest_cut(workers, grid.shape(), times,
-                     parallel::find_schedule(config.pipeline_schedule), pipeline_spec(config));
+  parallel::CutProblem problem{
+      .layers = time_layers(grid.tensor(), model, by_path(model, path), sample.input,
+                            copies_of_weights(config, model)),
+      .ranks = {parallel::RankCapacity()},
+      .links = std::move(links),
+      .recompute = config.recompute};
+  if (config.worker_memory.bytes)
+    problem.ranks.front().memory = static_cast<double>(*config.worker_memory.bytes);
+  return of_all_workers(workers, grid.shape(), std::move(problem));
 }
 
 SpreadModel::SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
@@ -200,11 +205,11 @@ Tensor SpreadModel::scores(const Tensor& input, bool at_first) {
 checkpoint::TensorsByName SpreadModel::gather() {
   if (group() != 0) return {};
   torch::NoGradGuard no_grad;
-  checkpoint::TensorsByName tensors = pipeline_ ? pipeline_->gather() : own_tensors();
-  if (grid_.place().pipeline > 0) return {};
+  if (pipeline_) return pipeline_->gather();
+  checkpoint::TensorsByName tensors = own_tensors();
   for (auto& [name, tensor] : tensors)
     if (const auto cut = tensor_cuts_.find(name); cut != tensor_cuts_.end())
-      tensor = put_together(grid_.tensor(), tensor, cut->second);
+      tensor = parallel::put_together(grid_.tensor(), tensor, cut->second, "the whole model");
   return tells() ? tensors : checkpoint::TensorsByName();
 }
 

@@ -19,8 +19,8 @@
 #include "asup/models/model.h"
 #include "asup/parallel/grid.h"
 #include "asup/parallel/pipeline/pipeline.h"
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 #include "asup/sync/model/model_parts.h"
 #include "asup/train/config.h"
 
@@ -29,12 +29,13 @@ namespace asup::train {
 // What this worker has of the model's parameters that are cut over the grid's tensor groups.
 checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Grid& grid);
 
-// How many layers each stage has so that the slowest is as fast as can be, by what layers take
-// here; the same on all workers. `sample`: as many samples as a worker computes at a time.
+// What layers take here, of which stages are to be cut; the same on all workers. `sample`: as many
+// samples as a worker computes at a time. `links`: of which messages are; empty: not known.
 // Collective, of all workers.
-std::vector<int> measured_stages(Communicator& workers, parallel::Grid& grid,
-                                 const TrainConfig& config, models::Model& model,
-                                 const models::ComputePath& path, const data::Batch& sample);
+parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid,
+                                     const TrainConfig& config, models::Model& model,
+                                     const models::ComputePath& path, const data::Batch& sample,
+                                     std::vector<parallel::LinkRate> links);
 
 class SpreadModel {
  public:

@@ -22,8 +22,8 @@
 #include "asup/distribute/distribute.h"
 #include "asup/kernels/instruction_set.h"
 #include "asup/net/transport/mesh.h"
-#include "asup/parallel/tensor/cut.h"
 #include "asup/parallel/tensor/tensor_group.h"
+#include "asup/parallel/tensor_cut.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/sync/model/kept_tensors.h"
 #include "asup/sync/model/sync_batch_norm.h"
@@ -33,6 +33,7 @@
 #include "asup/train/settings.h"
 #include "asup/train/state/choose_path.h"
 #include "asup/train/state/inputs.h"
+#include "asup/train/state/layer_times.h"
 #include "asup/train/state/make_optimizer.h"
 #include "asup/train/state/require_statistics.h"
 #include "asup/train/state/rounds.h"
@@ -322,24 +323,50 @@ void make_first_model(TrainingContext& context, Job& job) {
     context.choices.parts = context.resumed->choices.parts;
 }
 
-// As they were measured before, where a run goes on with as many stages on as many workers.
-std::vector<int> layers_of_stages(TrainingContext& context) {
+// By the rates that algorithms are chosen by, where these are known.
+std::vector<parallel::LinkRate> links_of_stages(const TrainingContext& context, const Job& job) {
+  if (context.choices.rates.empty()) return {};
+  std::vector<net::HostId> hosts;
+  for (const net::Member& member : job.roster().workers()) hosts.push_back(member.host);
+  return links_of(collective::tuning::rates_from(context.choices.rates), hosts,
+                  context.grid->shape());
+}
+
+// Whether a run goes on with as many stages, on as many workers with as much memory.
+bool keeps_stages(const TrainingContext& context) {
+  if (!context.resumed) return false;
+  const TrainConfig &before = context.resumed->config, &now = context.config;
+  return grid_shape(before) == grid_shape(now) && before.worker_memory == now.worker_memory &&
+         std::ssize(context.resumed->choices.stages) == pipeline_spec(now).stages();
+}
+
+// As they were measured before, or are now.
+std::vector<int> layers_of_stages(TrainingContext& context, const Job& job) {
   const TrainConfig& config = context.config;
   if (!has_pipeline(config)) return {};
   check_pipeline_of(config, *context.model);
   if (!cuts_by_measure(config)) return layers_by_setting(config);
-  std::vector<int>& stages = context.choices.stages;
-  if (context.resumed && grid_shape(context.resumed->config) == grid_shape(config) &&
-      std::ssize(context.resumed->choices.stages) == pipeline_spec(config).stages())
-    stages = context.resumed->choices.stages;
-  else
-    stages = measured_stages(*context.control, *context.grid, config, *context.model, context.path,
-                             first_samples(context));
-  return stages;
+  TunedChoices& choices = context.choices;
+  if (keeps_stages(context)) {
+    choices.stages = context.resumed->choices.stages;
+    choices.layers = context.resumed->choices.layers;
+    return choices.stages;
+  }
+  choices.layers =
+      measured_layers(*context.control, *context.grid, config, *context.model, context.path,
+                      first_samples(context), links_of_stages(context, job));
+  try {
+    choices.stages = fastest_cut(*choices.layers, parallel::find_schedule(config.pipeline_schedule),
+                                 pipeline_spec(config));
+  } catch (const BadInput& refusal) {
+    throw BadInput(
+        fmt::format("worker-memory = {}: {}", config.worker_memory.to_text(), refusal.what()));
+  }
+  return choices.stages;
 }
 
 // The layers that other workers have are freed here.
-void spread_model(TrainingContext& context, const checkpoint::Reader* checkpoint) {
+void spread_model(TrainingContext& context, const Job& job, const checkpoint::Reader* checkpoint) {
   if (checkpoint)
     checkpoint::check_is_of(
         checkpoint->index(), *context.model,
@@ -347,7 +374,7 @@ void spread_model(TrainingContext& context, const checkpoint::Reader* checkpoint
   if (!context.grid) return;
   context.spread = std::make_unique<SpreadModel>(
       *context.grid, context.tensor, context.config, context.model, context.path,
-      layers_of_stages(context), context.resumed ? context.resumed->step : 0);
+      layers_of_stages(context, job), context.resumed ? context.resumed->step : 0);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -504,7 +531,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   const PathChoice path = choose_path(context, job);
   context.path = path.path;
   context.choices.compute_path = models::name_of(path.path);
-  spread_model(context, checkpoint.get());
+  spread_model(context, job, checkpoint.get());
   context.optimizer =
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());

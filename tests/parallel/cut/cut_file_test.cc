@@ -36,6 +36,25 @@ TEST(CutFile, HoldsLayersRanksAndLinks) {
   EXPECT_FALSE(problem.messages_beside);
 }
 
+TEST(CutFile, IsReadAsItWasWritten) {
+  const CutProblem problem{
+      .layers = {{.name = "a", .times = {1, 5.5, 2, 3}, .parameters = 4, .activations = 5},
+                 {.name = "b", .times = {0.1, 0.2, 0.1, 0.1}, .output = 6}},
+      .ranks = {{.speed = 0.5, .memory = 7}, {}},
+      .links = {{.latency = 0.1, .bandwidth = 1e6}, {}},
+      .messages_beside = false,
+      .recompute = true};
+  const CutProblem read = cut_problem_from(nlohmann::json::parse(to_json(problem).dump()), "it");
+  EXPECT_EQ(to_json(read), to_json(problem));
+  EXPECT_EQ(read.layers[0].times.backward, 5.5);
+  EXPECT_EQ(read.layers[1].output, 6);
+  EXPECT_EQ(read.ranks[0].memory, 7);
+  EXPECT_TRUE(std::isinf(read.ranks[1].memory));
+  EXPECT_TRUE(std::isinf(read.links[1].bandwidth));
+  EXPECT_FALSE(read.messages_beside);
+  EXPECT_TRUE(read.recompute);
+}
+
 TEST(CutFile, RefusesWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   const auto refused = [&](const char* text, const char* message) {

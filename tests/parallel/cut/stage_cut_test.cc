@@ -62,6 +62,18 @@ TEST(Cut, GivesASlowRankLess) {
   EXPECT_NEAR(cut.slowest, 12, 1e-9);
 }
 
+// What enters a stage is kept for each of its micro-batches, and what is in it for one.
+TEST(Cut, WithRecomputationKeepsLess) {
+  CutProblem problem = problem_of({1, 1, 1, 1}, {{.speed = 1, .memory = 100}});
+  for (LayerCost& layer : problem.layers) layer.activations = 20, layer.output = 5;
+  const Setting gpipe("gpipe", 2, 5);
+  EXPECT_THAT([&] { gpipe.cut(problem); }, ThrowsMessage<BadInput>(HasSubstr("layer 2 fits")));
+  problem.recompute = true;
+  EXPECT_THAT(gpipe.cut(problem).first, ElementsAre(0, 2, 4));
+  problem.layers[1].output = 13;  // 5 × 13 + 2 × 20 are too many behind it
+  EXPECT_THAT(gpipe.cut(problem).first, ElementsAre(0, 1, 4));
+}
+
 TEST(Cut, KeepsToMemoryUnderTheActivationsThatTheScheduleHolds) {
   CutProblem problem = problem_of({1, 1, 1, 1}, {{.speed = 1, .memory = 100}});
   for (LayerCost& layer : problem.layers) {
@@ -74,6 +86,8 @@ TEST(Cut, KeepsToMemoryUnderTheActivationsThatTheScheduleHolds) {
   EXPECT_THAT(
       [&] { Setting("gpipe", 2, 3).cut(problem); },
       ThrowsMessage<BadInput>(HasSubstr("layer 2 fits nowhere with all that is before it")));
+  EXPECT_THAT([&] { Setting("gpipe", 2, 3).cut(problem); },
+              ThrowsMessage<BadInput>(HasSubstr("the 2 ranks have 0.0 MB together")));
   problem.layers[1].parameters = 70;
   EXPECT_THAT([&] { Setting("1f1b", 2).cut(problem); },
               ThrowsMessage<BadInput>(HasSubstr("layer 2 fits nowhere")));

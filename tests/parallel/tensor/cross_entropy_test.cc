@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "asup/base/error.h"
-#include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor_cut.h"
 #include "tests/parallel/tensor/tensor_ranks.h"
 #include "tests/support/thrown.h"
 

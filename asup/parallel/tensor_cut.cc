@@ -1,6 +1,7 @@
-#include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor_cut.h"
 
 #include "asup/base/error.h"
+#include "asup/tensors/tensors.h"
 
 namespace asup::parallel {
 
@@ -47,6 +48,24 @@ void put_part(torch::Tensor whole, const torch::Tensor& part, const TensorCut& c
         .copy_(part.narrow(cut.dimension, at, range.size));
     at += range.size;
   }
+}
+
+torch::Tensor put_together(Communicator& group, const torch::Tensor& own, const TensorCut& cut,
+                           const char* what) {
+  if (group.rank() > 0) {
+    group.send(bytes_of(own), 0).or_throw(what);
+    return own;
+  }
+  const torch::Tensor whole = torch::empty(whole_shape(own.sizes(), cut), own.options());
+  put_part(whole, own, cut, 0, group.size());
+  for (int rank = 1; rank < group.size(); ++rank) {
+    std::vector<std::int64_t> shape = own.sizes().vec();
+    shape.at(static_cast<std::size_t>(cut.dimension)) = cut.size(rank, group.size());
+    const torch::Tensor part = torch::empty(shape, own.options());
+    group.recv(bytes_of(part), rank).or_throw(what);
+    put_part(whole, part, cut, rank, group.size());
+  }
+  return whole;
 }
 
 std::map<std::string, TensorCut> cuts_of(const torch::nn::Module& module) {

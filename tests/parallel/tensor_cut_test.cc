@@ -1,4 +1,4 @@
-#include "asup/parallel/tensor/cut.h"
+#include "asup/parallel/tensor_cut.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// How a tensor is cut over a group's ranks: along one dimension, rank after rank. Pure; safe from
-// any thread.
+// How a tensor is cut over a group's ranks: along one dimension, rank after rank. Safe from any
+// thread; pure, but for put_together().
 //
 // A dimension may be several blocks behind each other, each of which is cut by itself: the queries,
 // keys and values of one matrix, of which each rank has those of its heads.
@@ -11,6 +11,8 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "asup/collective/communicator.h"
 
 namespace asup::parallel {
 
@@ -45,6 +47,10 @@ std::vector<std::int64_t> whole_shape(torch::IntArrayRef part, const TensorCut& 
 // Puts a rank's part into its place.
 void put_part(torch::Tensor whole, const torch::Tensor& part, const TensorCut& cut, int rank,
               int ranks);
+// Of the parts of a group's ranks the whole, on the first of them; elsewhere the part. `what` opens
+// the message of a failure. Collective; throws JobFailed. needs: memory on the CPU, without holes
+torch::Tensor put_together(Communicator& group, const torch::Tensor& own, const TensorCut& cut,
+                           const char* what);
 
 // A module that has only a part of some of its own parameters.
 class CutModule {
