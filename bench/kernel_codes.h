@@ -1,4 +1,5 @@
-// Cases of codes and of sparse gradients, beside plain loops over as many streams (kernels.cc).
+// Cases of codes, sparse gradients and momenta, beside plain loops over as many streams
+// (kernels.cc).
 #pragma once
 
 #include "asup/kernels/code.h"
@@ -178,6 +179,37 @@ void add_sparse(Cases& cases, const Table& table, std::size_t bytes) {
               };
               check(run() == (count + 999) / 1000, "bench: {} found of {}", run(), count);
               time_it(state, [&] { (void)run(); });
+            });
+}
+
+// What leaves in place of gradients: these become momenta, which are read here and written there.
+void add_plain_momentum(Cases& cases, std::size_t bytes) {
+  cases.add({"plain momentum sent", "-", bytes, 4 * bytes}, [=](benchmark::State& state) {
+    constexpr std::size_t kTile = 1024;
+    const std::size_t count = bytes / sizeof(float);
+    std::vector<float> gradient(count), u(count, 0.5f), u_after(count);
+    time_it(state, [&] {
+      for (std::size_t i = 0; i < count; i += kTile) {
+        mean_of_two(&u_after[i], &u[i], &gradient[i], kTile);
+        std::memcpy(&gradient[i], &u_after[i], kTile * sizeof(float));
+      }
+    });
+  });
+}
+
+void add_momentum(Cases& cases, const Table& table, std::size_t bytes) {
+  cases.add({"momentum sent", table.name, bytes, 4 * bytes, "plain momentum sent"},
+            [=, &table](benchmark::State& state) {
+              const std::size_t count = bytes / sizeof(float);
+              std::vector<float> gradient(count, 1.0f), u(count, 0.5f), u_after(count);
+              const auto run = [&] {
+                table.add_momentum(LeavingMomentum::plain, 0.5f, gradient.data(),
+                                   {u.data(), u_after.data()}, count);
+              };
+              run();
+              expect_near(gradient, 1.25f);
+              expect_near(u_after, 1.25f);
+              time_it(state, run);
             });
 }
 

@@ -4,7 +4,8 @@
 //
 // `bytes` is the size of one buffer. GB/s counts what the program reads and writes: 2 buffers for a
 // copy, 3 for dst += b, and so on; `ratio` is that rate over the rate at which memcpy reads and
-// writes as many bytes, or for codes and sparse gradients a plain loop over as many streams
+// writes as many bytes, or for codes, sparse gradients and momenta a plain loop over as many
+// streams
 // ("plain"). Cases take turns, so that what else the machine does hits all of them.
 #include <benchmark/benchmark.h>
 
@@ -177,7 +178,11 @@ void add_all(Cases& cases, bool all_isa) {
         add_codes(cases, *table, codes, bytes);
     }
     add_plain_sparse(cases, bytes);
-    for (const Table* table : all_isa ? tables : tables.last(1)) add_sparse(cases, *table, bytes);
+    add_plain_momentum(cases, bytes);
+    for (const Table* table : all_isa ? tables : tables.last(1)) {
+      add_sparse(cases, *table, bytes);
+      add_momentum(cases, *table, bytes);
+    }
   }
 }
 

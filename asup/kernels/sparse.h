@@ -5,18 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "asup/kernels/kept.h"
+
 namespace asup::kernels {
 
 // What a gradient g does to a momentum u and a sum v that are kept from step to step:
 //   u ← carry · u + gain · g,  v ← v + through · u + direct · g
 struct Accumulation {
   float carry = 0, gain = 0, through = 0, direct = 1;
-};
-
-// Where numbers lie, and where they go; the two may be the same memory.
-struct Kept {
-  const float* before = nullptr;
-  float* after = nullptr;
 };
 
 // Accumulates `count` numbers, and leaves zeros in the gradient. Without a momentum (nulls), only

@@ -6,6 +6,7 @@
 #include "asup/kernels/isa/code_loops.h"
 #include "asup/kernels/isa/divide_loops.h"
 #include "asup/kernels/isa/low_rank_loops.h"
+#include "asup/kernels/isa/momentum_loops.h"
 #include "asup/kernels/isa/ratio_loops.h"
 #include "asup/kernels/isa/reduce_loops.h"
 #include "asup/kernels/isa/sparse_loops.h"
@@ -119,6 +120,8 @@ constexpr Table make_table(const char* name) {
           sum_codes,
           accumulate,
           add_where_not_zero,
+          add_momentum,
+          scale,
           project,
           project_back,
           expand,

@@ -2,56 +2,16 @@
 // Pure; safe from any thread.
 #pragma once
 
-#include "asup/kernels/isa/vectors.h"
-#include "asup/kernels/sparse.h"
+#include "asup/kernels/isa/kept_rows.h"
 
 namespace asup::kernels {
 namespace {
 
 // Few tiles have a number that is found; the others are not looked at again.
 constexpr std::size_t kSparseTile = 64;
-// So many numbers are out of the caches before they are needed again: they are written past them,
-// which spares the memory a read of what is overwritten.
-constexpr std::size_t kStreamed = 1 << 20;
 
 inline std::int32_t magnitude(float number) {
   return __builtin_bit_cast(std::int32_t, number) & 0x7fffffff;
-}
-
-template <typename T>
-inline T load_at(const float* from) {
-  return load_vector<T>(reinterpret_cast<const std::byte*>(from));
-}
-
-template <typename T>
-inline void store_at(float* to, T numbers) {
-  store_vector(reinterpret_cast<std::byte*>(to), numbers);
-}
-
-// needs: `to` aligned to a vector
-inline void stream_at(float* to, Floats numbers) {
-#if defined(__AVX512F__)
-  _mm512_stream_ps(to, (__m512)numbers);
-#elif defined(__AVX__)
-  _mm256_stream_ps(to, (__m256)numbers);
-#elif defined(__x86_64__)
-  _mm_stream_ps(to, (__m128)numbers);
-#else
-  store_at(to, numbers);
-#endif
-}
-
-template <bool kStreams>
-inline void keep_at(float* to, Floats numbers) {
-  if constexpr (kStreams)
-    stream_at(to, numbers);
-  else
-    store_at(to, numbers);
-}
-
-inline bool can_stream(Kept kept) {
-  return kept.before != kept.after &&
-         reinterpret_cast<std::uintptr_t>(kept.after) % kVectorBytes == 0;
 }
 
 // Whether a number of the tile is found.
@@ -96,9 +56,7 @@ std::size_t accumulate_all(const Accumulation& how, float* gradient, Kept moment
       continue;
     for (std::size_t i = at; i < at + kSparseTile; ++i) find(i);
   }
-#if defined(__x86_64__)
-  if constexpr (kStreams) _mm_sfence();  // these stores keep no order with later ones
-#endif
+  end_stream<kStreams>();
   for (; at < count; ++at) {
     const float g = gradient[at];
     float v = sum.before[at];
@@ -118,8 +76,7 @@ std::size_t accumulate_all(const Accumulation& how, float* gradient, Kept moment
 std::size_t accumulate(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                        std::size_t count, float least, std::uint32_t* found, std::size_t room) {
   const bool has_momentum = momentum.after != nullptr;
-  const bool streams =
-      count >= kStreamed && can_stream(sum) && (!has_momentum || can_stream(momentum));
+  const bool streams = can_stream(sum, count) && (!has_momentum || can_stream(momentum, count));
   const auto all = has_momentum
                        ? (streams ? accumulate_all<true, true> : accumulate_all<true, false>)
                        : (streams ? accumulate_all<false, true> : accumulate_all<false, false>);

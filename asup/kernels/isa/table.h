@@ -8,6 +8,7 @@
 #include "asup/base/dtype.h"
 #include "asup/kernels/code.h"
 #include "asup/kernels/low_rank.h"
+#include "asup/kernels/momentum.h"
 #include "asup/kernels/sparse.h"
 #include "asup/kernels/update.h"
 
@@ -46,6 +47,9 @@ struct Table {
   std::size_t (*accumulate)(const Accumulation& how, float* gradient, Kept momentum, Kept sum,
                             std::size_t count, float least, std::uint32_t* found, std::size_t room);
   void (*add_where_not_zero)(float* numbers, const float* few, float factor, std::size_t count);
+  void (*add_momentum)(LeavingMomentum kind, float m, float* gradient, Kept momentum,
+                       std::size_t count);
+  void (*scale)(float* numbers, float factor, std::size_t count);
   void (*project)(const LowRank& shape, const float* gradient, Kept sum, const float* right,
                   float* left);
   void (*project_back)(const LowRank& shape, const float* matrix, const float* left, float* right);

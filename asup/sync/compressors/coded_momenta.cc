@@ -1,5 +1,7 @@
 #include "asup/sync/compressors/coded_momenta.h"
 
+#include "asup/kernels/momentum.h"
+
 namespace asup::sync {
 
 CompressorFactory coded_momenta(const MomentumCode& how) {
@@ -26,14 +28,11 @@ Work CodedMomenta::leave(const Bucket& bucket) {
 
 // u ← m u + g leaves, and Nesterov's m u + g.
 void CodedMomenta::add_momentum(const Bucket& bucket) const {
-  const auto [before, after] = bucket.kept[1];
-  auto* numbers = static_cast<float*>(bucket.gradients.data);
-  const auto m = static_cast<float>(momentum_.momentum);
-  for (std::size_t i = 0; i < bucket.gradients.count; ++i) {
-    const float g = numbers[i], u = m * before[i] + g;
-    after[i] = u;
-    numbers[i] = momentum_.nesterov ? m * u + g : u;
-  }
+  const auto kind =
+      momentum_.nesterov ? kernels::LeavingMomentum::nesterov : kernels::LeavingMomentum::plain;
+  kernels::add_momentum(kind, static_cast<float>(momentum_.momentum),
+                        static_cast<float*>(bucket.gradients.data), bucket.kept[1],
+                        bucket.gradients.count);
 }
 
 }  // namespace asup::sync

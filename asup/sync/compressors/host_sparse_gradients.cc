@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/kernels/momentum.h"
 #include "asup/kernels/update.h"
 
 namespace asup::sync {
@@ -159,9 +160,8 @@ void HostSparseGradients::clip(Travelling& travelling) const {
     const double norm = std::sqrt(travelling.squares[i]);
     const layout::Range here = layout::intersection(travelling.bucket.tensors[i].range, own);
     if (!std::isfinite(norm) || norm <= most || here.empty()) continue;
-    const auto factor = static_cast<float>(most / norm);
-    for (std::uint64_t at = here.begin; at < here.end; ++at)
-      travelling.sum[static_cast<std::size_t>(at - own.begin)] *= factor;
+    kernels::scale(travelling.sum.data() + (here.begin - own.begin),
+                   static_cast<float>(most / norm), static_cast<std::size_t>(here.size()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <typeinfo>
 
 #include "asup/base/error.h"
+#include "asup/kernels/momentum.h"
 #include "asup/kernels/update.h"
 
 namespace asup::sync {
@@ -58,8 +59,7 @@ void clip_parts(const Compressor::Bucket& bucket, double clip_norm, int ranks) {
                             static_cast<std::size_t>(tensor.range.size()));
     const double norm = std::sqrt(kernels::sum_of_squares(numbers.data(), numbers.size()));
     if (!std::isfinite(norm) || norm <= most) continue;
-    const auto factor = static_cast<float>(most / norm);
-    for (float& number : numbers) number *= factor;
+    kernels::scale(numbers.data(), static_cast<float>(most / norm), numbers.size());
   }
 }
 
