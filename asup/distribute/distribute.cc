@@ -331,16 +331,32 @@ void check_roles(const Job& job, const Strategy& strategy, bool uses_servers) {
   strategy.check_workers(job.size());
 }
 
-std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
-                                                std::optional<collective::Rates> rates) {
+namespace {
+
+CommunicatorOptions communicator_options(const Strategy& strategy,
+                                         std::optional<collective::Rates> rates) {
   CommunicatorOptions options;
   options.timeout = strategy.timeout;
   if (strategy.algorithm != "auto") options.algorithm = strategy.algorithm;
   options.rates = std::move(rates);
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates) {
+  CommunicatorOptions options = communicator_options(strategy, std::move(rates));
   const Capabilities capabilities = strategy.capabilities();
   if (!capabilities.lockstep && !capabilities.needs_servers)
     return std::make_unique<SubgroupCommunicator>(job, std::move(options));
   return make_communicator(job, std::move(options));
+}
+
+std::unique_ptr<Communicator> make_communicator(Job& job, const std::vector<int>& workers,
+                                                std::string_view name, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates) {
+  return make_communicator(job, workers, name, communicator_options(strategy, std::move(rates)));
 }
 
 std::optional<collective::Rates> find_rates(Job& job, Communicator& control,

@@ -135,6 +135,11 @@ auto distribute(Job& job, Holder& model, torch::optim::Optimizer& optimizer, con
 void check_roles(const Job& job, const Strategy& strategy, bool uses_servers);
 std::unique_ptr<Communicator> make_communicator(Job& job, const Strategy& strategy,
                                                 std::optional<collective::Rates> rates = {});
+// The same of these workers alone, who make it by themselves (collective/mesh/mesh_communicator.h).
+// needs: a strategy in lockstep
+std::unique_ptr<Communicator> make_communicator(Job& job, const std::vector<int>& workers,
+                                                std::string_view name, const Strategy& strategy,
+                                                std::optional<collective::Rates> rates = {});
 // What algorithms are chosen by where the strategy names none; nothing where it does. Collective.
 std::optional<collective::Rates> find_rates(Job& job, Communicator& control,
                                             const Strategy& strategy);

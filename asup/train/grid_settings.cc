@@ -36,17 +36,17 @@ void check_spread(const TrainConfig& config, std::span<const Strategy> strategie
   require(!config.then,
           "{} = {} goes on by one way, and then = {} is another: leave one of them out.", name,
           count, config.then ? config.then->name() : "");
-  require(config.on_loss != "continue",
-          "on-loss = continue: what a lost worker has of the model is lost with it, and {} = {} "
-          "cannot go on without it. Leave it out; restarts = 1 starts the run again from its last "
-          "checkpoint.",
-          name, count);
   require(config.device == "auto" || config.device == "cpu",
           "device = {}: asup train has {} on CPUs. Leave device out{}.", config.device,
           has_pipeline(config) ? "pipelines" : "tensor parallelism",
           has_pipeline(config) ? ", or use asup::parallel::Pipeline in a program of your own" : "");
   for (const Strategy& strategy : strategies) {
     const Capabilities can = strategy.capabilities();
+    require(!can.needs_servers || has_tensor(config) || config.on_loss != "continue",
+            "on-loss = continue: through servers, a group of {} = {} cannot go on without a worker "
+            "that is lost. Leave it out, or train by sync = allreduce; restarts = 1 starts the run "
+            "again from its last checkpoint.",
+            name, count);
     require(!can.needs_servers || !has_tensor(config),
             "tensor = {}: each worker has a part of each large layer, and the servers of sync = {} "
             "keep whole ones. Train by sync = allreduce, or leave tensor out{}.",

@@ -64,6 +64,11 @@ std::int64_t micro_batches_of(const TrainConfig& config) {
   return most_even_parts(config.batch / groups_of(config), kMicroBatchesOfAStage * config.pipeline);
 }
 
+bool deals_evenly(const TrainConfig& config) {
+  const std::int64_t groups = groups_of(config);
+  return config.batch % groups == 0 && config.batch / groups % micro_batches_of(config) == 0;
+}
+
 int micro_batches_for(std::int64_t samples, const TrainConfig& config) {
   const std::int64_t usual = micro_batches_of(config), size = samples_at_a_time(config);
   if (samples > usual * size && samples % size == 0) return static_cast<int>(samples / size);

@@ -18,6 +18,8 @@ std::vector<std::string> pipeline_details();
 // That a group's part of a whole batch is cut into: as set, or the most that divide it, up to four
 // for each stage.
 std::int64_t micro_batches_of(const TrainConfig& config);
+// Whether groups get parts of a batch of one size, which micro-batches divide.
+bool deals_evenly(const TrainConfig& config);
 // Of so many samples, as many as divide them, and no smaller than half of the usual ones: what
 // BatchNorm has statistics of there, it has here.
 int micro_batches_for(std::int64_t samples, const TrainConfig& config);

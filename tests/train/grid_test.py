@@ -149,7 +149,8 @@ class BadInput(GridCase):
                 (["--optimizer=lamb"], "takes the norm of each whole tensor"),
                 (["--precision=bf16", "--pipeline-schedule=zb1p"], "Use pipeline-schedule = 1f1b"),
                 (["--precision=auto"], "none can measure what is faster"),
-                (["--on-loss=continue"], "restarts = 1 starts the run again from its last checkpoint")):
+                (["--on-loss=continue", "--checkpoint-every=never", "--shard=optimizer"],
+                 "on-loss = continue goes on from the last checkpoint, and there will be none")):
             with self.subTest(flags):
                 self.assertIn(why, self.refused_train("--workers=4", "--pipeline=2", "--tensor=2", *flags))
 

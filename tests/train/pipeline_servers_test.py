@@ -113,7 +113,7 @@ class WhatDoesNotGo(SpreadCase):
                               self.refused("train", *SMALL, *GRID, "--sync=server", *flags))
         self.assertIn("gather = 3: an update cannot take more pushes than there are workers, which are 2",
                       self.refused("train", *SMALL, *GRID, "--sync=server", "--pace=kasync", "--gather=3"))
-        self.assertIn("what a lost worker has of the model is lost with it",
+        self.assertIn("through servers, a group of pipeline = 2 cannot go on without a worker that is lost",
                       self.refused("train", *SMALL, *GRID, "--sync=server", "--on-loss=continue"))
 
 

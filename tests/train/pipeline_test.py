@@ -248,7 +248,8 @@ class BadInput(SpreadCase):
                 (["--ema=0.9"], "ema = 0.9 "),
                 (["--then=local"], "then = local"),
                 (["--batch-schedule=2@50%"], "batch-schedule = 2@50% has no effect: pipeline is 2"),
-                (["--on-loss=continue"], "restarts = 1 starts the run again from its last checkpoint"),
+                (["--on-loss=continue", "--checkpoint-every=never", "--shard=optimizer"],
+                 "on-loss = continue goes on from the last checkpoint, and there will be none"),
                 (["--precision=fp16"], "use precision = bf16"),
                 (["--precision=bf16", "--pipeline-schedule=zb1p"], "Use pipeline-schedule = 1f1b"),
                 (["--device=cuda"], "asup train has pipelines on CPUs")):

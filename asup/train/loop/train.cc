@@ -7,7 +7,10 @@
 #include "asup/base/files.h"
 #include "asup/base/log.h"
 #include "asup/distribute/recorded_timeline.h"
+#include "asup/net/membership/roles.h"
 #include "asup/train/device.h"
+#include "asup/train/grid_settings.h"
+#include "asup/train/loop/spare.h"
 #include "asup/train/loop/trainer.h"
 #include "asup/train/state/generation.h"
 #include "asup/train/state/run_state.h"
@@ -54,8 +57,8 @@ std::optional<TrainEnd> train_run(Job& job, const TrainConfig& config, RunState&
   const bool open = can_change_workers(config);
   if (!open && job.rank() == 0)
     job.refuse_newcomers(
-        "the job takes no newcomers in: it keeps no checkpoints (checkpoint-every = never), or its "
-        "graph names each worker");
+        "the job takes no newcomers in: it keeps no checkpoints (checkpoint-every = never), its "
+        "graph names each worker, or groups of workers train through servers");
   const std::function<bool()> pause = [&] { return stop_asked() || (open && job.newcomers()); };
   TrainEnd end = Trainer(run, job, pause).train();
   if (run.switches()) {
@@ -92,14 +95,17 @@ std::optional<TrainEnd> train_generation(Job& job, const TrainConfig& config,
 
 // Ranks may change from one generation to the next; in the job's summary each worker has the place
 // that it came to first.
-void add_lost(std::vector<std::int64_t>& lost, const net::Roster& before, const net::Roster& now) {
+std::vector<std::int64_t> lost_between(const net::Roster& before, const net::Roster& now) {
+  std::vector<std::int64_t> lost;
   for (const net::Member& worker : before.workers())
     if (!now.find(worker.id)) lost.push_back(first_rank_of(worker));
+  return lost;
 }
 
 // Whether there are no more workers than have something to do. The last to come leave again, and
-// the others begin another generation without them.
+// the others begin another generation without them; where they train in groups, they are spares.
 bool all_have_work(const Job& job, const TrainConfig& config) {
+  if (is_spread(config)) return true;
   const std::int64_t most = most_workers(config);
   if (job.size() <= most) return true;
   require(job.rank() < most,
@@ -107,6 +113,29 @@ bool all_have_work(const Job& job, const TrainConfig& config) {
           most, config.batch);
   if (job.rank() == 0) log().warn("{} workers came, and there is work for {}", job.size(), most);
   return false;
+}
+
+// A spare may come to be the first one that is left, and begins nothing anew then.
+std::optional<TrainEnd> be_spare(Job& job, const TrainConfig& config, Begun& begun) {
+  const auto stopped = wait_as_spare(job);
+  if (stopped) return TrainEnd{.summary = {}, .stopped = *stopped};
+  if (sees_folder(config))
+    begun = Begun::in_sight;
+  else if (begun == Begun::not_yet)
+    begun = Begun::elsewhere;
+  return std::nullopt;
+}
+
+// Those who are left of a group may have missed one of their own, who had missed the lost one.
+void tell_of_loss(const Job& job, const TrainConfig& config, const std::string& why,
+                  const std::vector<std::int64_t>& lost) {
+  if (job.rank() != 0 || why.empty() || workers_in_groups(config, job.size()) == 0) return;
+  if (!is_spread(config)) return log().warn("{}. The others go on from the last checkpoint", why);
+  log().warn("{}. The others go on from the last checkpoint: {}",
+             lost.empty() ? why
+                          : fmt::format("{} {} lost", net::name_ranks({lost.begin(), lost.end()}),
+                                        lost.size() == 1 ? "was" : "were"),
+             describe_groups(config, job.size()));
 }
 
 }  // namespace
@@ -126,19 +155,26 @@ TrainEnd train(Job& job, const TrainConfig& config, report::Observer& display,
                                                    report::RunFolder(now.out).timeline_file()},
                          job.rank());
       trained = all_have_work(job, now);
-      if (trained)
+      if (trained && job.rank() >= now.workers) {
+        if (auto end = be_spare(job, now, begun)) return *end;
+      } else if (trained) {
+        std::optional<Spares> spares;
+        if (job.rank() == 0) spares.emplace(job, now);
         if (auto end = train_generation(job, now, display, stop_asked, hooks, life, begun,
-                                        timeline ? &*timeline : nullptr, lost))
+                                        timeline ? &*timeline : nullptr, lost)) {
+          if (spares) spares->tell_end(end->stopped);
           return *end;
+        }
+      }
     } catch (const PeerLost& failure) {
       if (!can_change_workers(now) || !job.can_go_on_without_the_lost()) throw;
       lost_one = failure.what();
     }
     const net::Roster before = job.roster();
     check(job.renew(), "the coordinator has ended: this job has no next generation");
-    if (job.rank() == 0 && !lost_one.empty())
-      log().warn("{}. The others go on from the last checkpoint", lost_one);
-    if (trained) add_lost(lost, before, job.roster());
+    const std::vector<std::int64_t> gone = lost_between(before, job.roster());
+    tell_of_loss(job, now, lost_one, gone);
+    if (trained) lost.insert(lost.end(), gone.begin(), gone.end());
   }
 }
 

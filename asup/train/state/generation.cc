@@ -1,11 +1,15 @@
 #include "asup/train/state/generation.h"
 
+#include <filesystem>
+
 #include "asup/base/error.h"
+#include "asup/base/files.h"
 #include "asup/collective/mesh/mesh_communicator.h"
 #include "asup/collective/text_exchange.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/phases.h"
 #include "asup/train/settings.h"
+#include "asup/train/worker_changes.h"
 
 namespace asup::train {
 namespace {
@@ -45,6 +49,12 @@ TrainConfig written_in(const std::string& folder) {
 
 }  // namespace
 
+bool sees_folder(const TrainConfig& config) {
+  const std::string file = report::RunFolder(config.out).config_file();
+  std::error_code none;
+  return std::filesystem::exists(file, none) && read_file(file) == to_toml(config);
+}
+
 TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun begun) {
   const auto workers = asup::make_communicator(job, {});
   TrainConfig now = config;
@@ -68,7 +78,12 @@ TrainConfig settings_of_generation(Job& job, const TrainConfig& config, Begun be
                     "does not see {}: resume the run on the host that has it (asup train --resume)",
                     now.out));
   now = from_text(text);
-  now.workers = job.size();
+  now.workers = workers_in_groups(now, job.size());
+  if (now.workers == 0)
+    throw JobFailed(fmt::format(
+        "{} of {} workers are left, and {} train one model together: resume the run with as many "
+        "(asup train --resume {})",
+        job.size(), config.workers, now.pipeline * now.tensor, now.out));
   now.servers = job.servers();
   return now;
 }

@@ -18,6 +18,7 @@
 #include "asup/sync/model/agreement.h"
 #include "asup/train/batch_schedule.h"
 #include "asup/train/settings.h"
+#include "asup/train/state/generation.h"
 #include "asup/train/state/switch_strategy.h"
 
 namespace asup::train {
@@ -141,11 +142,7 @@ void RunState::open_files(std::int64_t first_step) {
   observers_.push_back(&display_);  // files first: displays may read them
 }
 
-bool RunState::sees_folder() const {
-  std::error_code none;
-  return std::filesystem::exists(folder_.config_file(), none) &&
-         read_file(folder_.config_file()) == to_toml(config_);
-}
+bool RunState::sees_folder() const { return train::sees_folder(config_); }
 
 // The others, who are gone, have come further than this worker.
 bool RunState::has_ended_without_this() const try {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "asup/base/command_line.h"
@@ -121,6 +122,17 @@ std::string common_tokenizer(const TrainingContext& context, const TrainConfig& 
   on_first_rank(
       *context.control, [&] { model = tokenizer_model(config); }, kTokenizerPatience);
   return broadcast_text(*context.control, model);
+}
+
+// Of those that train: spares make none (loop/spare.h).
+std::unique_ptr<Communicator> make_communicator_of(
+    Job& job, const TrainConfig& config, std::string_view name,
+    std::optional<collective::Rates> rates = std::nullopt) {
+  if (config.workers == job.size())
+    return make_communicator(job, config.strategy, std::move(rates));
+  std::vector<int> workers(static_cast<std::size_t>(config.workers));
+  std::iota(workers.begin(), workers.end(), 0);
+  return make_communicator(job, workers, name, config.strategy, std::move(rates));
 }
 
 int group_of(const Job& job, const TrainConfig& config) {
@@ -243,7 +255,7 @@ void make_gradients(TrainingContext& context, Job& job, const TrainConfig& confi
   else if (!chose)
     rates = find_rates(job, *context.control, strategy);
   if (rates) known = collective::tuning::to_text(*rates);
-  context.gradients = make_communicator(job, strategy, rates);
+  context.gradients = make_communicator_of(job, config, "gradients", rates);
 }
 
 checkpoint::Cuts cuts_of(const TrainingContext& context) {
@@ -506,7 +518,7 @@ checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
 
 TrainingContext make_context(Job& job, const TrainConfig& whole) {
   TrainingContext context;
-  context.control = make_communicator(job, of_phase(whole, Phase::first).strategy);
+  context.control = make_communicator_of(job, of_phase(whole, Phase::first), "control");
   check_same_settings(*context.control, whole);
   const auto checkpoint = open_checkpoint(context, whole);
   if (checkpoint) context.resumed = info_from(checkpoint->index().run, whole.resume);
