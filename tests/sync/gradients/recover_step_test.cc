@@ -449,7 +449,7 @@ TEST(WarningsOfCompression, AreNotRepeatedAfterALoss) {
   };
   using ::testing::ContainsRegex;
   using ::testing::Not;
-  const std::string dense = said({.compressor = sync::topk({.density = 0.5})}, kWidth);
+  const std::string dense = said({.compressor = sync::topk({.density = 0.9})}, kWidth);
   EXPECT_THAT(dense, HasSubstr("saves no bytes"));
   EXPECT_THAT(dense, Not(ContainsRegex("saves no bytes(.|\n)*saves no bytes")));
   const std::string small = said({.code = kernels::Code::int4}, 4);
