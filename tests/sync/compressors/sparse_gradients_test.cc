@@ -273,7 +273,7 @@ TEST(SparseGradients, WhereTheSampleMisleadsAllAreLookedAt) {
 TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
   Given model;
   const auto take = [&](const torch::optim::Optimizer& optimizer) {
-    return sync::momentum_to_take(optimizer);
+    return sync::momentum_to_take(optimizer, "compress dgc");
   };
   SGD sgd(model.parameters(), SGDOptions(0.1).momentum(0.75).weight_decay(0.1).nesterov(true));
   EXPECT_EQ(take(sgd).momentum, 0.75);
@@ -300,7 +300,8 @@ TEST(SparseGradients, TakeTheMomentumOfAnOptimizerThatHasOne) {
                         {model.bias}, std::make_unique<SGDOptions>(SGDOptions(0.1).momentum(0.5)))},
                    SGDOptions(0.1).momentum(0.9));
   EXPECT_THAT(message_of<BadInput>([&] { take(groups); }),
-              HasSubstr("0.9 and 0.5"));
+              HasSubstr("compress dgc has one momentum for all parameters, and groups of the "
+                        "optimizer have 0.9 and 0.5"));
 }
 
 // Of a tensor on each rank, by its samples where these are told; a bias is clipped as it comes.
