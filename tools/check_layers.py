@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Top of the house first.
-CORE = ["base", "kernels", "layout", "net", "compress", "collective", "ps", "gossip", "launch",
-        "report", "config"]
+CORE = ["base", "kernels", "layout", "net", "collective", "ps", "gossip", "launch", "report",
+        "config"]
 TORCH = ["tensors", "optim", "sync", "precision", "checkpoint", "parallel", "data", "models", "distribute",
          "train", "bench"]
 UMBRELLA = "asup.h"  # what users include: everything but the program

@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace asup::sync;
   asup::fuzz::Input input(data, size);
-  const auto as = input.below(2) == 0 ? SparseNumbers::f32 : SparseNumbers::two_bits;
+  const auto as = input.below(2) == 0 ? SparseNumbers::bf16 : SparseNumbers::two_bits;
   const std::size_t places = 1 + input.number<std::uint16_t>();
   std::vector<float> numbers(places);
   const auto rest = input.rest();

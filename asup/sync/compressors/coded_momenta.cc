@@ -6,8 +6,9 @@ namespace asup::sync {
 
 CompressorFactory coded_momenta(const MomentumCode& how) {
   return [how](const CompressorContext& context) {
+    const std::string taker = fmt::format("compress {}", kernels::name_of(how.code));
     return std::make_unique<CodedMomenta>(context.communicator, how,
-                                          momentum_to_take(context.optimizer));
+                                          momentum_to_take(context.optimizer, taker));
   };
 }
 

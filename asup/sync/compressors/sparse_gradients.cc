@@ -79,7 +79,7 @@ CompressorFactory topk(const Sparsity& sparsity) {
 CompressorFactory dgc(const Sparsity& sparsity) {
   return [sparsity](const CompressorContext& context) {
     Sparsity with_momentum = sparsity;
-    with_momentum.momentum = momentum_to_take(context.optimizer);
+    with_momentum.momentum = momentum_to_take(context.optimizer, "compress dgc");
     return make(context, with_momentum);
   };
 }

@@ -4,7 +4,8 @@
 // With a momentum it is deep gradient compression (Lin et al., Deep gradient compression, ICLR
 // 2018). The momentum is on this side of the exchange then: what adds up is what an optimizer with
 // momentum would have applied (momentum correction). A number that travels is forgotten with its
-// momentum (factor masking). The share falls from a quarter as the run begins (warm-up).
+// momentum (factor masking), but for what its code does not say. The share falls from a quarter as
+// the run begins (warm-up).
 //
 // Everybody gets what everybody chose, and adds it up in the order of ranks: all have the same
 // bits. Where so many numbers would travel that they are fewer bytes by all-reduce, they go that
@@ -29,7 +30,7 @@ struct Sparsity {
   // By rank, numbers of any kind: gradients are summed within each host, and what is said of a rank
   // is so of a host, √n too. Empty: each rank by itself.
   std::vector<int> hosts{};
-  SparseNumbers as = SparseNumbers::f32;  // what travels
+  SparseNumbers as = SparseNumbers::bf16;  // what travels
 };
 
 // Without a momentum, and with that of the optimizer, which must be SGD.

@@ -1,6 +1,7 @@
 #include "asup/sync/compressors/sparse_payload.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -19,6 +20,19 @@ T read(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
+}
+
+// The upper half of a float, rounded to the nearest, ties to even.
+using Bf16 = std::uint16_t;
+
+Bf16 bf16_of(float number) {
+  const auto bits = std::bit_cast<std::uint32_t>(number);
+  if (std::isnan(number)) return static_cast<Bf16>(bits >> 16 | 1);
+  return static_cast<Bf16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float number_of(Bf16 upper) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
 }
 
 // Two places of 12 bits are three bytes.
@@ -93,8 +107,8 @@ struct Parts {
       : blocks(blocks_of(all_places)),
         magnitudes(blocks * sizeof(Count)),
         numbers(magnitudes + (as == SparseNumbers::two_bits ? blocks * sizeof(Magnitudes) : 0)),
-        places(numbers +
-               (as == SparseNumbers::two_bits ? (count + 3) / 4 : count * sizeof(float))) {}
+        places(numbers + (as == SparseNumbers::two_bits ? (count + 3) / 4 : count * sizeof(Bf16))) {
+  }
 };
 
 }  // namespace
@@ -128,8 +142,9 @@ void pack(float* numbers, std::size_t places, std::span<const std::uint32_t> cho
         write_bits(to.data() + parts.numbers, i, bits);
         number -= number_of(bits, magnitudes);
       } else {
-        std::memcpy(to.data() + parts.numbers + i * sizeof number, &number, sizeof number);
-        number = 0;
+        const Bf16 sent = bf16_of(number);
+        std::memcpy(to.data() + parts.numbers + i * sizeof sent, &sent, sizeof sent);
+        number = std::isfinite(number_of(sent)) ? number - number_of(sent) : 0;
       }
     }
     first = end;
@@ -162,9 +177,10 @@ void add_unpacked(float* numbers, std::size_t places, std::span<const std::byte>
       const std::size_t place = read_place(from.data() + parts.places, i);
       check(place < size, "what came is no payload of sparse gradients: place {} of {}", place,
             size);
-      const float number = as == SparseNumbers::two_bits
-                               ? number_of(read_bits(from.data() + parts.numbers, i), magnitudes)
-                               : read<float>(from.data() + parts.numbers + i * sizeof(float));
+      const float number =
+          as == SparseNumbers::two_bits
+              ? number_of(read_bits(from.data() + parts.numbers, i), magnitudes)
+              : number_of(read<Bf16>(from.data() + parts.numbers + i * sizeof(Bf16)));
       numbers[block * kBlock + place] += factor * number;
     }
   }

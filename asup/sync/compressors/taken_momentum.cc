@@ -19,23 +19,23 @@ SGDOptions& options_of(torch::optim::OptimizerParamGroup& group) {
 
 }  // namespace
 
-TakenMomentum momentum_to_take(const Optimizer& optimizer) {
+TakenMomentum momentum_to_take(const Optimizer& optimizer, std::string_view taker) {
   require(typeid(optimizer) == typeid(torch::optim::SGD),
-          "compress dgc takes the momentum of SGD over, and this optimizer is another: take "
-          "optimizer sgd, or compress topk, which leaves the optimizer as it is");
+          "{} takes the momentum of SGD over, and this optimizer is another: take optimizer sgd, "
+          "or compress topk, which leaves the optimizer as it is",
+          taker);
   TakenMomentum taken;
   bool is_first = true;
   for (const auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const SGDOptions&>(group.options());
-    require(options.momentum() < 1, "compress dgc needs a momentum below 1, and it is {}",
+    require(options.momentum() < 1, "{} needs a momentum below 1, and it is {}", taker,
             options.momentum());
-    require(options.dampening() == 0, "compress dgc has no dampening of the momentum, which is {}",
+    require(options.dampening() == 0, "{} has no dampening of the momentum, which is {}", taker,
             options.dampening());
     const TakenMomentum here{options.momentum(), options.nesterov()};
     require(is_first || here == taken,
-            "compress dgc has one momentum for all parameters, and groups of the optimizer have "
-            "{} and {}",
-            taken.momentum, here.momentum);
+            "{} has one momentum for all parameters, and groups of the optimizer have {} and {}",
+            taker, taken.momentum, here.momentum);
     taken = here;
     is_first = false;
   }
@@ -44,7 +44,7 @@ TakenMomentum momentum_to_take(const Optimizer& optimizer) {
 
 bool has_momentum_to_take(const Optimizer& optimizer) {
   try {
-    return momentum_to_take(optimizer).momentum > 0;
+    return momentum_to_take(optimizer, "").momentum > 0;
   } catch (const BadInput&) {
     return false;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "asup/sync/compressors/compressor.h"
@@ -19,8 +20,8 @@ struct TakenMomentum {
 };
 
 // Throws BadInput where the optimizer is not torch's SGD, its groups have different momenta, or one
-// of 1 and more, or it has dampening.
-TakenMomentum momentum_to_take(const torch::optim::Optimizer& optimizer);
+// of 1 and more, or it has dampening. `taker`, for the message: "compress dgc".
+TakenMomentum momentum_to_take(const torch::optim::Optimizer& optimizer, std::string_view taker);
 // Whether there is one, and it can be taken.
 bool has_momentum_to_take(const torch::optim::Optimizer& optimizer);
 

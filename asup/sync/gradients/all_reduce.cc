@@ -273,7 +273,8 @@ bool exchanges_again(const AllReduce& options) {
 }
 
 void check_model(const AllReduce& options, torch::nn::Module&, torch::optim::Optimizer& optimizer) {
-  if (options.compress.may_be(Compress::dgc)) (void)sync::momentum_to_take(optimizer);
+  if (options.compress.may_be(Compress::dgc))
+    (void)sync::momentum_to_take(optimizer, "compress dgc");
   if (options.shard != Shard::none) sync::require_shardable(optimizer);
 }
 

@@ -1,6 +1,7 @@
 // What a replica by all-reduce has kept, for those who go on from it: in a checkpoint, or without a
 // rank that was lost.
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/sync/gradients/all_reduce_replica_impl.h"
 #include "asup/sync/model/buffer_exchange.h"
 #include "asup/sync/model/optimizer_state.h"
@@ -46,6 +47,8 @@ void AllReduceReplica::drop_exchange() {
   dropped_->step = steps_;
   dropped_->exchanges = exchange_->exchanges();
   dropped_->unit = exchange_->residual_unit();
+  dropped_->norm = exchange_->residual_norm();
+  dropped_->applied_all = applies_kept_;
   dropped_->before = sync::copies_of(exchange_->residuals());
   if (std::exchange(applies_kept_, false))
     exchange_->clear_residuals();
@@ -69,7 +72,8 @@ void AllReduceReplica::recover_step() {
                       .exchanges = drops ? dropped_->exchanges : exchange_->exchanges(),
                       .skipped = finite_.in_succession() > 0,
                       .rounds = drops ? 0 : exchange_->rounds(),
-                      .holds_averages = !drops && exchange_->holds_averages()});
+                      .holds_averages = !drops && exchange_->holds_averages(),
+                      .kept_norm = drops ? dropped_->norm : exchange_->residual_norm()});
   if (!drops && furthest.least == 0)
     throw PeerLost("a rank was lost in the first step, before all had the same order of gradients");
   const bool was_behind = steps_ < furthest.steps;
@@ -78,6 +82,7 @@ void AllReduceReplica::recover_step() {
   if (was_behind) (void)finite_.count(steps_, !furthest.skipped);
   steps_ = furthest.steps;
   moved_ = rounds_differently_ && furthest.by_all;  // else all have the model of one
+  tell_of_lost(furthest);
   if (drops) return begin_anew(furthest);
   if (was_behind) {
     made_elsewhere_ = furthest.skipped ? StepResult::skipped : StepResult::applied;
@@ -105,6 +110,21 @@ void AllReduceReplica::take_layout_from(int rank) {
   order_.clear();
   if (order.front() >= 0) order_.assign(order.begin(), order.end());
   sync::broadcast_packed(communicator_, dropped_->compressor, rank);
+}
+
+// What a lost rank had kept is in no average any more. Nobody can say how much it was, but all have
+// kept about as much. Not where a step has just applied it.
+void AllReduceReplica::tell_of_lost(const sync::FurthestSteps& furthest) {
+  const int lost = ranks_ - communicator_.size();
+  ranks_ = communicator_.size();
+  const bool was_applied = dropped_ && dropped_->applied_all && furthest.steps > dropped_->step;
+  if (lost <= 0 || was_applied || furthest.kept_norm == 0 || communicator_.rank() != 0) return;
+  log().warn(
+      "what {} had kept for later exchanges is lost: a norm of about {:.4g}{}, which is the mean "
+      "of "
+      "what the {} have kept who go on",
+      lost == 1 ? "a lost worker" : fmt::format("{} lost workers", lost), furthest.kept_norm,
+      lost == 1 ? "" : " each", ranks_);
 }
 
 // Those who are left, with what each has kept.

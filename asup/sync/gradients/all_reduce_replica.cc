@@ -58,7 +58,7 @@ std::string_view name_of(BufferSync way) {
 std::optional<sync::TakenMomentum> momentum_for(const Compressor* compressor,
                                                 const torch::optim::Optimizer& optimizer) {
   if (!compressor || !compressor->takes_momentum()) return std::nullopt;
-  return sync::momentum_to_take(optimizer);
+  return sync::momentum_to_take(optimizer, "compress as " + compressor->description());
 }
 
 // Parameters that are gathered for a while are a small part of the model, and no small calls.
@@ -119,6 +119,7 @@ AllReduceReplica::AllReduceReplica(Communicator& communicator, torch::nn::Module
     : communicator_(communicator),
       options_(options),
       bytes_before_(communicator.bytes_moved()),
+      ranks_(communicator.size()),
       model_(module, optimizer),
       compressor_(make_compressor()),
       taken_momentum_(momentum_for(compressor_.get(), optimizer)),
@@ -300,7 +301,7 @@ void AllReduceReplica::step_optimizer() {
     if (options_.clip_norm > 0) sync::clip_gradients(model_.trainable(), options_.clip_norm);
     return step_model();
   }
-  check(sync::momentum_to_take(model_.optimizer()) == taken_momentum_,
+  check(momentum_for(compressor_.get(), model_.optimizer()) == taken_momentum_,
         "the optimizer's momentum was changed while compress has taken it over: leave it as it "
         "was when the replica was made");
   if (options_.clip_norm > 0) clip_dense();

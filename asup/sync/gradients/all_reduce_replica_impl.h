@@ -60,6 +60,7 @@ class AllReduceReplica final : public Replica {
   void drop_exchange();
   void take_over_from(int rank);
   void take_layout_from(int rank);
+  void tell_of_lost(const sync::FurthestSteps& furthest);
   void begin_anew(const sync::FurthestSteps& furthest);
   void make_shards();
   void exchange_buffers(BufferSync way);
@@ -77,6 +78,7 @@ class AllReduceReplica final : public Replica {
   const AllReduceOptions options_;
   const std::uint64_t bytes_before_;
 
+  int ranks_;  // since the last loss
   sync::TrainedModel model_;
   std::unique_ptr<Compressor> compressor_;                   // none: a code, or nothing
   const std::optional<sync::TakenMomentum> taken_momentum_;  // by it
@@ -96,6 +98,8 @@ class AllReduceReplica final : public Replica {
   struct Dropped {
     std::uint64_t step = 0, exchanges = 0;
     double unit = 0;
+    double norm = 0;           // of what waits, before
+    bool applied_all = false;  // the step was one by what is kept
     std::vector<sync::NamedTensor> before, after;
     std::vector<sync::NamedTensor> compressor;  // its own state
   };

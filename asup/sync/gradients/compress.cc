@@ -35,6 +35,16 @@ kernels::Code code_of(Compress compress) {
   return kernels::Code::none;
 }
 
+std::string names_of_codes() {
+  std::vector<std::string_view> names;
+  for (const auto& named : names_of(Compress{}))
+    if (code_of(named.value) != kernels::Code::none) names.push_back(named.name);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + std::string(names[i]);
+  return text;
+}
+
 bool has_feedback(Compress compress, Feedback feedback) {
   if (code_of(compress) == kernels::Code::none) return false;
   if (feedback != Feedback::automatic) return feedback == Feedback::on;

@@ -29,8 +29,43 @@ constexpr auto names_of(Compress) {
                                                  {"powersgd", powersgd}});
 }
 
+// The names of those that are a code: "bf16, … or onebit".
+std::string names_of_codes();
+
 // The code that it is; none where it is more than a code.
 kernels::Code code_of(Compress compress);
+
+namespace sync {
+
+// All names, with this between them, and what may be said in their place.
+template <char kBetween, bool kHasSpaces>
+class CompressNames {
+  static constexpr std::string_view kAuto =
+      kHasSpaces ? "or auto, for the faster of none and bf16, or auto:int8,dgc, for the fastest of "
+                   "these too"
+                 : "auto[:NAME,...]";
+  static constexpr std::size_t kSize = [] {
+    std::size_t size = kAuto.size();
+    for (const auto& named : names_of(Compress{})) size += named.name.size() + 1 + kHasSpaces;
+    return size;
+  }();
+  static constexpr auto kLetters = [] {
+    std::array<char, kSize> letters{};
+    auto* at = letters.data();
+    for (const auto& named : names_of(Compress{})) {
+      at = std::copy(named.name.begin(), named.name.end(), at);
+      *at++ = kBetween;
+      if (kHasSpaces) *at++ = ' ';
+    }
+    std::copy(kAuto.begin(), kAuto.end(), at);
+    return letters;
+  }();
+
+ public:
+  static constexpr std::string_view kText{kLetters.data(), kSize};
+};
+
+}  // namespace sync
 
 // Whether what is lost by that is added to the gradients of the next step.
 enum class Feedback { automatic, on, off };
@@ -57,12 +92,8 @@ struct CompressSetting {
     return std::find(among.begin(), among.end(), compress) != among.end();
   }
 
-  static constexpr std::string_view kForm =
-      "none|bf16|fp16|int8|int4|onebit|topk|dgc|powersgd|auto[:NAME,...]";
-  static constexpr std::string_view kWanted =
-      "none, bf16, fp16, int8, int4, onebit, topk, dgc, powersgd, or auto, for the faster of none "
-      "and "
-      "bf16, or auto:int8,dgc, for the fastest of these too";
+  static constexpr std::string_view kForm = sync::CompressNames<'|', false>::kText;
+  static constexpr std::string_view kWanted = sync::CompressNames<',', true>::kText;
   static std::optional<CompressSetting> from_text(std::string_view text);
   std::string to_text() const;
   bool operator==(const CompressSetting&) const = default;

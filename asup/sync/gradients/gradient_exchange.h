@@ -114,6 +114,8 @@ class GradientExchange : private BucketCarrier {
   std::uint64_t exchanges() const { return exchanges_; }
   void set_exchanges(std::uint64_t exchanges) { exchanges_ = exchanges; }
   std::vector<NamedTensor> residuals() const;
+  // Of what has still to be applied, this rank's part of it.
+  double residual_norm() const { return residuals_.empty() ? 0 : residuals_.front().norm(); }
   // What they are in, in samples; 0: they are zeros.
   double residual_unit() const { return residuals_.empty() ? 0 : residuals_.front().unit(); }
   // They are this rank's, by the names of residuals(), in such a unit. Collective where ranks share

@@ -13,16 +13,19 @@ namespace {
 // What a rank tells, as it travels.
 struct Told {
   std::int64_t steps, exchanges, skipped, rounds, holds;
+  double kept_norm;
 };
-constexpr std::size_t kNumbers = sizeof(Told) / sizeof(std::int64_t);
 
 std::vector<Told> tell_all(Communicator& communicator, const MadeSteps& here) {
   Told own{here.steps ? static_cast<std::int64_t>(*here.steps) : -1,
-           static_cast<std::int64_t>(here.exchanges), here.skipped,
-           static_cast<std::int64_t>(here.rounds), here.holds_averages};
+           static_cast<std::int64_t>(here.exchanges),
+           here.skipped,
+           static_cast<std::int64_t>(here.rounds),
+           here.holds_averages,
+           here.kept_norm};
   std::vector<Told> all(static_cast<std::size_t>(communicator.size()));
   communicator
-      .all_gather({&own, kNumbers, Dtype::i64}, {all.data(), kNumbers * all.size(), Dtype::i64})
+      .all_gather({&own, sizeof own, Dtype::u8}, {all.data(), sizeof own * all.size(), Dtype::u8})
       .or_throw();
   return all;
 }
@@ -52,8 +55,11 @@ FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here) 
   if (furthest->steps < 0)
     throw PeerLost("those who had made the step in which a rank was lost are lost too");
   std::int64_t least = furthest->steps;
-  for (const Told& each : all)
+  double norms = 0;
+  for (const Told& each : all) {
     if (each.steps >= 0) least = std::min(least, each.steps);
+    norms += each.kept_norm;
+  }
   return {.steps = static_cast<std::uint64_t>(furthest->steps),
           .rank = static_cast<int>(furthest - all.begin()),
           .by_all = std::ranges::all_of(
@@ -62,6 +68,7 @@ FurthestSteps furthest_steps(Communicator& communicator, const MadeSteps& here) 
           .skipped = furthest->skipped != 0,
           .exchanges =
               static_cast<std::uint64_t>(std::ranges::max(all, {}, &Told::exchanges).exchanges),
+          .kept_norm = norms / static_cast<double>(all.size()),
           .holder = holder_of(all, furthest->steps)};
 }
 

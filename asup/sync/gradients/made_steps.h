@@ -21,6 +21,7 @@ struct MadeSteps {
   // the last one are there still.
   std::uint64_t rounds = 0;
   bool holds_averages = false;
+  double kept_norm = 0;  // of what it has kept of gradients for later exchanges
 };
 
 struct FurthestSteps {
@@ -30,6 +31,7 @@ struct FurthestSteps {
   std::uint64_t least = 0;      // that a rank with a whole model has made
   bool skipped = false;         // the last one
   std::uint64_t exchanges = 0;  // the most that a rank began
+  double kept_norm = 0;         // the mean of all
   std::optional<int> holder{};  // who has averages that others of as many steps have missed
 };
 

@@ -1,8 +1,10 @@
 #include "asup/sync/gradients/residuals.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "asup/base/error.h"
+#include "asup/kernels/update.h"
 
 namespace asup::sync {
 namespace {
@@ -97,6 +99,14 @@ std::vector<NamedTensor> Residuals::tensors() const {
   for (const Place& place : places_)
     tensors.push_back({parameters_[place.parameter].name, carried[place.parameter]});
   return tensors;
+}
+
+double Residuals::norm() const {
+  double squares = 0;
+  for (const torch::Tensor& carried : before_)
+    if (carried.defined())
+      squares += kernels::sum_of_squares(numbers_of(carried).data(), numbers_of(carried).size());
+  return std::sqrt(squares);
 }
 
 void Residuals::clear() {

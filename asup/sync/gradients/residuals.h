@@ -41,6 +41,7 @@ class Residuals {
   std::vector<NamedTensor> tensors() const;
   // The same by parameter, undefined where it does not travel in a code.
   std::vector<torch::Tensor> by_parameter() const { return by_parameter(before_); }
+  double norm() const;
   void clear();
   // This rank's, by their names behind the prefix, whatever of them others are to keep. Collective
   // among those who share.

@@ -90,13 +90,13 @@ void check_compress(const ParameterServer& options) {
   if (options.compress == Compress::none) return;
   require(!options.compress.is_auto(),
           "compress {} measures what workers exchange with each other, and here they do so with "
-          "servers: say bf16, fp16, int8, int4 or onebit",
-          name);
+          "servers: say {}",
+          name, names_of_codes());
   const Compress compress = options.compress.among.front();
   require(code_of(compress) != kernels::Code::none,
           "compress {} is for sync = allreduce, where workers have each other's gradients; to "
-          "servers and back numbers travel in a code: say bf16, fp16, int8, int4 or onebit",
-          name);
+          "servers and back numbers travel in a code: say {}",
+          name, names_of_codes());
   require(options.merge == Merge::none,
           "merge is {}: models are exchanged now and then, and compress is for gradients of every "
           "step. Leave one of them out, or take sync = local, whose models travel in fewer bytes "

@@ -100,5 +100,24 @@ TEST(CodedMomenta, AreTakenWhereSgdHasAny) {
   EXPECT_FALSE(has(torch::optim::Adam(one)));
 }
 
+// By the name of what takes it, of one's own too.
+TEST(CodedMomenta, ARefusalNamesWhatTakesTheMomentum) {
+  train_ranks(1, LinkKind::inproc, [](Communicator& communicator) {
+    Given model;
+    torch::optim::Adam adam(model.parameters());
+    const auto message = [&](const AllReduceOptions& options) {
+      return testing::message_of<BadInput>(
+          [&] { make_all_reduce_replica(communicator, model, adam, options); });
+    };
+    EXPECT_THAT(message(in_onebit()),
+                ::testing::HasSubstr("compress onebit takes the momentum of SGD over"));
+    const AllReduceOptions own{.compressor = [](const CompressorContext& context) {
+      return std::make_unique<sync::CodedMomenta>(context.communicator, sync::MomentumCode{},
+                                                  sync::TakenMomentum{.momentum = 0.5});
+    }};
+    EXPECT_THAT(message(own), ::testing::HasSubstr("compress as onebit of momenta"));
+  });
+}
+
 }  // namespace
 }  // namespace asup

@@ -30,6 +30,14 @@ inline AllReduceOptions sparse(double density, bool takes_momentum, std::uint64_
   return {.compressor = takes_momentum ? sync::dgc(sparsity) : sync::topk(sparsity)};
 }
 
+// What travels of these numbers of the sum, which keeps the rest.
+inline torch::Tensor take(torch::Tensor& sum, const torch::Tensor& chosen) {
+  const torch::Tensor numbers = sum.index({chosen});
+  const torch::Tensor taken = numbers.to(torch::kBFloat16).to(torch::kFloat32);
+  sum.index_put_({chosen}, numbers - taken);
+  return taken;
+}
+
 template <typename Model>
 struct SparseTraining {
   SparseTraining(Communicator& communicator, const AllReduceOptions& options,

@@ -20,6 +20,14 @@ TEST(CompressSetting, IsReadAndWritten) {
     ASSERT_TRUE(setting) << text;
     EXPECT_EQ(setting->to_text(), text);
   }
+  EXPECT_EQ(CompressSetting::kForm,
+            "none|bf16|fp16|int8|int4|onebit|topk|dgc|powersgd|auto[:NAME,...]");
+  EXPECT_TRUE(CompressSetting::kWanted.starts_with("none, bf16, fp16"));
+  EXPECT_TRUE(
+      CompressSetting::kWanted.ends_with("powersgd, or auto, for the faster of none and "
+                                         "bf16, or auto:int8,dgc, for the fastest of "
+                                         "these too"));
+  EXPECT_EQ(names_of_codes(), "bf16, fp16, int8, int4 or onebit");
   EXPECT_EQ(CompressSetting::from_text("auto:int8,dgc")->among,
             (std::vector{none, bf16, int8, dgc}));
   EXPECT_EQ(CompressSetting::from_text("auto:bf16,none")->to_text(), "auto");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sync/training.h"
+#include "tests/sync/watched_communicator.h"
 
 namespace asup::sync {
 namespace {
@@ -80,6 +81,53 @@ TEST(Agreement, BroadcastReachesEveryKindOfTensor) {
     EXPECT_EQ(transposed.sum().item<double>(), 0);
     EXPECT_EQ(sliced.sum().item<double>(), 0);
     EXPECT_TRUE(flag.item<bool>());
+  });
+}
+
+// Of the calls of a broadcast, those that bring tensors.
+std::vector<std::size_t> broadcast_bytes(int ranks, const std::function<NamedTensor(int)>& make) {
+  std::vector<std::size_t> bytes;
+  train_ranks(ranks, LinkKind::inproc, [&](Communicator& real) {
+    testing::WatchedCommunicator communicator(real, [&](const Call& call) {
+      if (real.rank() == 0 && call.collective == collective::Collective::broadcast)
+        bytes.push_back(call.input.bytes());
+    });
+    const std::vector<NamedTensor> tensors{{"first", torch::ones({100})}, make(real.rank())};
+    broadcast_tensors(communicator, tensors);
+    EXPECT_TRUE(torch::equal(tensors[0].tensor, torch::ones({100})));
+    EXPECT_TRUE(torch::equal(tensors[1].tensor, make(0).tensor)) << "on rank " << real.rank();
+  });
+  return bytes;
+}
+
+TEST(Agreement, WhatAllHaveAlreadyIsNotBroadcast) {
+  for (const int ranks : {1, 2, 5})
+    EXPECT_TRUE(broadcast_bytes(ranks, [](int) {
+                  return NamedTensor{"second", torch::arange(1001, torch::kInt16)};
+                }).empty());
+}
+
+// Wherever it is, on one rank alone, and where the bits of zeros differ.
+TEST(Agreement, WhatDiffersByOneBitIsBroadcast) {
+  for (const std::int64_t at : {0, 3, 4, 500, 996, 1000})
+    EXPECT_EQ(broadcast_bytes(3,
+                              [&](int rank) {
+                                auto second = torch::zeros({1001});
+                                if (rank == 2) second[at] = -0.0f;
+                                return NamedTensor{"second", second};
+                              }),
+              (std::vector<std::size_t>{400, 4004}))
+        << "at " << at;
+}
+
+// Where one tensor ends and the next begins counts.
+TEST(Agreement, ZerosBeyondATensorAreNotThoseOfAnother) {
+  train_ranks(2, LinkKind::inproc, [](Communicator& communicator) {
+    const bool is_first = communicator.rank() == 0;
+    const auto whole = torch::zeros({9}, torch::kUInt8), one = torch::zeros({}, torch::kUInt8);
+    whole[is_first ? 8 : 0] = 1;
+    broadcast_tensors(communicator, weights({{"whole", whole}, {"one", one}}));
+    EXPECT_EQ(whole[8].item<int>(), 1);
   });
 }
 
