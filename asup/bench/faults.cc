@@ -1,186 +1,187 @@
 #include "asup/bench/faults.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "asup/base/clock.h"
 #include "asup/base/error.h"
 #include "asup/base/files.h"
 #include "asup/bench/compare/can_write.h"
-#include "asup/bench/faults/job.h"
-#include "asup/bench/table.h"
+#include "asup/bench/faults/program.h"
+#include "asup/bench/faults/rate.h"
+#include "asup/bench/faults/tally.h"
+#include "asup/net/membership/join_options.h"
 
 namespace asup::bench {
 namespace {
 
-const std::vector<FaultyWay>& known() {
-  static const std::vector<FaultyWay> ways{
-      {"allreduce", "", true, true},
-      {"allreduce-tcp", "--links=tcp --bucket-mb=0.01", true, true},
-      {"allreduce-int4", "--compress=int4", false, true},
-      {"allreduce-shard", "--shard=optimizer", true, true},
-      {"local", "--sync=local --every=4", false, true},
-      {"diloco", "--sync=diloco --every=5", false, true},
-      {"gossip", "--sync=gossip", false, true},
-      {"adpsgd", "--sync=adpsgd --graph=exponential"},
-      {"bsp", "--sync=server"},
-      {"asup", "--sync=asup --keep-servers"}};
-  return ways;
+constexpr std::int64_t kSteps = 300;
+constexpr std::int64_t kStepsBetweenHosts = 2000;  // some seconds beside those of a cut link
+constexpr double kSeconds = 60;
+
+FaultyJob job_of(const FaultsBench& bench) {
+  FaultyJob job{
+      .model = bench.model, .workers = bench.workers, .steps = bench.steps, .seed = bench.seed};
+  job.is_slow = bench.model == "mlp";
+  return job;
 }
 
-std::vector<FaultyWay> chosen(const std::vector<std::string>& names) {
-  if (names.empty()) return known();
-  std::vector<FaultyWay> ways;
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find(known(), name, &FaultyWay::name);
-    require(found != known().end(), "--ways {}: there is {}", name,
-            fmt::join(names_of_faulty_ways(), ", "));
-    ways.push_back(*found);
+// Those that can be trained so; what is left out is said, or refused where it was asked for.
+std::vector<FaultTally> tallies_of(const FaultsBench& bench) {
+  std::vector<FaultTally> tallies;
+  FaultyJob job = job_of(bench);
+  for (const FaultyWay& way : chosen_faulty_ways(bench.ways)) {
+    job.way = way;
+    const std::string why_not = job.why_not();
+    require(why_not.empty() || bench.ways.empty(), "--ways {}: {}", way.name, why_not);
+    if (why_not.empty())
+      tallies.push_back({.way = way});
+    else
+      print_text(fmt::format("without {}: {}", way.name, why_not));
   }
-  return ways;
+  require(!tallies.empty(), "--workers {}: no way goes with so many", bench.workers);
+  return tallies;
 }
 
-// Of all jobs by one way.
-struct Tally {
-  FaultyWay way;
-  int jobs = 0, kills = 0, halts = 0, joins = 0, hung = 0, failed = 0, differ = 0;
-  std::int64_t lost_steps = 0;
-  std::vector<double> recovery_seconds{};
-
-  void add(const FaultyJobEnd& end) {
-    ++jobs;
-    kills += end.kills;
-    halts += end.halts;
-    joins += end.joins;
-    hung += end.hung;
-    failed += !end.hung && end.status != 0;
-    differ += end.differs;
-    lost_steps += end.lost_steps;
-    recovery_seconds.insert(recovery_seconds.end(), end.recovery_seconds.begin(),
-                            end.recovery_seconds.end());
-  }
-  bool is_well() const { return hung == 0 && failed == 0 && differ == 0 && lost_steps == 0; }
-  // Of the seconds, in milliseconds; NaN where nothing was seen.
-  double recovery_ms(double share) const {
-    if (recovery_seconds.empty()) return std::nan("");
-    auto sorted = recovery_seconds;
-    std::ranges::sort(sorted);
-    const auto place =
-        static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
-    return sorted[place] * 1e3;
-  }
-};
-
-std::string milliseconds(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:.0f}", value);
-}
-
-Table table() {
-  return {{{"way", -15, 5},
-           {"jobs", 5, 4},
-           {"kills", 6, 5},
-           {"halts", 6, 5, 2},
-           {"joins", 6, 5, 2},
-           {"hung", 5, 4},
-           {"failed", 7, 6},
-           {"wrong", 6, 5},
-           {"lost steps", 11, 10, 1},
-           {"p50 ms", 7, 6},
-           {"p99 ms", 7, 6}},
-          room_here()};
-}
-
-std::string line_of(const Tally& tally) {
-  return table().row({tally.way.name, std::to_string(tally.jobs), std::to_string(tally.kills),
-                      std::to_string(tally.halts), std::to_string(tally.joins),
-                      std::to_string(tally.hung), std::to_string(tally.failed),
-                      tally.way.follows_one ? std::to_string(tally.differ) : "-",
-                      std::to_string(tally.lost_steps), milliseconds(tally.recovery_ms(0.5)),
-                      milliseconds(tally.recovery_ms(0.99))});
-}
-
-nlohmann::ordered_json json_of(const Tally& tally) {
-  nlohmann::ordered_json row{{"way", tally.way.name},  {"jobs", tally.jobs},
-                             {"kills", tally.kills},   {"halts", tally.halts},
-                             {"joins", tally.joins},   {"hung", tally.hung},
-                             {"failed", tally.failed}, {"lost_steps", tally.lost_steps}};
-  if (tally.way.follows_one) row["wrong"] = tally.differ;
-  if (!tally.recovery_seconds.empty()) {
-    row["recovery_p50_ms"] = tally.recovery_ms(0.5);
-    row["recovery_p99_ms"] = tally.recovery_ms(0.99);
-  }
-  return row;
-}
-
-void write_rows(const std::string& file, const std::vector<Tally>& tallies) {
+template <typename Row>
+void write_rows(const std::string& file, const std::vector<Row>& all) {
   if (file.empty()) return;
   auto rows = nlohmann::ordered_json::array();
-  for (const Tally& tally : tallies) rows.push_back(json_of(tally));
+  for (const Row& row : all) rows.push_back(json_of(row));
   write_atomically(file, rows.dump(2) + "\n");
 }
 
-// A run that has not come to what it should is kept to be looked at.
-void tell(const FaultyJob& job, const FaultyJobEnd& end) {
-  const std::string what = end.hung             ? "hung"
-                           : end.status != 0    ? fmt::format("ended with status {}", end.status)
-                           : end.differs        ? "has other losses than one without faults"
-                           : end.lost_steps > 0 ? fmt::format("lost {} steps", end.lost_steps)
-                                                : "";
-  if (!what.empty())
-    fmt::print(stderr, "{}: a job {}; it is in {}, its log is {}.log\n", job.way.name, what,
-               job.folder, job.folder);
+void introduce(const FaultsBench& bench) {
+  print_text(fmt::format(
+      "Jobs of {} workers and {} steps. Workers are killed, some in a row, or halted for up to "
+      "half a second, at random moments, until one is left at least; others join.{} The last "
+      "columns are from a kill to the end of the first step that begins behind it, on the slowest "
+      "of those who are left.",
+      bench.workers, bench.steps,
+      bench.hosts > 0 ? " Each has a host of its own, one of which loses its link, or that to one "
+                        "other host, for good or for some seconds."
+                      : ""));
+}
+
+int sum_up(const std::vector<FaultTally>& tallies) {
+  fmt::print("{}", fault_table().head());
+  FaultCounts all;
+  int jobs = 0, unwell = 0;
+  for (const FaultTally& tally : tallies) {
+    fmt::print("{}", line_of(tally));
+    all.add(tally.counts);
+    jobs += tally.jobs;
+    unwell += static_cast<int>(tally.troubles.size());
+  }
+  fmt::print("{} faults in {} jobs, of which {} came to something else than they should\n",
+             all.all(), jobs, unwell);
+  return unwell > 0;
+}
+
+class FaultSeries {
+ public:
+  explicit FaultSeries(const FaultsBench& bench) : bench_(bench), tallies_(tallies_of(bench)) {
+    if (bench.hosts > 0) hosts_.emplace(bench.hosts, 0);
+  }
+
+  int run() {
+    introduce(bench_);
+    FaultyJob job = job_of(bench_);
+    job.folder = bench_.folder + "/undisturbed";
+    const auto undisturbed = run_undisturbed(job, runner_);
+    check(undisturbed.has_value(), "a job without faults has failed: {} says why", job.log());
+    for (std::uint64_t number = 0; goes_on(); ++number) {
+      FaultTally& tally = tallies_[number % tallies_.size()];
+      job.way = tally.way;
+      job.hosts = hosts_ ? &*hosts_ : nullptr;
+      job.moments = bench_.seed * 1'000'003 + number;
+      job.folder = fmt::format("{}/{}-{}", bench_.folder, tally.way.name, number);
+      const auto end = run_faulty_job(job, *undisturbed, runner_, hosts_ ? &*hosts_ : nullptr);
+      tally.add(job, end);
+      faults_ += end.counts.all();
+      if (end.is_well())
+        remove_faulty_job(job);
+      else
+        fmt::print(stderr, "{}\n", tally.troubles.back());
+      write_rows(bench_.json, tallies_);
+    }
+    return sum_up(tallies_);
+  }
+
+ private:
+  bool goes_on() const {
+    const bool has_time = !bench_.seconds || seconds_since(begun_) < *bench_.seconds;
+    return has_time && (bench_.faults == 0 || faults_ < bench_.faults);
+  }
+
+  const FaultsBench& bench_;
+  ProgramRunner runner_;
+  std::vector<FaultTally> tallies_;
+  std::optional<VirtualHosts> hosts_;
+  std::int64_t faults_ = 0;
+  const Clock::time_point begun_ = Clock::now();
+};
+
+// What losses at a given rate cost, by each of the ways.
+int run_rates(const FaultsBench& bench) {
+  print_text(
+      fmt::format("A job of {} workers that loses one every {:g} s and gets another, for {:g} s, "
+                  "beside one that is left alone, by "
+                  "turns; steps a second.",
+                  bench.workers, bench.every, *bench.seconds));
+  ProgramRunner runner;
+  std::vector<FaultRate> rates;
+  fmt::print("{}", fault_rate_table().head());
+  for (const FaultyWay& way : chosen_faulty_ways(bench.ways)) {
+    FaultyJob job = job_of(bench);
+    job.way = way;
+    job.moments = bench.seed;
+    job.folder = fmt::format("{}/{}-rate", bench.folder, way.name);
+    rates.push_back(measure_fault_rate(job, bench.every, *bench.seconds, runner));
+    fmt::print("{}", line_of(rates.back()));
+    std::fflush(stdout);
+    if (!rates.back().trouble.empty())
+      fmt::print(stderr, "{}: {}\n", way.name, rates.back().trouble);
+    write_rows(bench.json, rates);
+  }
+  return std::ranges::any_of(rates, [](const FaultRate& rate) { return !rate.trouble.empty(); });
 }
 
 }  // namespace
 
 void FaultsBench::check() const {
-  (void)chosen(ways);
-  require(seconds > 0, "--seconds {:g}: above 0", seconds);
+  (void)chosen_faulty_ways(ways);
+  check_model(model);
+  require(!seconds || *seconds > 0, "--seconds {:g}: above 0", seconds.value_or(0));
+  require(every == 0 || every >= 5, "--every {:g}: 5 seconds or more, in which a newcomer gets in",
+          every);
+  require(every == 0 || (hosts == 0 && faults == 0),
+          "--every goes with neither --hosts nor --faults: its faults come by time");
+  for (const FaultyWay& way : chosen_faulty_ways(ways))
+    require(every == 0 || ways.empty() || way.takes_in(), "--every --ways {}: it takes nobody in",
+            way.name);
+  require(faults >= 0, "--faults {}: above 0", faults);
   require(workers >= 2 && workers <= 24, "--workers {}: between 2 and 24", workers);
-  require(steps >= 100 && steps <= 1'000'000, "--steps {}: between 100 and 1000000", steps);
+  require(hosts == 0 || (hosts >= 2 && hosts <= 24), "--hosts {}: between 2 and 24", hosts);
+  require(steps == 0 || (steps >= 100 && steps <= 1'000'000), "--steps {}: between 100 and 1000000",
+          steps);
 }
 
-std::vector<std::string> names_of_faulty_ways() {
-  std::vector<std::string> names;
-  for (const FaultyWay& way : known()) names.push_back(way.name);
-  return names;
-}
-
-int run_faults_bench(const FaultsBench& bench) {
+int run_faults_bench(FaultsBench bench) {
+  if (bench.steps == 0) bench.steps = bench.hosts > 0 ? kStepsBetweenHosts : kSteps;
+  if (const auto folder = net::process_environment()(kProgramVariable); folder && !folder->empty())
+    return run_faulty_program(*folder, bench.steps);
   bench.check();
   check_can_write("--json", bench.json);
-  ProgramRunner runner;
-  print_text(fmt::format(
-      "Jobs of {} workers and {} steps. Workers are killed, or halted for up to half a second, at "
-      "random moments, until one is left at least; sometimes another joins. Servers are left "
-      "alone: a lost one ends the job. Steps have 24 samples of half a millisecond. The last "
-      "columns are from a kill to the end of the next step, and two steps more.",
-      bench.workers, bench.steps));
-  FaultyJob job{.workers = bench.workers, .steps = bench.steps, .seed = bench.seed};
-  job.folder = bench.folder + "/undisturbed";
-  const auto undisturbed = losses_of_undisturbed(job, runner);
-  check(undisturbed.has_value(), "a job without faults has failed: {}.log says why", job.folder);
-  std::vector<Tally> tallies;
-  for (const FaultyWay& way : chosen(bench.ways)) tallies.push_back({.way = way});
-  int number = 0;
-  for (const Deadline end = after(Seconds(bench.seconds)); Clock::now() < end; ++number) {
-    Tally& tally = tallies[static_cast<std::size_t>(number) % tallies.size()];
-    job.way = tally.way;
-    job.moments = bench.seed * 1'000'003 + static_cast<std::uint64_t>(number);
-    job.folder = fmt::format("{}/{}-{}", bench.folder, tally.way.name, number);
-    const FaultyJobEnd ended = run_faulty_job(job, *undisturbed, runner);
-    tally.add(ended);
-    tell(job, ended);
-    if (ended.is_well()) remove_faulty_job(job);
-    write_rows(bench.json, tallies);
-  }
-  fmt::print("{}", table().head());
-  for (const Tally& tally : tallies) fmt::print("{}", line_of(tally));
-  return std::ranges::all_of(tallies, &Tally::is_well) ? 0 : 1;
+  if (!bench.seconds && bench.faults == 0) bench.seconds = kSeconds;
+  if (bench.hosts > 0) bench.workers = bench.hosts;
+  bench.folder = std::filesystem::absolute(bench.folder);
+  if (bench.every == 0) return FaultSeries(bench).run();
+  if (bench.ways.empty()) bench.ways = {"allreduce"};
+  return run_rates(bench);
 }
 
 }  // namespace asup::bench

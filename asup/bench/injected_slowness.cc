@@ -44,6 +44,7 @@ InjectedSlowness InjectedSlowness::from(const net::Environment& environment, int
                                         std::uint64_t seed) {
   InjectedSlowness slowness;
   slowness.random_.seed(seed * 1000 + static_cast<std::uint64_t>(rank));
+  slowness.times_ = StepTimes(environment("ASUP_STEP_TIMES").value_or(""));
   std::istringstream words(environment(kVariable).value_or(""));
   for (std::string word; words >> word;) slowness.parse(word, rank);
   return slowness;
@@ -94,6 +95,7 @@ bool InjectedSlowness::watch_gradients(const std::vector<std::int64_t>& elements
 }
 
 void InjectedSlowness::before_batch(std::size_t samples, double progress) {
+  times_.batch_begins(progress);
   halt_by_turns(progress);
   batch_seconds_ = seconds(samples, progress);
   sample_in_batch_ = samples > 0 ? batch_seconds_ / static_cast<double>(samples) : 0;

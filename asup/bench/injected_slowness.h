@@ -12,6 +12,8 @@
 //                    from share A to share B of the run
 //   pause=R:N:K      rank R stands still, once in N samples' batches at random, for K batches' time
 //
+// ASUP_STEP_TIMES=FOLDER has workers write down there when their batches begin (step_times.h).
+//
 // Used from the thread that trains, and from the one that runs its backward.
 #pragma once
 
@@ -26,6 +28,7 @@
 #include "asup/base/clock.h"
 #include "asup/bench/backward_course.h"
 #include "asup/bench/injected_pauses.h"
+#include "asup/bench/step_times.h"
 #include "asup/net/membership/join_options.h"
 #include "asup/train/step_hooks.h"
 
@@ -64,6 +67,7 @@ class InjectedSlowness : public train::StepHooks {
   void halt_by_turns(double progress);
   void work_until(double seconds, double waited);
 
+  StepTimes times_;
   double sample_seconds_ = 0;
   std::vector<Slow> slow_;
   double pause_chance_ = 0, pause_batches_ = 0;

@@ -5,6 +5,7 @@
 
 #include "asup/bench/compare/strategies.h"
 #include "asup/bench/faults.h"
+#include "asup/bench/faults/ways.h"
 #include "asup/bench/large_batch.h"
 #include "asup/bench/stragglers.h"
 #include "asup/bench/time_to_accuracy.h"
@@ -164,9 +165,9 @@ Command add_large_batch(CLI::App& bench) {
 }
 
 Command add_faults(CLI::App& bench) {
-  CLI::App* command =
-      add_bench(bench, "faults",
-                "Kill and halt workers that train, at random moments, and count what comes of it");
+  CLI::App* command = add_bench(
+      bench, "faults",
+      "Kill, halt and cut off workers that train, at random moments, and count what comes of it");
   auto options = std::make_shared<bench::FaultsBench>();
   const auto add = [&](const char* flag, auto& value, const char* help) {
     command->add_option(flag, value, fmt::format("{} (default: {})", help, value));
@@ -176,9 +177,19 @@ Command add_faults(CLI::App& bench) {
           "--ways", options->ways,
           fmt::format("Names: {} (default: all)", fmt::join(bench::names_of_faulty_ways(), ", ")))
       ->delimiter(',');
-  add("--seconds", options->seconds, "No job is begun after so many");
+  command->add_option("--seconds", options->seconds,
+                      "No job is begun after so many (default: 60, without --faults)");
+  command->add_option("--faults", options->faults, "Until there were so many");
+  command->add_option("--every", options->every,
+                      "Measure the speed of a job that loses a worker and gets another so often, "
+                      "in seconds, beside that of one left alone");
   add("--workers", options->workers, "How many workers a job has");
-  add("--steps", options->steps, "Steps of a job");
+  command->add_option("--hosts", options->hosts,
+                      "Hosts with a worker each, made of network namespaces, whose links are cut; "
+                      "needs root");
+  add("--model", options->model, "mlp or cnn");
+  command->add_option("--steps", options->steps,
+                      "Steps of a job (default: 300, between hosts 2000)");
   add("--seed", options->seed, "Of moments and victims");
   add("--out", options->folder, "Folder of the runs; those in which something is wrong stay there");
   command->add_option("--json", options->json, "Write the rows to this file too");
@@ -186,8 +197,11 @@ Command add_faults(CLI::App& bench) {
       command, [options] { options->check(); },
       [options] { return bench::run_faults_bench(*options); },
       {{"asup bench faults", "a minute, by all ways"},
-       {"asup bench faults --seconds 3600 --json rows.json", "an hour"},
-       {"asup bench faults --ways allreduce,allreduce-tcp --workers 8", "these ways"}});
+       {"asup bench faults --faults 1000 --json rows.json", "until there were a thousand"},
+       {"asup bench faults --ways allreduce,tcp --workers 8", "these ways"},
+       {"sudo asup bench faults --hosts 3 --seconds 600", "links between hosts are cut"},
+       {"asup bench faults --every 60 --seconds 600 --model cnn --ways allreduce",
+        "what a loss each minute costs"}});
 }
 
 }  // namespace asup::cli

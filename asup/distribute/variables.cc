@@ -15,30 +15,16 @@ namespace asup {
 namespace {
 
 // Read elsewhere: by the log, data sets and experiments; while asup is built and tested.
-constexpr std::string_view kOthers[] = {"ASUP_LOG_LEVEL",
-                                        "ASUP_FASHION_MNIST",
-                                        "ASUP_INJECTED_SLOWNESS",
-                                        "ASUP_RESTART",
-                                        "ASUP_JOB_ID",
-                                        "ASUP_COMMAND_LINE",
-                                        "ASUP_TORCH",
-                                        "ASUP_PYTHON",
-                                        "ASUP_CCACHE",
-                                        "ASUP_SKIP_PACKAGES",
-                                        "ASUP_ALLOW_CUDA_WHEEL",
-                                        "ASUP_GLOO",
-                                        "ASUP_PROGRAM",
-                                        "ASUP_EXAMPLES",
-                                        "ASUP_PLUGINS",
-                                        "ASUP_CHROMIUM",
-                                        "ASUP_OUTPUTS",
-                                        "ASUP_SOAK",
-                                        "ASUP_MPIRUN",
-                                        "ASUP_BENCH_LIMITS",
-                                        "ASUP_MEMORY_CASE",
-                                        "ASUP_MEMORY_ROWS",
-                                        "ASUP_ALONE",
-                                        "ASUP_TEST_COPIES"};
+constexpr std::string_view kOthers[] = {
+    "ASUP_LOG_LEVEL",    "ASUP_FASHION_MNIST", "ASUP_INJECTED_SLOWNESS",
+    "ASUP_STEP_TIMES",   "ASUP_RESTART",       "ASUP_JOB_ID",
+    "ASUP_COMMAND_LINE", "ASUP_TORCH",         "ASUP_PYTHON",
+    "ASUP_CCACHE",       "ASUP_SKIP_PACKAGES", "ASUP_ALLOW_CUDA_WHEEL",
+    "ASUP_GLOO",         "ASUP_PROGRAM",       "ASUP_EXAMPLES",
+    "ASUP_PLUGINS",      "ASUP_CHROMIUM",      "ASUP_OUTPUTS",
+    "ASUP_SOAK",         "ASUP_MPIRUN",        "ASUP_BENCH_LIMITS",
+    "ASUP_MEMORY_CASE",  "ASUP_MEMORY_ROWS",   "ASUP_ALONE",
+    "ASUP_TEST_COPIES"};
 
 std::vector<std::string> known_variables() {
   std::vector<std::string> names = program_variables();

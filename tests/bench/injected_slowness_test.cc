@@ -19,7 +19,10 @@ using asup::testing::message_of;
 using ::testing::HasSubstr;
 
 InjectedSlowness slowness_of(const std::string& text, int rank = 3) {
-  return InjectedSlowness::from([&](const char*) { return std::optional(text); }, rank, 1);
+  const net::Environment environment = [&](const std::string& name) {
+    return name == "ASUP_INJECTED_SLOWNESS" ? std::optional(text) : std::nullopt;
+  };
+  return InjectedSlowness::from(environment, rank, 1);
 }
 
 TEST(InjectedSlowness, SlowsTheRankThatIsNamedWhileItIsTold) {

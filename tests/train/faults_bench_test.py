@@ -1,4 +1,4 @@
-"""`asup bench faults`: a minute of random kills and halts by all ways of training; nothing hangs or is wrong."""
+"""`asup bench faults`: random kills and halts by all ways of training; nothing hangs or is wrong."""
 
 import json
 import os
@@ -10,25 +10,39 @@ SECONDS = 3000 if SOAK else 60
 
 
 class FaultsBench(Case):
-    def test_nothing_hangs_or_is_wrong(self):
-        process = self.start("bench", "faults", f"--seconds={SECONDS}", f"--out={self.path('runs')}",
+    def bench(self, *flags, patience):
+        """Rows and output of one in which all is well."""
+        process = self.start("bench", "faults", *flags, f"--out={self.path('runs')}",
                              f"--json={self.path('rows.json')}")
-        out, err = process.communicate(timeout=SECONDS + PATIENCE)
+        out, err = process.communicate(timeout=patience)
         self.assertEqual(process.returncode, 0, out + err + self.logs())
         with open(self.path("rows.json")) as file:
-            rows = json.load(file)
+            return json.load(file), out
+
+    def test_nothing_hangs_or_is_wrong(self):
+        rows, _ = self.bench(f"--seconds={SECONDS}", patience=SECONDS + PATIENCE)
         self.assertGreater(sum(row["kills"] for row in rows), 0)
-        self.assertEqual(sum(row["hung"] + row["failed"] + row["lost_steps"] + row.get("wrong", 0) for row in rows), 0)
-        self.assertEqual([name for name in os.listdir(self.path("runs")) if not name.startswith("undisturbed")], [])
+        self.assertEqual(sum(row["hung"] + row["failed"] + row["lost_steps"] + row["wrong"] for row in rows), 0)
+        self.assertEqual([row["troubles"] for row in rows if row["troubles"]], [])
+        self.assertEqual(os.listdir(self.path("runs")), ["undisturbed"])
+
+    # One that ends by a loss and is resumed, one whose server is lost, and a program.
+    def test_ends_when_there_were_so_many(self):
+        rows, out = self.bench("--faults=3", "--ways=pipeline,server-lost,program", patience=2 * PATIENCE)
+        self.assertEqual([row["way"] for row in rows], ["pipeline", "server-lost", "program"])
+        self.assertEqual([row["after_a_loss"] for row in rows], ["ends", "ends", "memory"])
+        self.assertTrue(all(row["is_compared"] for row in rows))
+        faults = sum(row["kills"] + row["halts"] for row in rows)
+        self.assertGreaterEqual(faults, 3)
+        self.assertIn(f"{faults} faults in {sum(row['jobs'] for row in rows)} jobs, of which 0", out)
 
     def logs(self):
         """What jobs said that came to something else."""
-        folder = self.path("runs")
         said = ""
-        for name in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
-            if name.endswith(".log"):
+        for folder, _, names in sorted(os.walk(self.path("runs"))):
+            for name in sorted(name for name in names if name.endswith("log")):
                 with open(os.path.join(folder, name)) as file:
-                    said += f"\n{name}:\n{file.read()[-3000:]}"
+                    said += f"\n{folder}/{name}:\n{file.read()[-3000:]}"
         return said
 
     def test_bad_input(self):
@@ -36,6 +50,18 @@ class FaultsBench(Case):
         self.assertIn("--workers 1: between 2 and 24", self.refused("bench", "faults", "--workers=1"))
         self.assertIn("--steps 9: between 100", self.refused("bench", "faults", "--steps=9"))
         self.assertIn("--seconds 0: above 0", self.refused("bench", "faults", "--seconds=0"))
+        self.assertIn("--faults -1: above 0", self.refused("bench", "faults", "--faults=-1"))
+        self.assertIn("--hosts 1: between 2 and 24", self.refused("bench", "faults", "--hosts=1"))
+        self.assertIn("--model lstm: there is mlp, cnn", self.refused("bench", "faults", "--model=lstm"))
+        self.assertIn("--ways pipeline: 3 workers are no groups of 2",
+                      self.refused("bench", "faults", "--ways=pipeline", "--workers=3"))
+        self.assertIn("--ways tensor: it does not go with cnn",
+                      self.refused("bench", "faults", "--ways=tensor", "--model=cnn"))
+        self.assertIn("--every 1: 5 seconds or more", self.refused("bench", "faults", "--every=1"))
+        self.assertIn("--every goes with neither --hosts nor --faults",
+                      self.refused("bench", "faults", "--every=10", "--faults=5"))
+        self.assertIn("--ways pipeline: it takes nobody in",
+                      self.refused("bench", "faults", "--every=10", "--ways=pipeline"))
         self.assertIn("rows.json", self.refused("bench", "faults", f"--json={self.path('nowhere/rows.json')}"))
 
 

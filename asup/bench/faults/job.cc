@@ -1,247 +1,139 @@
 #include "asup/bench/faults/job.h"
 
 #include <fmt/format.h>
-#include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 
-#include "asup/base/files.h"
-#include "asup/bench/faults/members.h"
-#include "asup/report/metrics_file.h"
-#include "asup/report/run_folder.h"
+#include "asup/base/error.h"
+#include "asup/bench/compare/strategies.h"
+#include "asup/bench/faults/program.h"
 
 namespace asup::bench {
 namespace {
 
-constexpr Seconds kLook{0.005};    // at a job, between two
-constexpr Seconds kPatience{120};  // without a step, or an end
-constexpr int kRowsBehind = 3;     // a row is written when the next step has ended
+using Words = std::vector<std::string>;
 
-std::vector<std::string> words_of(const std::string& flags) {
-  std::istringstream stream(flags);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
+constexpr int kBatch = 24;
+constexpr const char* kSlowness = "ASUP_INJECTED_SLOWNESS=sample_ms=0.5";
+
+void append(Words& words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+std::string program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+// A test and a checkpoint come now and then.
+Words train_flags(const FaultyJob& job) {
+  Words words{"--data=synthetic",
+              "--synthetic-samples=2400",
+              "--synthetic-test-samples=90",
+              fmt::format("--batch={}", kBatch),
+              "--lr=0.01",
+              "--threads=1",
+              "--log-every=1",
+              fmt::format("--eval-every={}", job.test_every),
+              fmt::format("--checkpoint-every={}", job.save_every),
+              "--progress=none",
+              "--no-tensorboard",
+              fmt::format("--steps={}", job.steps),
+              fmt::format("--seed={}", job.seed),
+              fmt::format("--out={}", job.run_folder())};
+  append(words, job.model == "mlp"
+                    ? Words{"--model=mlp", "--width=64", "--depth=3", "--synthetic-shape=1x8x8"}
+                    : Words{"--model=cnn", "--synthetic-shape=1x28x28"});
   return words;
 }
 
-std::vector<std::string> command_of(const FaultyJob& job, const FaultyWay& way, int workers) {
-  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe"),
-                                 "train",
-                                 "--model=mlp",
-                                 "--width=64",
-                                 "--data=synthetic",
-                                 "--synthetic-samples=2400",
-                                 "--synthetic-test-samples=90",
-                                 "--synthetic-shape=1x8x8",
-                                 "--batch=24",
-                                 "--lr=0.01",
-                                 "--threads=1",
-                                 "--log-every=1",
-                                 "--eval-every=40",
-                                 "--checkpoint-every=100",
-                                 "--progress=none",
-                                 "--no-tensorboard",
-                                 fmt::format("--workers={}", workers),
-                                 fmt::format("--steps={}", job.steps),
-                                 fmt::format("--seed={}", job.seed),
-                                 fmt::format("--out={}", job.folder)};
-  for (std::string& word : words_of(way.flags)) words.push_back(std::move(word));
-  if (workers > 1) words.push_back("--on-loss=continue");
+// Up to the program.
+Words run_command(const FaultyJob& job) {
+  Words words{program(), "run"};
+  if (job.hosts)
+    append(words, job.hosts->run_flags());
+  else
+    append(words, {"-n", fmt::format("{}", job.workers)});
+  append(words, {"--on-loss", "continue"});
+  if (job.way.servers > 0) append(words, {"--servers", fmt::format("{}", job.way.servers)});
+  for (const std::string& variable : variables_of(job)) append(words, {"--env", variable});
+  words.push_back("--");
   return words;
-}
-
-// 0 where there is none yet, or half of one.
-std::int64_t last_logged_step(const std::string& file) {
-  constexpr std::int64_t kTail = 4096;
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) return 0;
-  stream.seekg(std::max<std::int64_t>(0, static_cast<std::int64_t>(stream.tellg()) - kTail));
-  const std::string tail{std::istreambuf_iterator<char>(stream), {}};
-  const std::size_t end = tail.rfind('\n');
-  if (end == std::string::npos || end == 0) return 0;
-  const std::size_t before = tail.rfind('\n', end - 1);
-  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  const auto row = nlohmann::json::parse(tail.substr(begin, end - begin), nullptr, false);
-  return row.is_object() ? row.value("step", std::int64_t{0}) : 0;
-}
-
-LoggedLosses losses_in(const report::RunFolder& folder) {
-  LoggedLosses losses;
-  for (const auto& row : report::read_metrics(folder.metrics_file()))
-    if (row.contains("loss") && row["loss"].is_number())
-      losses[row["step"]] = {row["loss"], row["samples"]};
-  return losses;
-}
-
-// A job under way, as it is seen from outside.
-class Watch {
- public:
-  Watch(const FaultyJob& job, ProgramRunner& runner)
-      : job_(job), folder_(job.folder), runner_(runner) {
-    remove_faulty_job(job);
-    launcher_ = runner.start(command_of(job, job.way, job.workers),
-                             {mark(), "ASUP_INJECTED_SLOWNESS=sample_ms=0.5"}, job.folder + ".log");
-  }
-
-  // Until it holds: false where the job ends, or nothing happens any more.
-  template <typename Condition>
-  bool wait_until(const Condition& condition) {
-    std::int64_t step = -1;
-    for (Clock::time_point since = Clock::now(); running();) {
-      if (condition()) return true;
-      if (const std::int64_t now = last_step(); now != step) {
-        step = now;
-        since = Clock::now();
-      } else if (seconds_since(since) > kPatience.count()) {
-        hung_ = true;
-        return false;
-      }
-      std::this_thread::sleep_for(kLook);
-    }
-    return false;
-  }
-
-  std::int64_t last_step() const { return last_logged_step(folder_.metrics_file()); }
-  bool hung() const { return hung_; }
-  int status() const { return status_; }
-  std::vector<pid_t> workers() const { return workers_with(mark()); }
-
-  // The job has room for one more.
-  void let_join() {
-    runner_.start({std::filesystem::read_symlink("/proc/self/exe"), "run", "--join=" + job_.folder,
-                   "-n1", "--", std::filesystem::read_symlink("/proc/self/exe"), "train"},
-                  {mark()}, job_.folder + ".join.log");
-  }
-
-  // Whoever has not ended in time is killed, servers and those who have joined too.
-  void end() {
-    wait_until([] { return false; });
-    hung_ = hung_ || !others_end();
-    if (!hung_) return;
-    for (const pid_t pid : processes_with(mark())) kill(pid, SIGKILL);
-    while (runner_.is_running()) runner_.wait();
-  }
-
- private:
-  std::string mark() const { return fmt::format("FAULTS_BENCH_JOB={}-{}", getpid(), job_.folder); }
-  bool running() {
-    while (const auto ended = runner_.wait_for(Seconds(0)))
-      if (ended->pid == launcher_) {
-        status_ = ended->status;
-        ended_ = true;
-      }
-    return !ended_;
-  }
-  bool others_end() {
-    for (const auto since = Clock::now(); runner_.is_running();) {
-      if (seconds_since(since) > kPatience.count()) return false;
-      (void)runner_.wait_for(kLook);
-    }
-    return true;
-  }
-
-  const FaultyJob& job_;
-  const report::RunFolder folder_;
-  ProgramRunner& runner_;
-  pid_t launcher_ = 0;
-  bool ended_ = false, hung_ = false;
-  int status_ = 0;
-};
-
-// Draws what happens to a job, and when.
-class Mischief {
- public:
-  Mischief(const FaultyJob& job, Watch& watch, FaultyJobEnd& end)
-      : job_(job), watch_(watch), end_(end), random_(job.moments) {}
-
-  void make() {
-    const int faults = below(job_.workers - 1) + 1;
-    for (int fault = 0; fault < faults; ++fault) {
-      const std::int64_t from = watch_.last_step() + 5 + below(job_.steps / (2 * faults));
-      if (from + 20 > job_.steps || !watch_.wait_until([&] { return watch_.last_step() >= from; }))
-        return;
-      std::this_thread::sleep_for(Seconds(0.001 * below(20)));  // anywhere in a step
-      const auto workers = watch_.workers();
-      if (workers.size() < 2) return;
-      const pid_t victim =
-          workers[static_cast<std::size_t>(below(static_cast<int>(workers.size())))];
-      below(4) == 0 ? halt(victim) : lose(victim);
-    }
-  }
-
- private:
-  int below(int most) {
-    return std::uniform_int_distribution<int>(0, std::max(0, most - 1))(random_);
-  }
-
-  void halt(pid_t victim) {
-    ++end_.halts;
-    kill(victim, SIGSTOP);
-    std::this_thread::sleep_for(Seconds(0.05 * (1 + below(10))));
-    kill(victim, SIGCONT);
-  }
-
-  void lose(pid_t victim) {
-    const std::int64_t before = watch_.last_step();
-    const auto since = Clock::now();
-    kill(victim, SIGKILL);
-    ++end_.kills;
-    if (job_.way.logs_steps &&
-        watch_.wait_until([&] { return watch_.last_step() >= before + kRowsBehind; }))
-      end_.recovery_seconds.push_back(seconds_since(since));
-    if (below(3) > 0) return;
-    ++end_.joins;
-    watch_.let_join();
-  }
-
-  const FaultyJob& job_;
-  Watch& watch_;
-  FaultyJobEnd& end_;
-  std::mt19937_64 random_;
-};
-
-std::vector<std::int64_t> logged_steps(const report::RunFolder& folder) {
-  std::vector<std::int64_t> steps;
-  for (const auto& row : report::read_metrics(folder.metrics_file()))
-    if (row.contains("loss")) steps.push_back(row["step"]);
-  return steps;
 }
 
 }  // namespace
 
-void remove_faulty_job(const FaultyJob& job) {
-  std::filesystem::create_directories(std::filesystem::path(job.folder).parent_path());
-  std::filesystem::remove_all(job.folder);
-  for (const char* log : {".log", ".join.log"}) std::filesystem::remove(job.folder + log);
+std::string FaultyJob::join_log(std::size_t newcomer) const {
+  return fmt::format("{}/join-{}.log", folder, newcomer);
 }
 
-std::optional<LoggedLosses> losses_of_undisturbed(const FaultyJob& job, ProgramRunner& runner) {
+std::string FaultyJob::mark() const {
+  return fmt::format("FAULTS_BENCH_JOB={}-{}", getpid(), folder);
+}
+
+std::string FaultyJob::why_not() const {
+  if (workers % way.group != 0)
+    return fmt::format("{} workers are no groups of {}", workers, way.group);
+  if (way.mlp_only && model != "mlp") return fmt::format("it does not go with {}", model);
+  if (way.is_program && workers > kMostOfProgram)
+    return fmt::format("it tells {} workers apart at most", kMostOfProgram);
+  return "";
+}
+
+void check_model(const std::string& model) {
+  require(model == "mlp" || model == "cnn", "--model {}: there is mlp, cnn", model);
+}
+
+std::vector<std::string> command_of(const FaultyJob& job) {
+  Words words;
+  if (job.way.is_program) {
+    words = run_command(job);
+    append(words, {program(), "bench", "faults", fmt::format("--steps={}", job.steps)});
+  } else if (job.hosts) {
+    words = run_command(job);
+    append(words, {program(), "train"});
+    append(words, train_flags(job));
+    append(words, words_of(job.way.flags));
+  } else {
+    words = {program(), "train", fmt::format("--workers={}", job.workers)};
+    append(words, train_flags(job));
+    append(words, words_of(job.way.flags));
+    if (job.way.servers > 0) words.push_back(fmt::format("--servers={}", job.way.servers));
+    if (job.way.after != AfterLoss::ends) words.push_back("--on-loss=continue");
+  }
+  return job.hosts ? job.hosts->on_first_host(words) : words;
+}
+
+std::vector<std::string> variables_of(const FaultyJob& job) {
+  Words variables{job.mark(), "ASUP_STEP_TIMES=" + job.times_folder()};
+  if (job.is_slow) variables.push_back(kSlowness);
+  if (job.way.is_program) {
+    variables.push_back(fmt::format("{}={}", kProgramVariable, job.program_folder()));
+    append(variables, words_of(job.way.flags));
+  }
+  return variables;
+}
+
+std::vector<std::string> join_command_of(const FaultyJob& job) {
+  return {program(), "run", "--join=" + job.run_folder(), "-n1", "--", program(), "train"};
+}
+
+std::vector<std::string> resume_command_of(const FaultyJob& job) {
+  Words words{program(), "train", "--resume=" + job.run_folder()};
+  if (job.hosts) words.push_back(fmt::format("--workers={}", job.workers));
+  return words;
+}
+
+std::vector<std::string> undisturbed_command_of(const FaultyJob& job) {
+  Words words{program(), "train", "--workers=1"};
+  append(words, train_flags(job));
+  return words;
+}
+
+void make_faulty_job_folders(const FaultyJob& job) {
   remove_faulty_job(job);
-  const FaultyWay plain{"one process", job.way.flags};
-  if (runner.run(command_of(job, plain, 1), {}, job.folder + ".log") != 0) return std::nullopt;
-  return losses_in(report::RunFolder(job.folder));
+  for (const std::string& folder : {job.folder, job.times_folder(), job.program_folder()})
+    std::filesystem::create_directories(folder);
 }
 
-FaultyJobEnd run_faulty_job(const FaultyJob& job, const LoggedLosses& undisturbed,
-                            ProgramRunner& runner) {
-  FaultyJobEnd end;
-  Watch watch(job, runner);
-  Mischief(job, watch, end).make();
-  watch.end();
-  end.hung = watch.hung();
-  end.status = watch.status();
-  if (end.hung || end.status != 0) return end;
-  const report::RunFolder folder(job.folder);
-  const std::int64_t untold = end.kills * kUntoldOfOne;
-  // Elsewhere workers may go over steps, whose samples are in the next row.
-  end.lost_steps =
-      count_lost(logged_steps(folder), job.steps, job.way.logs_steps ? untold : job.steps);
-  if (job.way.follows_one) end.differs = differ(losses_in(folder), undisturbed, untold);
-  return end;
-}
+void remove_faulty_job(const FaultyJob& job) { std::filesystem::remove_all(job.folder); }
 
 }  // namespace asup::bench

@@ -1,55 +1,55 @@
-// A job of `asup train` whose workers are killed and halted while it runs. Linux alone; used from
-// the thread of the runner.
+// A job whose workers are killed, halted and cut off while it runs: what it is, where it leaves
+// what, and how it is started. Functions of values, but for remove_faulty_job(); safe from any
+// thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "asup/base/clock.h"
-#include "asup/bench/compare/program_runner.h"
-#include "asup/bench/faults/log.h"
+#include "asup/bench/compare/virtual_hosts.h"
+#include "asup/bench/faults/ways.h"
 
 namespace asup::bench {
 
-struct FaultyWay {
-  std::string name, flags;
-  bool follows_one = false;  // losses are those of one process, whoever computes them
-  bool logs_steps = false;   // a row for each step, as soon as it is made
-};
-
 struct FaultyJob {
   FaultyWay way{};
-  int workers = 4, steps = 300;
-  std::uint64_t seed = 1;     // of the training
-  std::uint64_t moments = 1;  // and of what happens to it
-  std::string folder{};       // of the run, and beside it the logs
+  std::string model = "mlp";
+  int workers = 4;
+  std::int64_t steps = 300;
+  std::uint64_t seed = 1;               // of the training
+  std::uint64_t moments = 1;            // and of what happens to it
+  std::string folder{};                 // of all that it leaves
+  const VirtualHosts* hosts = nullptr;  // none: all on this one
+  bool is_slow = true;  // a sample has a time of its own, well above its computation
+  int test_every = 40, save_every = 20;  // steps
+
+  std::string run_folder() const { return folder + "/run"; }
+  std::string log() const { return folder + "/log"; }
+  std::string resumed_log() const { return folder + "/resumed.log"; }
+  std::string join_log(std::size_t newcomer) const;
+  std::string times_folder() const { return folder + "/times"; }
+  std::string program_folder() const { return folder + "/program"; }  // program.h
+  // In the environment of all its processes.
+  std::string mark() const;
+  // Whether a job of so many workers can be trained so; "" if so, else why not.
+  std::string why_not() const;
 };
 
-// What came of one.
-struct FaultyJobEnd {
-  int kills = 0, halts = 0, joins = 0;
-  bool hung = false;
-  int status = 0;
-  std::int64_t lost_steps = 0;  // that its log has not, or not once (log.h)
-  bool differs = false;         // from the job without faults
+// Throws BadInput.
+void check_model(const std::string& model);
 
-  bool is_well() const { return !hung && status == 0 && lost_steps == 0 && !differs; }
-  std::vector<double>
-      recovery_seconds{};  // from a kill to the end of the next step, where it is seen
-};
+std::vector<std::string> command_of(const FaultyJob& job);
+std::vector<std::string> variables_of(const FaultyJob& job);
+// One more worker for it.
+std::vector<std::string> join_command_of(const FaultyJob& job);
+// Where it has ended.
+std::vector<std::string> resume_command_of(const FaultyJob& job);
+// The same training by one process in which nothing happens.
+std::vector<std::string> undisturbed_command_of(const FaultyJob& job);
 
-// Of a job in which nothing happens; nothing where it fails.
-std::optional<LoggedLosses> losses_of_undisturbed(const FaultyJob& job, ProgramRunner& runner);
-
-// Its folder and logs, before another takes their place or when they are of no use.
+// Makes its folders, empty, in place of what is there; or does away with them.
+void make_faulty_job_folders(const FaultyJob& job);
 void remove_faulty_job(const FaultyJob& job);
-
-FaultyJobEnd run_faulty_job(const FaultyJob& job, const LoggedLosses& undisturbed,
-                            ProgramRunner& runner);
 
 }  // namespace asup::bench

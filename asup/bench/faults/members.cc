@@ -51,6 +51,19 @@ std::vector<Process> all_with(const std::string& variable) {
   return found;
 }
 
+std::vector<pid_t> members_with(const std::string& variable, bool servers) {
+  std::vector<std::pair<int, pid_t>> found;
+  for (const Process& process : all_with(variable)) {
+    const auto rank = value_in(process.environment, "ASUP_RANK");
+    const bool is_server = !value_in(process.environment, "ASUP_SERVER_RANK").value_or("").empty();
+    if (rank && is_server == servers) found.emplace_back(number(*rank), process.pid);
+  }
+  std::ranges::sort(found);
+  std::vector<pid_t> pids;
+  for (const auto& [rank, pid] : found) pids.push_back(pid);
+  return pids;
+}
+
 }  // namespace
 
 std::vector<pid_t> processes_with(const std::string& variable) {
@@ -60,16 +73,11 @@ std::vector<pid_t> processes_with(const std::string& variable) {
 }
 
 std::vector<pid_t> workers_with(const std::string& variable) {
-  std::vector<std::pair<int, pid_t>> found;
-  for (const Process& process : all_with(variable)) {
-    const auto rank = value_in(process.environment, "ASUP_RANK");
-    const bool is_server = !value_in(process.environment, "ASUP_SERVER_RANK").value_or("").empty();
-    if (rank && !is_server) found.emplace_back(number(*rank), process.pid);
-  }
-  std::ranges::sort(found);
-  std::vector<pid_t> pids;
-  for (const auto& [rank, pid] : found) pids.push_back(pid);
-  return pids;
+  return members_with(variable, false);
+}
+
+std::vector<pid_t> servers_with(const std::string& variable) {
+  return members_with(variable, true);
 }
 
 }  // namespace asup::bench

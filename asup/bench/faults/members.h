@@ -12,5 +12,6 @@ namespace asup::bench {
 std::vector<pid_t> processes_with(const std::string& variable);
 // Workers of jobs of asup's among them, the lowest rank first.
 std::vector<pid_t> workers_with(const std::string& variable);
+std::vector<pid_t> servers_with(const std::string& variable);
 
 }  // namespace asup::bench
