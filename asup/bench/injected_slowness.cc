@@ -56,6 +56,8 @@ void InjectedSlowness::parse(const std::string& word, int rank) {
   const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
   if (key == "sample_ms") {
     sample_seconds_ = numbers_of(word, text, 1, 1)[0] / 1000;
+  } else if (key == "layer_ms") {
+    layer_seconds_ = numbers_of(word, text, 1, 1)[0] / 1000;
   } else if (key == "slow") {
     const auto numbers = numbers_of(word, text, 2, 4);
     require(numbers.size() != 3, "{}: '{}' has a begin and no end", kVariable, word);
@@ -77,16 +79,25 @@ void InjectedSlowness::parse(const std::string& word, int rank) {
     pause_chance_ = 1 / numbers[1];
     pause_batches_ = numbers[2];
   } else {
-    throw BadInput(
-        fmt::format("{}: what is '{}'? There is sample_ms, slow, halt and pause", kVariable, word));
+    throw BadInput(fmt::format(
+        "{}: what is '{}'? There is sample_ms, layer_ms, slow, halt and pause", kVariable, word));
   }
 }
 
 double InjectedSlowness::seconds(std::size_t samples, double progress) const {
-  double seconds = sample_seconds_ * static_cast<double>(samples);
+  return sample_seconds_ * static_cast<double>(samples) * factor(progress);
+}
+
+double InjectedSlowness::factor(double progress) const {
+  double factor = 1;
   for (const Slow& slow : slow_)
-    if (progress >= slow.from && progress < slow.to) seconds *= slow.factor;
-  return seconds;
+    if (progress >= slow.from && progress < slow.to) factor *= slow.factor;
+  return factor;
+}
+
+void InjectedSlowness::in_layer(bool backward) {
+  const double share = backward ? 1 - kForward : kForward;
+  std::this_thread::sleep_for(in_ticks(layer_seconds_ * share * factor(progress_)));
 }
 
 bool InjectedSlowness::watch_gradients(const std::vector<std::int64_t>& elements) {
@@ -97,6 +108,7 @@ bool InjectedSlowness::watch_gradients(const std::vector<std::int64_t>& elements
 void InjectedSlowness::before_batch(std::size_t samples, double progress) {
   times_.batch_begins(progress);
   halt_by_turns(progress);
+  progress_ = progress;
   batch_seconds_ = seconds(samples, progress);
   sample_in_batch_ = samples > 0 ? batch_seconds_ / static_cast<double>(samples) : 0;
   portion_began_ = portion_seconds_ = 0;

@@ -7,6 +7,8 @@
 //   ASUP_INJECTED_SLOWNESS="sample_ms=2 slow=3:4:0.3:0.6 pause=1:50:20"
 //
 //   sample_ms=T      a sample takes at least T milliseconds
+//   layer_ms=T       of a model that is spread over workers, a layer takes T milliseconds more for
+//                    each micro-batch
 //   slow=R:F[:A:B]   rank R takes F times as long, from share A to share B of the run
 //   halt=R:S:C[:A:B] rank R is halted from outside for S milliseconds and goes on for C, by turns,
 //                    from share A to share B of the run
@@ -52,6 +54,8 @@ class InjectedSlowness : public train::StepHooks {
   void before_gradient(std::size_t parameter, double waited) override;
   void after_gradient(std::size_t parameter) override;
   void after_batch(std::size_t samples, double waited) override;
+  bool watches_layers() const override { return layer_seconds_ > 0; }
+  void in_layer(bool backward) override;
 
   // Of a batch, without pauses.
   double seconds(std::size_t samples, double progress) const;
@@ -64,11 +68,12 @@ class InjectedSlowness : public train::StepHooks {
     double halted_seconds = 0, running_seconds = 0, from = 0, to = 1;
   };
   void parse(const std::string& word, int rank);
+  double factor(double progress) const;
   void halt_by_turns(double progress);
   void work_until(double seconds, double waited);
 
   StepTimes times_;
-  double sample_seconds_ = 0;
+  double sample_seconds_ = 0, layer_seconds_ = 0;
   std::vector<Slow> slow_;
   double pause_chance_ = 0, pause_batches_ = 0;
   std::optional<Halts> halts_;
@@ -76,6 +81,7 @@ class InjectedSlowness : public train::StepHooks {
   std::mt19937_64 random_;
 
   BackwardCourse course_;
+  double progress_ = 0;         // of the run, before the batch
   Clock::time_point began_;     // the batch; later by what it was halted since
   double batch_seconds_ = 0;    // that it should take
   double sample_in_batch_ = 0;  // seconds of them

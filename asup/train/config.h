@@ -158,6 +158,7 @@ struct TrainConfig {
   std::string pipeline_cut = "auto";
   bool recompute = false;
   MemorySize worker_memory{};
+  bool rebalance = false;
   std::string algorithm = "auto";
   std::string links = "auto";
   std::string tls = "auto";

@@ -52,11 +52,33 @@ void check_batch(const TrainConfig& config) {
           micro_batches, part, config.batch, groups, most_even_parts(part, micro_batches));
 }
 
+// A run goes on from a checkpoint, as its next generation, by what it has measured of its layers.
+void check_rebalance(const TrainConfig& config) {
+  if (!config.rebalance) return;
+  require(
+      cuts_by_measure(config),
+      "rebalance = true cuts stages again by what was measured, and pipeline-cut = {} says where "
+      "they end: leave one of the two out.",
+      config.pipeline_cut);
+  require(config.checkpoint_every.kind != Every::Kind::never,
+          "rebalance = true goes on from a checkpoint, and checkpoint-every = never makes none: "
+          "leave one of the two out.");
+  require(
+      !config.strategy.capabilities().needs_servers,
+      "rebalance = true is for groups that stay in step (sync = allreduce): by sync = {} a slow "
+      "group takes fewer samples. Leave it out.",
+      config.strategy.name());
+  require(
+      config.links != "mpi",
+      "rebalance = true makes new links between workers, which links = mpi cannot: leave one of "
+      "the two out.");
+}
+
 }  // namespace
 
 std::vector<std::string> pipeline_details() {
-  return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut",
-          "microbatches",      "recompute",       "worker-memory"};
+  return {"pipeline-schedule", "pipeline-chunks", "pipeline-cut", "microbatches",
+          "recompute",         "worker-memory",   "rebalance"};
 }
 
 std::int64_t micro_batches_of(const TrainConfig& config) {
@@ -122,6 +144,7 @@ void check_pipeline(const TrainConfig& config) {
       "worker-memory = {} is what stages are to fit that are cut by measure, and pipeline-cut = "
       "{} says where they end: leave one of the two out.",
       config.worker_memory.to_text(), config.pipeline_cut);
+  check_rebalance(config);
 }
 
 void check_pipeline_of(const TrainConfig& config, models::Model& model) {

@@ -154,6 +154,7 @@ const std::vector<Setting>& table() {
       {"microbatches", field_or<&C::microbatches, kAuto>(), "that a group's part of a batch is cut into; auto: as many as divide it, up to four for each worker of the group", {1, 65536}, {}, Scope::run, kPipeline},
       {"recompute", field<&C::recompute>(), "activations are computed again before backward instead of kept: less memory, about a third more computation", {}, {}, Scope::run, kPipeline},
       {"worker-memory", field<&C::worker_memory>(), "pipeline-cut auto: what each worker has for weights, gradients, the optimizer's state and activations, like 4G; stages are cut so that they fit; none: no limit", {}, {}, Scope::run, kPipeline},
+      {"rebalance", field<&C::rebalance>(), "pipeline-cut auto: at checkpoints, stages are cut again where workers have become slower or faster, twice in a row, and the slowest stage would be a tenth faster", {}, {}, Scope::run, kPipeline},
 
       {"tensor", field<&C::tensor>(), "workers that compute one model together, each with a part of every large layer, on the same samples; workers / tensor such groups share batches; for mlp and gpt; docs/tensor_parallel.md", {1, 4096}, {}, Scope::run, kTensor},
 

@@ -28,6 +28,10 @@ class StepHooks {
   // Before a gradient is added to its parameter's, and when it has been and may have left.
   virtual void before_gradient(std::size_t /*parameter*/, double /*waited*/) {}
   virtual void after_gradient(std::size_t /*parameter*/) {}
+  // Whether a worker that has some of a model's layers tells of these: each time that it has gone
+  // through one forward, or begins to backward, in training or to find out how long it takes.
+  virtual bool watches_layers() const { return false; }
+  virtual void in_layer(bool /*backward*/) {}
 };
 
 }  // namespace asup::train

@@ -34,6 +34,22 @@ TEST(InjectedSlowness, SlowsTheRankThatIsNamedWhileItIsTold) {
   EXPECT_DOUBLE_EQ(slowness_of("").seconds(10, 0.3), 0);
 }
 
+TEST(InjectedSlowness, SlowsEachLayerAThirdOfItForward) {
+  EXPECT_FALSE(slowness_of("sample_ms=2").watches_layers());
+  InjectedSlowness slowness = slowness_of("layer_ms=6 slow=3:4:0.5:1");
+  ASSERT_TRUE(slowness.watches_layers());
+  for (const double progress : {0.0, 0.6}) {
+    slowness.before_batch(1, progress);
+    const double factor = progress > 0.5 ? 4 : 1;
+    auto start = Clock::now();
+    slowness.in_layer(false);
+    EXPECT_GE(seconds_since(start), 0.002 * factor);
+    start = Clock::now();
+    slowness.in_layer(true);
+    EXPECT_GE(seconds_since(start), 0.004 * factor);
+  }
+}
+
 // Forward and backward of so many samples, with as many parameters as the slowness knows.
 void pass(InjectedSlowness& slowness, std::size_t samples, std::size_t parameters) {
   slowness.before_backward(samples, 0);

@@ -186,8 +186,8 @@ class Memory(SpreadCase):
         with open(run.path("choices.json")) as file:
             self.assertEqual(json.load(file)["stages"], [cut, 5 - cut])
         error = self.refused_train(*self.FLAGS, f"--worker-memory={int(least) - 1}")
-        self.assertRegex(error, rf"worker-memory = {int(least) - 1}: .* fits? .*\d MB.*\d MB.*\. ?Give more ranks, more "
-                                r"memory, or smaller micro-batches")
+        self.assertRegex(error, rf"worker-memory = {int(least) - 1}: layer .* fits? .*\d kB.*\d kB.*more memory, or "
+                                r"smaller micro-batches")
 
     # Adam keeps two numbers for each weight beside the weight and its gradient, SGD without momentum none.
     def test_counts_the_state_of_the_optimizer(self):
@@ -207,6 +207,46 @@ class Memory(SpreadCase):
         run = self.train("alone", "--steps=1", "--workers=1")
         self.assertIn("the run has not measured its layers", self.refused(
             "plan", "pipeline", "1f1b", "--stages=2", "--microbatches=8", f"--cut={run.folder}"))
+
+
+# Each layer takes longer than it does by itself by far, and from a third of the run on five times that on one of
+# the workers.
+class Rebalance(SpreadCase):
+    FLAGS = ["--depth=5", "--steps=24", "--checkpoint-every=4", "--log-every=1"]
+    SLOW = "layer_ms=30 slow=1:5:0.34:1"
+
+    def test_a_slow_worker_gets_fewer_layers(self):
+        alone = self.train("alone", *self.FLAGS, "--workers=1")
+        two = [*self.FLAGS, "--workers=2", "--pipeline=2", "--microbatches=2"]
+        done = self.call("train", *SMALL, *two, "--rebalance", "--stop-at=22", f"--out={self.path('run')}",
+                         ASUP_INJECTED_SLOWNESS=self.SLOW)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "stages are cut again" in line]
+        self.assertEqual(len(said), 1, done.stdout + done.stderr)
+        self.assertIn("after step 16: of 5, 1 layers in place of 3, 3, since a micro-batch takes", said[0])
+        run = Run(self.path("run"))
+        self.assert_stages(run, [5, 1])
+        self.resume(run)
+        self.assert_stages(run, [5, 1])
+        self.assert_same_course(run, alone)
+
+    def test_only_where_it_is_wanted(self):
+        two = [*self.FLAGS, "--workers=2", "--pipeline=2", "--microbatches=2"]
+        self.assert_stages(self.train("run", *two, ASUP_INJECTED_SLOWNESS=self.SLOW), [3, 3])
+
+    def assert_stages(self, run, stages):
+        with open(run.path("choices.json")) as file:
+            self.assertEqual(json.load(file)["stages"], stages)
+        cut = stages[0]
+        self.assertIn(f"layers 0-{cut - 1} on rank 0; layer", run.summary["stages"])
+
+    def test_what_it_does_not_go_with(self):
+        for flags, why in (
+                (["--pipeline=1"], "rebalance = true has no effect: pipeline is 1"),
+                (["--pipeline=2", "--pipeline-cut=even"], "pipeline-cut = even says where they end"),
+                (["--pipeline=2", "--checkpoint-every=never"], "checkpoint-every = never makes none"),
+                (["--pipeline=2", "--sync=server"], "by sync = server a slow group takes fewer samples")):
+            with self.subTest(flags):
+                self.assertIn(why, self.refused_train("--rebalance", *flags))
 
 
 class BadInput(SpreadCase):

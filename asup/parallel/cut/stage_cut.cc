@@ -83,7 +83,11 @@ std::vector<int> held_by_stages(const PipelineSchedule& schedule, const Pipeline
   return most;
 }
 
-std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+std::string amount(double bytes) {
+  if (bytes < 1e4) return fmt::format("{:.0f} bytes", bytes);
+  return bytes < 1e6 ? fmt::format("{:.1f} kB", bytes / 1e3)
+                     : fmt::format("{:.1f} MB", bytes / 1e6);
+}
 
 // Finds the best cut for ranks in one order.
 class Partition {
@@ -121,6 +125,13 @@ class Partition {
     return cut;
   }
 
+  double slowest(const std::vector<int>& first) const {
+    double slowest = 0;
+    for (int stage = 0; stage < spec_.stages(); ++stage)
+      slowest = std::max(slowest, seconds(stage, first[stage], first[stage + 1]));
+    return slowest;
+  }
+
   // Says what does not fit. needs: no cut that fits
   [[noreturn]] void refuse() const {
     const Table table = solved();
@@ -137,8 +148,8 @@ class Partition {
         "{} fits nowhere with all that is before it: as full as memory allows, the stages end with "
         "the layer before it. All layers take {} without activations, and {} of one micro-batch; "
         "the {} ranks have {} together. Give more ranks, more memory, or smaller micro-batches",
-        name_of(left), megabytes(parameters_.back()), megabytes(activations_.back()), ranks_.size(),
-        megabytes(room)));
+        name_of(left), amount(parameters_.back()), amount(activations_.back()), ranks_.size(),
+        amount(room)));
   }
 
  private:
@@ -205,8 +216,8 @@ class Partition {
         "{} does not fit on rank {}: with the activations of {} micro-batch{} it takes {}, and {} "
         "has {}; give the rank more memory, or smaller micro-batches",
         name_of(layer), rank, held_[stage], held_[stage] == 1 ? "" : "es",
-        megabytes(bytes(stage, layer, layer + 1)), spec_.chunks == 1 ? "the rank" : "a stage of it",
-        megabytes(room(stage))));
+        amount(bytes(stage, layer, layer + 1)), spec_.chunks == 1 ? "the rank" : "a stage of it",
+        amount(room(stage))));
   }
 
   const CutProblem& problem_;
@@ -239,6 +250,16 @@ StageCut cut_stages(const CutProblem& problem, const PipelineSchedule& schedule,
   const Partition partition(problem, ranks, held, schedule.splits_backward, spec);
   if (auto best = partition.best()) return std::move(*best);
   partition.refuse();
+}
+
+double slowest_of(const std::vector<int>& first, const CutProblem& problem,
+                  const PipelineSchedule& schedule, const PipelineSpec& spec) {
+  require_sound(problem, spec);
+  check(std::ssize(first) == spec.stages() + 1, "a cut of {} stages for a pipeline of {}",
+        std::ssize(first) - 1, spec.stages());
+  const std::vector<RankCapacity> ranks = each_rank(problem, spec);
+  const std::vector<int> held = held_by_stages(schedule, spec);
+  return Partition(problem, ranks, held, schedule.splits_backward, spec).slowest(first);
 }
 
 StageCut cut_stages_in_any_order(const CutProblem& problem, const PipelineSchedule& schedule,

@@ -57,6 +57,11 @@ struct StageCut {
 StageCut cut_stages(const CutProblem& problem, const PipelineSchedule& schedule,
                     const PipelineSpec& spec);
 
+// Seconds of a micro-batch in the slowest stage of another cut, whose stages begin with these
+// layers, whether it fits the memories or not. needs: as many stages, of all layers
+double slowest_of(const std::vector<int>& first, const CutProblem& problem,
+                  const PipelineSchedule& schedule, const PipelineSpec& spec);
+
 // The best of all orders of the ranks, the given one if it is among them. Throws BadInput, too,
 // where links differ, or orders are more than some ten thousand.
 StageCut cut_stages_in_any_order(const CutProblem& problem, const PipelineSchedule& schedule,

@@ -40,6 +40,8 @@ void SyncPoints::hold(StopRequest& stop, const std::function<double()>& new_wait
   once(Duty::equality, is_new && (is_due({Every::Kind::epoch}) || is_last()) && models_are_equal(),
        [&] { run_.context().replica->check_equal(); });
   once(Duty::test, is_due(run_.config().eval_every), [&] { run_.test_between(); });
+  if (is_new && is_due(run_.config().checkpoint_every) && !is_last() && run_.cuts_stages_again())
+    stop.agreed = true;  // all have found the same
   once(Duty::checkpoint, is_due(run_.config().checkpoint_every) || run_.is_best_to_keep(),
        [&] { run_.save(); });
   once(Duty::timeline, is_new && !is_last(), [&] { run_.collect_timeline(); });

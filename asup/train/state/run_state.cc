@@ -1,5 +1,7 @@
 #include "asup/train/state/run_state.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include "asup/report/tensorboard.h"
 #include "asup/sync/model/agreement.h"
 #include "asup/train/batch_schedule.h"
+#include "asup/train/pipeline_settings.h"
 #include "asup/train/settings.h"
 #include "asup/train/state/generation.h"
 #include "asup/train/state/switch_strategy.h"
@@ -37,12 +40,13 @@ RunState::RunState(Job& job, const TrainConfig& config, report::Observer& displa
       hooks_(hooks),
       timeline_(timeline),
       config_(config),
-      context_(make_context(job, config)),
+      context_(make_context(job, config, hooks)),
       switch_step_(train::switch_step(config, context_.length)),
       roster_(job.roster()),
       who_(job.roster().members[static_cast<std::size_t>(rank_)].describe()),
       first_rank_(rank_ == 0) {
   if (first_rank_) observers_.push_back(&display);
+  if (config.rebalance && context_.spread) stages_.emplace(context_.spread->stats());
   if (!context_.resumed) return;
   step_ = context_.resumed->step;
   totals_ = context_.resumed->totals;
@@ -435,6 +439,25 @@ void RunState::save() {
   folder_.series().keep(config_.keep_checkpoints,
                         has_best ? std::optional(best_->step) : std::nullopt);
   tell(&report::Observer::checkpointed, path);
+}
+
+bool RunState::cuts_stages_again() {
+  if (!stages_) return false;
+  TunedChoices& choices = context_.choices;
+  const auto change =
+      stages_->look(control(), context_.spread->stats(), {choices.stages, choices.layers.value()},
+                    context_.grid->shape(), parallel::find_schedule(config_.pipeline_schedule),
+                    pipeline_spec(config_));
+  if (!change) return false;
+  if (first_rank_)
+    asup::log().warn(
+        "stages are cut again after step {}: of {} layers in place of {}, since a micro-batch "
+        "takes {:.3g} s in the slowest one, and will take {:.3g} s",
+        step_, fmt::join(change->to.layers, ", "), fmt::join(choices.stages, ", "),
+        change->slowest_now, change->slowest_then);
+  choices.stages = change->to.layers;
+  choices.layers = change->to.problem;
+  return true;
 }
 
 // A run that was stopped is not tested: it goes on.

@@ -13,6 +13,7 @@
 #include "asup/report/observer.h"
 #include "asup/report/run_folder.h"
 #include "asup/train/state/evaluate.h"
+#include "asup/train/state/stage_watch.h"
 #include "asup/train/state/train_end.h"
 #include "asup/train/state/training_context.h"
 #include "asup/train/step_hooks.h"
@@ -100,6 +101,9 @@ class RunState {
   void save();
   // Whether the run ends before its last step: no test between was better for long enough.
   bool ends_early() const { return config_.patience && tests_since_best() >= *config_.patience; }
+  // Whether stages are to be cut anew (`--rebalance`), which the next checkpoint says then: the run
+  // goes on from it as another generation. Collective.
+  bool cuts_stages_again();
   // Whether this step's test is the best, and a checkpoint of it is to stay.
   bool is_best_to_keep() const { return config_.keep_best && best_ && best_->step == step_; }
   // What was recorded since the last time goes to where the folder is kept; nothing where no
@@ -174,6 +178,7 @@ class RunState {
   std::vector<std::int64_t> lost_;
   std::vector<std::int64_t> samples_by_worker_;
   Stall stall_;
+  std::optional<StageWatch> stages_;                     // where they may be cut again
   double last_loss_ = 0;                                 // in the last row
   std::optional<report::EvalRecord> test_, validation_;  // the last ones
   // Of tests between; and as it was before the one after step compared_, which may be made again.

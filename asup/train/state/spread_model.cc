@@ -22,9 +22,25 @@ namespace {
 
 using torch::Tensor;
 
+// Hooks are told of what the layers do in training.
+void tell_of(std::vector<parallel::Layer>& layers, const models::Model& model, StepHooks& hooks) {
+  if (!hooks.watches_layers()) return;
+  for (parallel::Layer& layer : layers)
+    layer.forward = [&model, &hooks, inner = std::move(layer.forward)](const Tensor& input) {
+      const Tensor output = inner(input);
+      if (!model.is_training()) return output;
+      hooks.in_layer(/*backward=*/false);
+      if (output.requires_grad())
+        output.register_hook([&hooks](const Tensor&) { hooks.in_layer(/*backward=*/true); });
+      return output;
+    };
+}
+
 // Forward by the path; tests are in f32.
-std::vector<parallel::Layer> by_path(models::Model& model, const models::ComputePath& path) {
+std::vector<parallel::Layer> by_path(models::Model& model, const models::ComputePath& path,
+                                     StepHooks& hooks) {
   std::vector<parallel::Layer> layers = model.layers();
+  tell_of(layers, model, hooks);
   for (parallel::Layer& layer : layers)
     layer.forward = [&model, path, inner = std::move(layer.forward)](const Tensor& input) {
       const models::ConvolutionScope scope(path.convolution, models::Pass::forward);
@@ -80,10 +96,10 @@ checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Gr
 parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid,
                                      const TrainConfig& config, models::Model& model,
                                      const models::ComputePath& path, const data::Batch& sample,
-                                     std::vector<parallel::LinkRate> links) {
+                                     std::vector<parallel::LinkRate> links, StepHooks& hooks) {
   const models::ConvolutionScope scope(path.convolution, models::Pass::backward);
   parallel::CutProblem problem{
-      .layers = time_layers(grid.tensor(), model, by_path(model, path), sample.input,
+      .layers = time_layers(grid.tensor(), model, by_path(model, path, hooks), sample.input,
                             copies_of_weights(config, model)),
       .ranks = {parallel::RankCapacity()},
       .links = std::move(links),
@@ -96,7 +112,7 @@ parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid
 SpreadModel::SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
                          const TrainConfig& config, std::shared_ptr<models::Model> model,
                          const models::ComputePath& path, std::vector<int> stages,
-                         std::int64_t steps)
+                         std::int64_t steps, StepHooks& hooks)
     : grid_(grid),
       tensor_(std::move(tensor)),
       config_(config),
@@ -107,7 +123,7 @@ SpreadModel::SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGro
       waited_elsewhere_(tensor_wait_seconds()) {
   if (has_pipeline(config)) {
     pipeline_ = std::make_unique<parallel::Pipeline>(
-        grid.pipeline(), model_, by_path(*model_, path), parallel::Pipeline::Loss(),
+        grid.pipeline(), model_, by_path(*model_, path, hooks), parallel::Pipeline::Loss(),
         options_of(config, grid, std::move(stages)));
     pipeline_->set_step(steps);
     copies_ = pipeline_->copies();

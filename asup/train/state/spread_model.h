@@ -23,6 +23,7 @@
 #include "asup/parallel/tensor_cut.h"
 #include "asup/sync/model/model_parts.h"
 #include "asup/train/config.h"
+#include "asup/train/step_hooks.h"
 
 namespace asup::train {
 
@@ -35,16 +36,17 @@ checkpoint::Cuts cuts_on_grid(const torch::nn::Module& model, const parallel::Gr
 parallel::CutProblem measured_layers(Communicator& workers, parallel::Grid& grid,
                                      const TrainConfig& config, models::Model& model,
                                      const models::ComputePath& path, const data::Batch& sample,
-                                     std::vector<parallel::LinkRate> links);
+                                     std::vector<parallel::LinkRate> links, StepHooks& hooks);
 
 class SpreadModel {
  public:
-  // `model`: made over the tensor group, where there is one. Its layers that other stages have are
-  // freed. `stages`: how many layers each has; empty: as many each. `steps` were done before. The
-  // grid outlives it. Collective.
+  // `hooks` are told of layers, and outlive it. `model`: made over the tensor group, where there is
+  // one. Its layers that other stages have are freed. `stages`: how many layers each has; empty: as
+  // many each. `steps` were done before. The grid outlives it. Collective.
   SpreadModel(parallel::Grid& grid, std::optional<parallel::TensorGroup> tensor,
               const TrainConfig& config, std::shared_ptr<models::Model> model,
-              const models::ComputePath& path, std::vector<int> stages, std::int64_t steps);
+              const models::ComputePath& path, std::vector<int> stages, std::int64_t steps,
+              StepHooks& hooks);
 
   // Groups of workers that train one model together, and which one this worker is in.
   int groups() const { return grid_.shape().data; }
@@ -89,6 +91,8 @@ class SpreadModel {
   double wait_seconds() const;
   // Bytes that it has sent to them.
   std::uint64_t bytes_moved() const;
+  // What it has done in its stages. needs: has_stages()
+  parallel::PipelineStats stats() const { return pipeline_->stats(); }
   // The share of steps in which it has stood still between its stages. needs: has_stages()
   double bubble() const;
 

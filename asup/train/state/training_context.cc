@@ -349,11 +349,12 @@ bool keeps_stages(const TrainingContext& context) {
   if (!context.resumed) return false;
   const TrainConfig &before = context.resumed->config, &now = context.config;
   return grid_shape(before) == grid_shape(now) && before.worker_memory == now.worker_memory &&
+         (context.resumed->choices.layers || !now.rebalance) &&
          std::ssize(context.resumed->choices.stages) == pipeline_spec(now).stages();
 }
 
 // As they were measured before, or are now.
-std::vector<int> layers_of_stages(TrainingContext& context, const Job& job) {
+std::vector<int> layers_of_stages(TrainingContext& context, const Job& job, StepHooks& hooks) {
   const TrainConfig& config = context.config;
   if (!has_pipeline(config)) return {};
   check_pipeline_of(config, *context.model);
@@ -366,7 +367,7 @@ std::vector<int> layers_of_stages(TrainingContext& context, const Job& job) {
   }
   choices.layers =
       measured_layers(*context.control, *context.grid, config, *context.model, context.path,
-                      first_samples(context), links_of_stages(context, job));
+                      first_samples(context), links_of_stages(context, job), hooks);
   try {
     choices.stages = fastest_cut(*choices.layers, parallel::find_schedule(config.pipeline_schedule),
                                  pipeline_spec(config));
@@ -378,7 +379,8 @@ std::vector<int> layers_of_stages(TrainingContext& context, const Job& job) {
 }
 
 // The layers that other workers have are freed here.
-void spread_model(TrainingContext& context, const Job& job, const checkpoint::Reader* checkpoint) {
+void spread_model(TrainingContext& context, const Job& job, const checkpoint::Reader* checkpoint,
+                  StepHooks& hooks) {
   if (checkpoint)
     checkpoint::check_is_of(
         checkpoint->index(), *context.model,
@@ -386,7 +388,7 @@ void spread_model(TrainingContext& context, const Job& job, const checkpoint::Re
   if (!context.grid) return;
   context.spread = std::make_unique<SpreadModel>(
       *context.grid, context.tensor, context.config, context.model, context.path,
-      layers_of_stages(context, job), context.resumed ? context.resumed->step : 0);
+      layers_of_stages(context, job, hooks), context.resumed ? context.resumed->step : 0, hooks);
 }
 
 // Where a model is computed in fp16. As many workers as before have their own scale again, others
@@ -516,7 +518,7 @@ checkpoint::Trained trained_of(const TrainingContext& context, int rank) {
   return trained;
 }
 
-TrainingContext make_context(Job& job, const TrainConfig& whole) {
+TrainingContext make_context(Job& job, const TrainConfig& whole, StepHooks& hooks) {
   TrainingContext context;
   context.control = make_communicator_of(job, of_phase(whole, Phase::first), "control");
   check_same_settings(*context.control, whole);
@@ -543,7 +545,7 @@ TrainingContext make_context(Job& job, const TrainConfig& whole) {
   const PathChoice path = choose_path(context, job);
   context.path = path.path;
   context.choices.compute_path = models::name_of(path.path);
-  spread_model(context, job, checkpoint.get());
+  spread_model(context, job, checkpoint.get(), hooks);
   context.optimizer =
       make_optimizer(config, context.module(), context.model->decays_matrices_alone());
   begin(context, job, checkpoint.get());

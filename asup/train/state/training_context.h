@@ -80,6 +80,6 @@ void make_replica_from_neutral_state(TrainingContext& context, Job& job, std::in
 
 // Collective. The checkpoint to resume from, if any, has been loaded when it returns. Throws
 // BadInput for data, models or checkpoints that cannot be used, JobFailed where ranks disagree.
-TrainingContext make_context(Job& job, const TrainConfig& config);
+TrainingContext make_context(Job& job, const TrainConfig& config, StepHooks& hooks);
 
 }  // namespace asup::train
