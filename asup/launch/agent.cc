@@ -57,6 +57,7 @@ class Agent : private RankObserver {
   void take_line(const std::string& line) {
     if (!started_) return start(line);
     if (const auto number = parse_signal_line(line)) ranks_.signal(*number);
+    if (const auto rank = parse_kill_line(line)) ranks_.kill_rank(*rank);
   }
 
   void start(const std::string& line) {

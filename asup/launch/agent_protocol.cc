@@ -70,6 +70,14 @@ AgentMessage message_of(const Json& json) {
   return message;
 }
 
+std::optional<int> whole_of(const std::string& line, const char* key) {
+  try {
+    return whole_in<int>(parse_json(line), key);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string greeting_line(const std::string& hostname) {
@@ -93,6 +101,7 @@ std::string ended_line(const RankEnd& end) {
 
 std::string failed_line(const std::string& why) { return line_of({{"failed", why}}); }
 std::string signal_line(int number) { return line_of({{"signal", number}}); }
+std::string kill_line(int rank) { return line_of({{"kill", rank}}); }
 
 std::optional<AgentMessage> parse_agent_message(const std::string& line) {
   try {
@@ -102,12 +111,8 @@ std::optional<AgentMessage> parse_agent_message(const std::string& line) {
   }
 }
 
-std::optional<int> parse_signal_line(const std::string& line) {
-  try {
-    return whole_in<int>(parse_json(line), "signal");
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
+std::optional<int> parse_signal_line(const std::string& line) { return whole_of(line, "signal"); }
+
+std::optional<int> parse_kill_line(const std::string& line) { return whole_of(line, "kill"); }
 
 }  // namespace asup::launch

@@ -133,8 +133,8 @@ class Launcher {
     options.callbacks.on_complete = [this](const net::Roster& roster) {
       tasks_.post([this, roster] { take_generation(roster); });
     };
-    options.callbacks.on_lost = [this](const net::Member& member) {
-      tasks_.post([this, member] { take_loss(member); });
+    options.callbacks.on_lost = [this](const net::Loss& loss) {
+      tasks_.post([this, loss] { take_loss(loss); });
     };
     options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
       tasks_.post([this, member, silence] {
@@ -166,8 +166,13 @@ class Launcher {
         output_.note(fmt::format("{}: {} joined", options_.name, member.describe()));
   }
 
-  void take_loss(const net::Member& member) {
-    if (is_own(member)) return supervisor_.take_loss(static_cast<int>(member.id) - 1);
+  void take_loss(const net::Loss& loss) {
+    const net::Member& member = loss.member;
+    const int rank = static_cast<int>(member.id) - 1;
+    if (is_own(member) && loss.ended) return supervisor_.take_loss(rank);
+    if (is_own(member))
+      return supervisor_.take_exclusion(rank, fmt::format("{}: {}", member.describe(), loss.why),
+                                        loss.late);
     output_.note(
         fmt::format("{}: {}, which had joined, is lost", options_.name, member.describe()));
   }

@@ -128,6 +128,11 @@ void LocalRanks::signal(int number) {
     if (!rank->group_gone) kill(-rank->pid, number);
 }
 
+void LocalRanks::kill_rank(int rank) {
+  for (const auto& each : ranks_)
+    if (each->rank == rank && !each->group_gone) kill(-each->pid, SIGKILL);
+}
+
 bool LocalRanks::finished() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
     return rank->group_gone && std::none_of(rank->pipes.begin(), rank->pipes.end(),

@@ -33,6 +33,7 @@ class LocalRanks : public Ranks {
   void start(const HostJob& job, const Outputs& outputs);
 
   void signal(int number) override;
+  void kill_rank(int rank) override;
   bool finished() const override;
   void pause_output(bool paused) override;
   void keep_time() override;

@@ -30,8 +30,9 @@ class Ranks {
  public:
   virtual ~Ranks() = default;  // ends what still runs
 
-  virtual void signal(int number) = 0;  // to every rank and all it has started
-  virtual bool finished() const = 0;    // all have ended, and their output has been read
+  virtual void signal(int number) = 0;   // to every rank and all it has started
+  virtual void kill_rank(int rank) = 0;  // and all it has started, where it is one of these
+  virtual bool finished() const = 0;     // all have ended, and their output has been read
   virtual void pause_output(bool paused) = 0;
   virtual void keep_time() = 0;  // call now and then
 };

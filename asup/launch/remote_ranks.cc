@@ -204,6 +204,10 @@ void RemoteRanks::signal(int number) {
   kill(-pid_, SIGTERM);
 }
 
+void RemoteRanks::kill_rank(int rank) {
+  if (!ended_ && greeted_ && writer_ && waiting_.contains(rank)) writer_->write(kill_line(rank));
+}
+
 void RemoteRanks::pause_output(bool paused) {
   if (out_) loop_.set_events(out_.get(), paused ? 0 : POLLIN);
 }

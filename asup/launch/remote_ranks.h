@@ -33,6 +33,7 @@ class RemoteRanks : public Ranks {
   ~RemoteRanks() override;
 
   void signal(int number) override;
+  void kill_rank(int rank) override;
   bool finished() const override { return ended_ && !out_ && !err_; }
   void pause_output(bool paused) override;
   void keep_time() override;

@@ -10,6 +10,8 @@ namespace {
 
 // Ranks that lost a peer notice it soon, and their own words say best what it meant.
 constexpr Seconds kTimeForWords{2};
+// Who is told that the others go on without it ends by itself, and says so.
+constexpr Seconds kTimeToHear{10};
 // A start that takes no longer needs no words.
 constexpr Seconds kQuickStart{2};
 
@@ -33,6 +35,7 @@ void Supervisor::keep_time() {
   tell_of_start();
   end_servers_left_over();
   end_the_silent();
+  end_the_excluded();
   if (!stop_signal_ || killed_) return;
   if (!stop_sent_ && Clock::now() >= stop_at_) {
     stop_sent_ = true;
@@ -76,6 +79,16 @@ void Supervisor::take_loss(int rank) {
   if (!stop_sent_) missed_.push_back(rank);
 }
 
+// One that has ended meanwhile has been told of.
+void Supervisor::take_exclusion(int rank, const std::string& why, bool late) {
+  take_loss(rank);
+  if (!running_.contains(rank)) return;
+  if (!can_do_without({rank})) return late ? on_host_failed(why) : void();
+  if (late) count_ended(rank);
+  excluded_.emplace(rank, late ? after(kTimeToHear) : Deadline::max());
+  let_go({rank}, why);
+}
+
 void Supervisor::on_started(int rank, int pid, const std::string& hostname) {
   if (options_.verbose)
     output_.note(fmt::format("{}: {} is pid {} on {}", options_.name,
@@ -93,6 +106,12 @@ void Supervisor::on_ended(const RankEnd& end) {
   count_ended(end.rank);
   if (on_rank_end_) on_rank_end_(end);
   const std::string what = end.describe();
+  if (excluded_.erase(end.rank) > 0) {
+    ends_.back().excused = true;
+    if (end.ok()) std::erase(let_go_, end.rank);  // it was among those who went on
+    if (options_.verbose || !end.killed()) output_.note(fmt::format("{}: {}", options_.name, what));
+    return;
+  }
   if (!end.ok() && can_do_without({end.rank})) {
     ends_.back().excused = true;
     return let_go({end.rank}, what);
@@ -108,9 +127,13 @@ void Supervisor::on_host_failed(const std::string& why) {
 
 void Supervisor::on_host_lost(const std::string& why, const std::vector<int>& ranks) {
   for (const int rank : ranks) count_ended(rank);
-  const std::string all = fmt::format("{}; with it went {}", why, net::name_members(ranks, roles_));
-  if (!can_do_without(ranks)) return on_host_failed(all);
-  let_go(ranks, all);
+  std::vector<int> lost;  // that the coordinator has not told of
+  for (const int rank : ranks)
+    if (excluded_.erase(rank) == 0) lost.push_back(rank);
+  if (lost.empty()) return;
+  const std::string all = fmt::format("{}; with it went {}", why, net::name_members(lost, roles_));
+  if (!can_do_without(lost)) return on_host_failed(all);
+  let_go(lost, all);
 }
 
 // Only workers, and only once all have joined: before, the others wait for them.
@@ -170,6 +193,17 @@ void Supervisor::end_the_silent() {
   failure_ = fmt::format("{} {} silent, and no other worker is left",
                          net::name_members(left, roles_), left.size() == 1 ? "is" : "are");
   stop(SIGKILL, Seconds(0));
+}
+
+// A process that is stopped does not hear; and when the job is over there is nothing to wait for.
+void Supervisor::end_the_excluded() {
+  const bool over = running_.empty() || roles_.server(*running_.begin());
+  for (auto& [rank, due] : excluded_) {
+    const bool is_killed = due == Deadline::max();
+    if (is_killed || (!over && Clock::now() < due)) continue;
+    due = Deadline::max();
+    for (const auto& ranks : ranks_) ranks->kill_rank(rank);
+  }
 }
 
 std::string Supervisor::blame(const RankEnd& end) const {

@@ -39,6 +39,9 @@ class Supervisor : public RankObserver {
   void take_joined() { joined_ = true; }
   void take_join_failure(const std::string& why);
   void take_loss(int rank);
+  // The others go on without one that may not have ended. A late one is killed where it does not
+  // end by itself, such as one that is stopped; others may yet be those that go on.
+  void take_exclusion(int rank, const std::string& why, bool late);
   // One that has not ended is not heard any more; is heard again.
   void take_silence(int rank) { silent_.insert(rank); }
   void take_word(int rank) { silent_.erase(rank); }
@@ -60,6 +63,7 @@ class Supervisor : public RankObserver {
   void tell_of_start();
   void end_servers_left_over();
   void end_the_silent();
+  void end_the_excluded();
   std::string blame(const RankEnd& end) const;
   JobResult result_without_the_lost() const;
 
@@ -75,6 +79,7 @@ class Supervisor : public RankObserver {
   std::vector<int> let_go_;  // workers that the job went on without
   std::set<int> running_;    // that have not ended
   std::set<int> silent_;
+  std::map<int, Deadline> excluded_;    // that have not ended, until when they may
   std::optional<Deadline> silent_due_;  // once all workers that are left of others are silent
   int admitted_ = 0;                    // members that have joined, until all have
   bool joined_ = false;

@@ -28,6 +28,8 @@ namespace {
 
 // The coordinator rules on a link that is cut within some 15 s, and on whoever ended at once.
 constexpr Seconds kTimeForWords{20};
+// To end by SIGKILL, where it waits for nothing but a disk that is slow.
+constexpr Seconds kTimeToEnd{10};
 
 }  // namespace
 
@@ -68,7 +70,8 @@ struct Job::State {
     {
       const net::MeshLock lock(made->loop());
       made->watch(
-          [&all = *membership](int rank, net::LinkNews news) { all.tell_of_link(rank, news); });
+          [&all = *membership](int rank, net::LinkNews news) { all.tell_of_link(rank, news); },
+          [&all = *membership](const std::vector<int>& ranks) { all.miss(ranks); });
     }
     const std::lock_guard lock(mesh_mutex);
     mesh = std::move(made);
@@ -117,6 +120,17 @@ struct Job::State {
       if (told || Clock::now() >= deadline) return gone;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+  }
+
+  // What they may be about to write here would spoil what is done without them.
+  void end_processes(const std::vector<int>& ranks) const {
+    const Deadline deadline = after(kTimeToEnd);
+    for (const int rank : ranks)
+      if (!mesh->end_process(rank, deadline))
+        throw JobFailed(fmt::format(
+            "{} may still run, reaches memory of this process, and could not be ended: end it, and "
+            "resume from the last checkpoint",
+            mesh->roster().members[static_cast<std::size_t>(rank)].describe()));
   }
 
   ~State() {
@@ -246,16 +260,17 @@ bool Job::can_go_on_without_the_lost() const {
 void Job::go_on_with(const std::vector<int>& left, const std::vector<int>& before) {
   net::Parting parting{.before = static_cast<int>(before.size()),
                        .left = static_cast<int>(left.size())};
+  std::vector<int> lost;  // of whom it is not known that they have ended
   if (state_->membership) {
-    std::vector<int> lost;
     std::ranges::set_difference(before, left, std::back_inserter(lost));
     for (const Gone& gone : state_->words_about(lost))
-      if (std::ranges::binary_search(lost, gone.member.rank) && gone.how != Gone::How::unknown)
-        ++parting.ended;
+      if (gone.how != Gone::How::unknown)
+        parting.ended += static_cast<int>(std::erase(lost, gone.member.rank));
     require_place();
     parting.with_coordinator = !state_->membership->lost_coordinator();
   }
   if (const std::string why = parting.why_not_go_on(); !why.empty()) throw JobFailed(why);
+  state_->end_processes(lost);
   if (state_->membership) state_->membership->agree(left);
 }
 

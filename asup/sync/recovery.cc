@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "asup/base/error.h"
+#include "asup/base/log.h"
 #include "asup/net/membership/roles.h"
+#include "asup/net/transport/mesh.h"
 
 namespace asup::sync {
 
@@ -18,11 +20,20 @@ Recovery::Recovery(Job& job, std::vector<Communicator*> communicators,
       regroup_users_(std::move(regroup_users)),
       left_(static_cast<std::size_t>(job.size())) {
   std::iota(left_.begin(), left_.end(), 0);
+  const net::MeshLock lock(job.mesh().loop());
+  job.mesh().give_up_the_late();
 }
 
 bool Recovery::rebuild() {
-  return std::all_of(communicators_.begin(), communicators_.end(),
-                     [](Communicator* each) { return each->rebuild().ok(); });
+  for (Communicator* each : communicators_) {
+    const Outcome outcome = each->rebuild();
+    if (outcome.ok()) continue;
+    log().warn("{}", outcome.message());
+    if (outcome.kind() != Outcome::Kind::lost) return false;
+    job_.require_place();
+    throw JobFailed("the others go on without this one: " + outcome.message());
+  }
+  return true;
 }
 
 std::vector<std::int64_t> Recovery::gather(std::int64_t own) {
@@ -43,6 +54,12 @@ std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
       left.clear();
       for (const std::int64_t rank : gather(job_.rank())) left.push_back(static_cast<int>(rank));
       change.notes = gather(note);
+    } catch (const JobFailed&) {
+      failure = std::current_exception();
+      continue;
+    }
+    job_.go_on_with(left, left_);  // before anything is carried out again
+    try {
       if (regroup_users_) regroup_users_();
       break;
     } catch (const JobFailed&) {
@@ -51,7 +68,6 @@ std::optional<Recovery::Change> Recovery::regroup(std::int64_t note) {
   }
   std::set_difference(left_.begin(), left_.end(), left.begin(), left.end(),
                       std::back_inserter(change.lost));
-  job_.go_on_with(left, left_);
   left_ = left;
   return change;
 }

@@ -1,7 +1,8 @@
 // Recovery from the loss of workers: those who are left rebuild their communicators, agree on who
 // they are, and go on. Used from the thread that trains.
 //
-// Two groups never both go on (net/membership/parting.h).
+// Two groups never both go on (net/membership/parting.h). Who does not come before the deadline of
+// the communicators, such as a process that is stopped, is lost too, if all others miss it.
 #pragma once
 
 #include <cstdint>

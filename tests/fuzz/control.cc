@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       may_refuse([&] { (void)to_json(parse_refusal(body)); });
       may_refuse([&] { (void)to_json(parse_loss(body)); });
       may_refuse([&] { (void)to_json(parse_cut(body)); });
+      may_refuse([&] { (void)to_json(parse_late(body)); });
       may_refuse([&] { (void)to_json(parse_ready(body)); });
     }
   });

@@ -15,6 +15,7 @@ namespace asup::launch {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // An agent with a pipe for its input.
@@ -56,7 +57,7 @@ TEST_F(AgentTest, StartsItsRanksAndTellsHowTheyEnd) {
   start("echo $ASUP_RANK in $PWD; exit $ASUP_RANK");
   EXPECT_EQ(agent_->wait(), 0);
   const std::string out = agent_->out();
-  EXPECT_THAT(out, StartsWith("{\"agent\":4,\"host\":"));
+  EXPECT_THAT(out, StartsWith("{\"agent\":5,\"host\":"));
   for (const char* line : {"\"started\":2", "\"started\":3",
                            "{\"data\":\"2 in /usr\\n\",\"output\":2,\"stream\":\"out\"}",
                            "\"ended\":2", "\"status\":512", "\"ended\":3", "\"status\":768"})
@@ -69,6 +70,16 @@ TEST_F(AgentTest, PassesSignalsOn) {
   say(signal_line(SIGUSR1));
   EXPECT_EQ(agent_->wait(), 0);
   EXPECT_THAT(agent_->out(), HasSubstr("got it"));
+}
+
+TEST_F(AgentTest, KillsOneRank) {
+  start("echo ready; while true; do sleep 0.1; done");
+  ASSERT_TRUE(agent_->wait_for_output("ready", 2));
+  say(kill_line(3));
+  ASSERT_TRUE(agent_->wait_for_output("\"ended\":3", 1));
+  EXPECT_THAT(agent_->out(), Not(HasSubstr("\"ended\":2")));
+  say(kill_line(2));
+  EXPECT_EQ(agent_->wait(), 0);
 }
 
 TEST_F(AgentTest, EndsItsRanksWhenItsInputEnds) {

@@ -2,8 +2,8 @@
 //
 //   lost_program FOLDER STEPS RANK WHEN STEP
 //
-// RANK dies at STEP: before it, `in-test` in the test after it, `in-save` in place of the
-// checkpoint that is due then, or `in-write` while the files of it are written.
+// RANK dies at STEP: before it, or is `stopped` there; `in-test` in the test after it, `in-save` in
+// place of the checkpoint that is due then, or `in-write` while the files of it are written.
 #include <asup/asup.h>
 #include <signal.h>
 
@@ -25,11 +25,12 @@ int main(int, char** argv) {
   const auto die = [&](const char* moment, std::int64_t step) {
     if (job.rank() != std::atoi(argv[3]) || when != moment || step != last) return;
     if (when != "in-write") checkpoint.wait();
-    raise(SIGKILL);
+    raise(when == "stopped" ? SIGSTOP : SIGKILL);
   };
   std::printf("begins at %ld\n", static_cast<long>(progress.step));
   while (progress.step < steps) {
     die("before", progress.step + 1);
+    die("stopped", progress.step + 1);
     optimizer.zero_grad();
     model->forward(torch::randn({4, 3})).square().mean().backward();
     replica->step();

@@ -28,7 +28,7 @@ class LostProgram(Case):
         servers = ["--servers", "1"] if "ASUP_SYNC=server" in WAYS[way] else []
         variables = [flag for variable in WAYS[way] for flag in ("--env", variable)]
         return self.call("run", "-n", str(workers), *servers, *variables, "--on-loss", "continue",
-                         "--", LOST_PROGRAM, self.path(folder), str(steps), str(rank), when, str(step),
+                         "--call-timeout", "8" if when == "stopped" else "300", "--", LOST_PROGRAM, self.path(folder), str(steps), str(rank), when, str(step),
                          status=status)
 
     def saved(self, folder):
@@ -66,6 +66,12 @@ class LostProgram(Case):
         for way in WAYS:
             with self.subTest(way=way):
                 self.check_goes_on(way, 0, "before", 17)
+
+    # It is stopped, and ended by those whose memory it reaches, or by the launcher.
+    def test_one_that_is_stopped_is_done_without(self):
+        for way, rank in (("allreduce", 2), ("allreduce-tcp", 0), ("local", 0)):
+            with self.subTest(way=way):
+                self.check_goes_on(way, rank, "stopped", 17)
 
     def test_where_nobody_who_is_left_sees_the_folder_the_job_ends(self):
         program = self.program_on_hosts(self.path("hidden"))

@@ -39,6 +39,10 @@ GRADIENTS = {
 }
 
 
+# Seconds; twice as long, and a bit, until a worker that is stopped is done without.
+LATE = "--timeout=8"
+
+
 class Lost(Case):
     def begin(self, name, *flags, workers=3):
         run = Run(self.path(name))
@@ -126,16 +130,62 @@ class Lost(Case):
             self.kill(rank)
         self.check_done(run, process, [2, 0, 3])
 
-    # It is no loss, and the others wait for it no longer than for anything else; nor does the
-    # launcher.
-    def test_a_halted_worker_ends_the_run(self):
-        run, process = self.begin("run", *WAYS["local"], "--steps=1000000", "--timeout=10",
-                                  "--checkpoint-every=1000000")
-        self.wait_for_step(run, 20, process)
-        os.kill(self.members()["rank 1"], signal.SIGSTOP)
-        _, err = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, 1, err)
-        self.assertIn("rank 1 is silent, and no other worker is left", err)
+    # The others wait for it as long as for anything else, and go on without it. It shares memory with
+    # them and is ended by them, or is ended by the launcher.
+    def test_a_stopped_worker_is_done_without(self):
+        for name, flags, victim in (("sgd", [*TOGETHER, *GRADIENTS["sgd"]], 1),
+                                    ("sgd-0", [*TOGETHER, *GRADIENTS["sgd"]], 0),
+                                    ("tcp", [*TOGETHER, *GRADIENTS["adam-tcp"]], 1),
+                                    ("tcp-0", [*TOGETHER, *GRADIENTS["adam-tcp"]], 0),
+                                    ("local", WAYS["local"], 2),
+                                    ("gossip", WAYS["gossip"], 0)):
+            with self.subTest(way=name):
+                run, process = self.begin(name, *flags, LATE)
+                self.wait_for_step(run, 20, process)
+                os.kill(self.members()[f"rank {victim}"], signal.SIGSTOP)
+                self.check_done(run, process, [victim])
+
+    def start_under_torchrun(self, run, *flags):
+        """Three workers without a launcher, of which rank 0 keeps the coordinator."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.free_port()), "WORLD_SIZE": "3",
+                 "LOCAL_WORLD_SIZE": "3"}
+        alone = self.environment
+        ranks = []
+        for rank in range(3):
+            self.environment = {**alone, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            ranks.append(self.start("train", *SMALL, *WAYS["local"], f"--steps={STEPS}", LATE, *flags,
+                                    f"--out={run.folder}"))
+        self.environment = alone
+        self.wait_for_step(run, 20, ranks[0])
+        return ranks
+
+    # Nobody shares its memory, and no launcher sees to it.
+    def test_one_that_wakes_is_told(self):
+        run = Run(self.path("run"))
+        ranks = self.start_under_torchrun(run, "--links=tcp")
+        ranks[1].send_signal(signal.SIGSTOP)
+        for rank in (0, 2):
+            _, err = ranks[rank].communicate(timeout=PATIENCE)
+            self.assertEqual(ranks[rank].returncode, 0, err)
+        self.assertEqual(run.summary["lost"], [1])
+        self.assertIsNone(ranks[1].poll())
+        ranks[1].send_signal(signal.SIGCONT)
+        _, err = ranks[1].communicate(timeout=PATIENCE)
+        self.assertEqual(ranks[1].returncode, 1, err)
+        self.assertRegex(err.splitlines()[-1], "the others go on without")
+
+    # The coordinator is stopped with it: a majority goes on.
+    def test_without_the_coordinator_a_majority_goes_on(self):
+        run = Run(self.path("run"))
+        ranks = self.start_under_torchrun(run)
+        ranks[0].send_signal(signal.SIGSTOP)
+        for rank in (1, 2):
+            _, err = ranks[rank].communicate(timeout=PATIENCE)
+            self.assertEqual(ranks[rank].returncode, 0, err)
+        self.assertEqual(run.summary["lost"], [0])
+        self.assertEqual(run.summary["step"], STEPS)
+        ranks[0].wait(timeout=PATIENCE)
+        self.assertEqual(ranks[0].returncode, -signal.SIGKILL)
 
     # Nothing but the lost one's losses of a step or two is missing: the same batches, of which the
     # others have more.

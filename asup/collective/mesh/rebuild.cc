@@ -6,6 +6,10 @@
 namespace asup::collective {
 namespace {
 
+// Who is late is ruled on when the last of the others has waited for it, which may have begun
+// later.
+constexpr Seconds kTimeForWords{20};
+
 std::vector<int> sorted(std::vector<int> members) {
   std::sort(members.begin(), members.end());
   return members;
@@ -37,8 +41,11 @@ Outcome MeshCommunicator::rebuild(Seconds timeout) {
   for (const auto& [member, view] : views_) survivors.hear(member, view);
   survivors_ = &survivors;
   std::set<int> gone;
-  const Deadline deadline = after(timeout.count() > 0 ? timeout : options_.timeout);
-  mesh_.loop().drive([&] { return agree(survivors, gone); }, deadline);
+  const Seconds patience = timeout.count() > 0 ? timeout : options_.timeout;
+  const auto agreed = [&] { return agree(survivors, gone); };
+  mesh_.loop().drive(agreed, after(patience));
+  if (!agreed() && mesh_.miss(survivors.missing()))
+    mesh_.loop().drive(agreed, after(std::max(patience, kTimeForWords)));
   survivors_ = nullptr;
   return adopt(survivors);
 }
@@ -90,6 +97,8 @@ Outcome MeshCommunicator::adopt(const Survivors& survivors) {
                        group_.members.begin());
   group_.id = derived_id(fmt::format("{}/generation {}", lineage_, generation_));
   prepared_.clear();
+  stage_.reset();  // those who are left out may still reach the old ones
+  coalesced_.reset();
   sequence_ = started_ = splits_ = 0;
   sent_.clear();
   received_.clear();

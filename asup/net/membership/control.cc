@@ -58,6 +58,17 @@ Member member_of(const Json& json) {
   return member;
 }
 
+std::vector<std::uint64_t> ids_of(const Json& json, const char* key) {
+  const Json& list = json.at(key);
+  require(list.is_array() && list.size() <= kMostMembers, "its '{}' are no list", key);
+  std::vector<std::uint64_t> ids;
+  for (const Json& id : list) {
+    require(id.is_number_unsigned(), "its '{}' are no ids", key);
+    ids.push_back(id.get<std::uint64_t>());
+  }
+  return ids;
+}
+
 // Turns whatever the JSON library finds wrong into a BadInput.
 template <typename Function>
 auto parse(const char* what, const std::string& text, Function function) {
@@ -92,7 +103,7 @@ std::optional<ControlFrame> FrameReader::next() {
   for (std::size_t i = 0; i < 4; ++i)
     length |= static_cast<std::uint32_t>(static_cast<unsigned char>(pending_[i])) << 8 * i;
   const auto kind = static_cast<Kind>(pending_[4]);
-  require(kind >= Kind::hello && kind <= Kind::cut, "a frame of unknown kind {}",
+  require(kind >= Kind::hello && kind <= Kind::late, "a frame of unknown kind {}",
           static_cast<int>(kind));
   require(length <= kMostBody, "a frame of {} bytes, more than the {} allowed", length, kMostBody);
   if (pending_.size() < kHeader + length) return std::nullopt;
@@ -131,10 +142,15 @@ std::string to_json(const Member& member) { return text_of(json_of(member)); }
 std::string to_json(const Loss& loss) {
   return text_of({{"member", json_of(loss.member)},
                   {"ended", loss.ended},
+                  {"late", loss.late},
                   {"why", loss.why.substr(0, kMostText / 2)}});
 }
 
 std::string to_json(const Cut& cut) { return text_of({{"id", cut.id}, {"breach", cut.breach}}); }
+
+std::string to_json(const Late& late) {
+  return text_of({{"ids", late.ids}, {"workers", late.workers}});
+}
 
 std::string to_json(const Ready& ready) {
   return text_of({{"member", json_of(ready.member)}, {"workers", ready.workers}});
@@ -182,7 +198,8 @@ Member parse_member(const std::string& text) { return parse("member", text, memb
 
 Loss parse_loss(const std::string& text) {
   return parse("lost", text, [](const Json& json) {
-    return Loss{member_of(json.at("member")), json.at("ended").get<bool>(), line_of(json, "why")};
+    return Loss{member_of(json.at("member")), json.at("ended").get<bool>(), line_of(json, "why"),
+                json.value("late", false)};
   });
 }
 
@@ -193,16 +210,15 @@ Cut parse_cut(const std::string& text) {
   });
 }
 
+Late parse_late(const std::string& text) {
+  return parse("late", text, [](const Json& json) {
+    return Late{ids_of(json, "ids"), ids_of(json, "workers")};
+  });
+}
+
 Ready parse_ready(const std::string& text) {
   return parse("ready", text, [](const Json& json) {
-    const Json& workers = json.at("workers");
-    require(workers.is_array() && workers.size() <= kMostMembers, "its 'workers' are no list");
-    Ready ready{member_of(json.at("member")), {}};
-    for (const Json& id : workers) {
-      require(id.is_number_unsigned(), "its 'workers' are no ids");
-      ready.workers.push_back(id.get<std::uint64_t>());
-    }
-    return ready;
+    return Ready{member_of(json.at("member")), ids_of(json, "workers")};
   });
 }
 

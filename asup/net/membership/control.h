@@ -18,7 +18,7 @@
 namespace asup::net {
 
 // Goes up when members of different versions could misunderstand each other.
-inline constexpr int kControlVersion = 6;
+inline constexpr int kControlVersion = 7;
 inline constexpr std::size_t kMostBody = 1 << 20;
 
 struct ControlFrame {
@@ -36,7 +36,8 @@ struct ControlFrame {
     newcomers = 9,  // coordinator → member: others wait for the next generation; no body
     ready = 10,     // member → coordinator: a Ready
     full = 11,      // member → coordinator: why newcomers are not taken in
-    cut = 12        // member → coordinator: a Cut; the link to another has ended, or is silent
+    cut = 12,       // member → coordinator: a Cut; the link to another has ended, or is silent
+    late = 13       // member → coordinator: a Late; others do not come to where it is
   };
   Kind kind;
   std::string body;
@@ -78,12 +79,19 @@ struct Loss {
   Member member;
   bool ended = false;  // for sure, as its kernel said; else it may go on elsewhere
   std::string why;
+  bool late = false;  // it is in reach, and does not come
 };
 
 // The sender's link to another member is of no use any more.
 struct Cut {
   std::uint64_t id = 0;  // of the other
   bool breach = false;   // it broke the protocol; else nobody knows whose fault it is
+};
+
+// Workers that the sender, and all who are with it, have waited for as long as a call may take.
+struct Late {
+  std::vector<std::uint64_t> ids;      // theirs; none: the sender waits for nobody any more
+  std::vector<std::uint64_t> workers;  // ids of those who last agreed to go on
 };
 
 // The sender waits for the next generation.
@@ -103,6 +111,7 @@ std::string to_json(const Refusal& refusal);
 std::string to_json(const Member& member);
 std::string to_json(const Loss& loss);
 std::string to_json(const Cut& cut);
+std::string to_json(const Late& late);
 std::string to_json(const Ready& ready);
 
 // Each throws BadInput where the text is not what it should be.
@@ -112,6 +121,7 @@ Refusal parse_refusal(const std::string& text);
 Member parse_member(const std::string& text);
 Loss parse_loss(const std::string& text);
 Cut parse_cut(const std::string& text);
+Late parse_late(const std::string& text);
 Ready parse_ready(const std::string& text);
 
 }  // namespace asup::net

@@ -19,6 +19,7 @@
 #include "asup/net/membership/coordinator_peer.h"
 #include "asup/net/membership/cut_links.h"
 #include "asup/net/membership/key_exchange.h"
+#include "asup/net/membership/late_reports.h"
 #include "asup/net/membership/losses.h"
 
 namespace asup::net {
@@ -152,6 +153,8 @@ class Coordinator::Loop {
         take_full(frame->body);
       } else if (frame->kind == Kind::cut) {
         take_cut(peer, *frame);
+      } else if (frame->kind == Kind::late) {
+        take_late(peer, *frame);
       } else if (frame->kind != Kind::heartbeat) {
         peer.connection.breach(fmt::format("it sent a frame of kind {}, which no member sends",
                                            static_cast<int>(frame->kind)));
@@ -209,6 +212,7 @@ class Coordinator::Loop {
     roster_ = std::move(roster);
     losses_.begin(*roster_);
     cut_.clear();
+    late_.clear();
     renewal_deadline_.reset();
     // First, so that who watches the members knows it before any of them acts on it.
     call(options_.callbacks.on_complete, *roster_);
@@ -309,9 +313,37 @@ class Coordinator::Loop {
     cut_.clear();
   }
 
+  void take_late(Peer& peer, const ControlFrame& frame) {
+    try {
+      const Late late = parse_late(frame.body);
+      if (!roster_ || peer.member->server) return;
+      if (!late.workers.empty()) losses_.agree(late.workers);
+      late_.add(peer.member->id, {late.ids.begin(), late.ids.end()});
+    } catch (const BadInput& error) {
+      peer.connection.breach(error.what());
+    }
+  }
+
+  // A process that is stopped, or too slow. needs: what has come from all has been read, since who
+  // has told may have ended.
+  void leave_out_the_late() {
+    std::vector<Member> here;
+    for (const Peer& peer : peers_)
+      if (peer.is_open_member() && !peer.member->server) here.push_back(*peer.member);
+    LateReports::Ids ids;
+    for (const Member& member : here) ids.insert(member.id);
+    const LateReports::Ids late = late_.due(ids, losses_.agreed());
+    std::erase_if(here, [&](const Member& member) { return late.contains(member.id); });
+    const bool may_go_on = here.empty() || losses_.why_not_go_on(here).empty();
+    if (!may_go_on) return;
+    for (const std::uint64_t id : late)
+      if (Peer* peer = member_of(id))
+        leave_out(*peer, "it did not come before the others' deadline (--timeout)", true);
+  }
+
   // It hears of it, now or when it can be reached again.
-  void leave_out(Peer& peer, const std::string& why) {
-    const Loss loss{*peer.member, false, why};
+  void leave_out(Peer& peer, const std::string& why, bool late = false) {
+    const Loss loss{*peer.member, false, why, late};
     peer.connection.send(Kind::lost, to_json(loss));
     peer.part(after(kUntilItHears));
     report_loss(loss);
@@ -363,6 +395,7 @@ class Coordinator::Loop {
       fail(admission_.describe_missing(options_.join_timeout));
     if (renewal_deadline_ && now >= *renewal_deadline_) fail(describe_unready());
     if (roster_ && cut_.due(now)) leave_out_the_cut_off();
+    if (roster_ && !late_.empty()) leave_out_the_late();
     for (Peer& peer : peers_) {
       if (!peer.is_open_member()) continue;
       const Seconds silence = now - peer.heard;
@@ -438,7 +471,7 @@ class Coordinator::Loop {
     losses_.lose(loss);
     cut_.forget(member.id);
     tell_others(member, Kind::lost, to_json(loss));
-    call(options_.callbacks.on_lost, member);
+    call(options_.callbacks.on_lost, loss);
   }
 
   void say_closing() {
@@ -474,6 +507,7 @@ class Coordinator::Loop {
   std::optional<Roster> roster_;              // once all are there; of the generation
   Losses losses_;                             // of it
   CutLinks cut_;                              // between those who are left
+  LateReports late_;                          // of those who are left
   std::string failure_;                       // once it is known that they never will be
   bool accept_paused_ = false;
   bool stopping_ = false;

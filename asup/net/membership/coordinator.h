@@ -20,6 +20,7 @@
 
 #include "asup/base/clock.h"
 #include "asup/net/membership/address.h"
+#include "asup/net/membership/control.h"
 #include "asup/net/membership/handshake.h"
 #include "asup/net/membership/key.h"
 #include "asup/net/membership/roster.h"
@@ -30,7 +31,7 @@ struct CoordinatorCallbacks {
   std::function<void(const Member&)> on_admitted;       // one of the first generation is there
   std::function<void(const Roster&)> on_complete;       // all members are there, of a generation
   std::function<void(const std::string&)> on_failed;    // they will never be; says who and why
-  std::function<void(const Member&)> on_lost;           // ended without goodbye
+  std::function<void(const Loss&)> on_lost;             // ended without goodbye, or is left out
   std::function<void(const Member&)> on_left;           // said goodbye
   std::function<void(const Member&, Seconds)> on_late;  // silent for so long; once a silence
   std::function<void(const Member&)> on_heard;          // after a silence

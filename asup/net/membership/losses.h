@@ -22,7 +22,8 @@ class Losses {
 
   // Who had that place and was lost; null: nobody.
   const Member* lost(int rank) const;
-  // Why the next generation may not begin with those of this one; empty: it may (parting.h).
+  const std::vector<std::uint64_t>& agreed() const { return agreed_; }
+  // Why these of this generation may not go on without the others; empty: they may (parting.h).
   std::string why_not_go_on(const std::vector<Member>& staying) const;
 
  private:

@@ -30,6 +30,8 @@ using Kind = ControlFrame::Kind;
 constexpr Seconds kHeartbeat{1};
 constexpr Seconds kFlush{0.5};
 constexpr Seconds kWhileInDoubt{0.2};  // between two looks at who answers
+// The coordinator rules at once on who is late, when all have told it; these do within moments.
+constexpr Seconds kTimeToRule{5};
 // A member waits this much longer than the coordinator, which knows whose fault it is.
 constexpr Seconds kGrace{5};
 // The coordinator of a job that one joins is there already, or the job has ended.
@@ -179,6 +181,15 @@ class Membership::State {
   void agree(const std::vector<int>& workers) {
     const std::lock_guard lock(mutex_);
     agreed_ = ids_of(workers);
+    missed_.emplace();  // nobody
+    eventfd_write(wake_.get(), 1);
+  }
+  void miss(const std::vector<int>& workers) {
+    const std::lock_guard lock(mutex_);
+    missed_.emplace();
+    for (const int rank : workers)
+      missed_->push_back(message_.roster.members[static_cast<std::size_t>(rank)]);
+    eventfd_write(wake_.get(), 1);
   }
   void tell_of_link(int rank, LinkNews news) {
     const std::lock_guard lock(mutex_);
@@ -273,6 +284,7 @@ class Membership::State {
     if (new_callbacks_) callbacks_ = *std::exchange(new_callbacks_, std::nullopt);
     if (request_) connection_->send(Kind::ready, *std::exchange(request_, std::nullopt));
     if (full_) connection_->send(Kind::full, *std::exchange(full_, std::nullopt));
+    if (missed_) tell_of_the_late(*std::exchange(missed_, std::nullopt));
     for (const auto& [other, news] : std::exchange(link_news_, {}))
       if (!is_gone(other.id)) doubts_.take(other, news);
     return !leaving_;
@@ -284,6 +296,7 @@ class Membership::State {
     if (!connection_->open() && !std::exchange(closed_, true)) take_end();
     if (closed_) end();
     look_after_links();
+    look_after_the_late();
     deliver();
     if (Clock::now() >= next_heartbeat_) {
       if (!closed_) connection_->send(Kind::heartbeat);
@@ -317,6 +330,27 @@ class Membership::State {
       take_gone({other, Gone::How::unknown, "the link to it is cut"});
   }
 
+  // needs: mutex_
+  void tell_of_the_late(std::vector<Member> late) {
+    if (late.empty() && late_.empty()) return;
+    late_ = std::move(late);
+    rules_by_ = after(kTimeToRule);
+    Late words{{}, agreed_};
+    for (const Member& member : late_) words.ids.push_back(member.id);
+    connection_->send(Kind::late, to_json(words));
+  }
+
+  // Whoever keeps the coordinator may be late itself, and the coordinator with it.
+  void look_after_the_late() {
+    const bool with_keeper =
+        keeper_ && std::ranges::any_of(late_, [&](const Member& m) { return m.id == keeper_->id; });
+    if (with_keeper && !closed_ && Clock::now() >= rules_by_ && !is_known_to_be_gone(keeper_->id))
+      connection_->give_up("the member that keeps it does not come");
+    if (!closed_) return;
+    for (const Member& member : late_)
+      take_gone({member, Gone::How::unknown, "it did not come before the deadline (--timeout)"});
+  }
+
   void doubt_all() {
     const std::lock_guard lock(mutex_);
     for (const Member& other : message_.roster.members)
@@ -342,6 +376,12 @@ class Membership::State {
     answered_.notify_all();
   }
 
+  bool is_known_to_be_gone(std::uint64_t id) const {
+    const std::lock_guard lock(mutex_);
+    return is_gone(id);
+  }
+
+  // needs: mutex_
   bool is_gone(std::uint64_t id) const {
     return std::ranges::any_of(gone_, [&](const Gone& gone) { return gone.member.id == id; });
   }
@@ -362,6 +402,7 @@ class Membership::State {
       events_.clear();
       doubts_.clear();
       link_news_.clear();
+      missed_.emplace();  // nobody
     }
     answer_ = frame;
     answered_.notify_all();
@@ -423,6 +464,8 @@ class Membership::State {
   std::optional<HostProbe> probe_;  // of the coordinator's host, while it is silent
   bool told_out_ = false;
   Deadline next_heartbeat_{};
+  std::vector<Member> late_;  // whom this one waits for in vain, as the coordinator was told
+  Deadline rules_by_{};       // the coordinator, on them
   bool closed_ = false;
 
   std::atomic<bool> newcomers_ = false;
@@ -437,9 +480,10 @@ class Membership::State {
   std::vector<Gone> gone_;             // in this generation
   std::vector<std::uint64_t> agreed_;  // ids of the workers who last agreed to go on
   std::vector<std::pair<Member, LinkNews>> link_news_;
-  std::string left_out_;           // why the others go on without this member
-  bool lost_coordinator_ = false;  // it did not close in good order
-  bool done_ = false;              // no answer will come
+  std::optional<std::vector<Member>> missed_;  // anew: whom this one waits for in vain
+  std::string left_out_;                       // why the others go on without this member
+  bool lost_coordinator_ = false;              // it did not close in good order
+  bool done_ = false;                          // no answer will come
   std::condition_variable answered_;
 
   std::thread thread_;
@@ -486,6 +530,7 @@ std::vector<Gone> Membership::gone() const { return state_->gone(); }
 bool Membership::lost_coordinator() const { return state_->lost_coordinator(); }
 std::string Membership::why_out() const { return state_->why_out(); }
 void Membership::agree(const std::vector<int>& workers) { state_->agree(workers); }
+void Membership::miss(const std::vector<int>& workers) { state_->miss(workers); }
 void Membership::tell_of_link(int rank, LinkNews news) { state_->tell_of_link(rank, news); }
 bool Membership::is_founder(const Member& member) const {
   return member.id <= static_cast<std::uint64_t>(state_->message().founders);

@@ -4,6 +4,7 @@
 // Whether a member is gone is the coordinator's to say; links that end or fall silent are told to
 // it. Where the coordinator itself is out of reach, each member goes by its own links, and
 // parting.h says whether those who are left may go on.
+// Who is late goes when the coordinator has heard of it from all who are left (late_reports.h).
 //
 // A Membership is used from one thread. It has a thread of its own, which sends the heartbeats and
 // calls the callbacks.
@@ -76,6 +77,9 @@ class Membership {
 
   // Of the link to a member, by its rank. From any thread, unlike the rest.
   void tell_of_link(int rank, LinkNews news);
+  // These workers, by rank, did not come to where this one is, for as long as a call may take.
+  // Until it agrees to go on. From any thread.
+  void miss(const std::vector<int>& workers);
   // The job began with it; else it joined later.
   bool is_founder(const Member& member) const;
 

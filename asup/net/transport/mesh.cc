@@ -281,8 +281,9 @@ void Mesh::took_end(int rank, LinkNews news) {
   if (watcher_ && link.end() == LinkEnd::lost) watcher_(rank, news);
 }
 
-void Mesh::watch(Watcher watcher) {
+void Mesh::watch(Watcher watcher, Missed on_missed) {
   watcher_ = std::move(watcher);
+  on_missed_ = std::move(on_missed);
   for (const int rank : lost()) watcher_(rank, LinkNews::ended);
 }
 
@@ -312,6 +313,17 @@ bool Mesh::is_gone(int rank) {
   const LinkEnd end = end_of(rank);
   const bool waits = watcher_ && !watched_[static_cast<std::size_t>(rank)].certain;
   return end == LinkEnd::left || (end == LinkEnd::lost && !waits);
+}
+
+bool Mesh::end_process(int rank, Deadline deadline) {
+  const MeshLock lock(loop_);
+  return rank == rank_ || link(rank).wire().end_peer(deadline);
+}
+
+bool Mesh::miss(const std::vector<int>& ranks) {
+  if (!on_missed_ || !gives_up_the_late_) return false;
+  on_missed_(ranks);
+  return true;
 }
 
 std::vector<int> Mesh::lost() {

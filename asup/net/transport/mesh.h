@@ -68,13 +68,23 @@ class Mesh : private Loop::Body {
   LinkEnd end_of(int rank) { return rank == rank_ ? LinkEnd::open : link(rank).end(); }
   // Tells the watcher of links that end without goodbye or fall silent, under the lock, and from
   // now on waits for lose() before it takes a member for lost: links may end between members that
-  // are both there, and who stays is for the coordinator to say.
+  // are both there, and who stays is for the coordinator to say. `on_missed` is told whom a
+  // communicator waits for in vain.
   using Watcher = std::function<void(int rank, LinkNews news)>;
-  void watch(Watcher watcher);
+  using Missed = std::function<void(const std::vector<int>& ranks)>;
+  void watch(Watcher watcher, Missed on_missed = {});
   // The others go on without this member, whether its link has ended or not.
   void lose(int rank, const std::string& why);
   // Nothing is to come from it: it has left, or its loss is certain. A link may have ended before.
   bool is_gone(int rank);
+  // Ends the process of a member that reaches memory of this one. True: nothing is written there by
+  // it any more. Takes the lock, and waits.
+  bool end_process(int rank, Deadline deadline);
+  // From now on miss() has an effect: members that do not come are to be lost.
+  void give_up_the_late() { gives_up_the_late_ = true; }
+  // These do not come to where a communicator of this member waits for them. False where nobody
+  // sees to it that they are lost.
+  bool miss(const std::vector<int>& ranks);
   // Links that have ended without goodbye.
   std::vector<int> lost();
   // "was lost", "was lost: it sent a frame of kind 77", "left the job". needs: it has ended
@@ -122,6 +132,8 @@ class Mesh : private Loop::Body {
   std::vector<std::unique_ptr<NoteReceiver>> note_receivers_;
   std::uint64_t endings_ = 0;
   Watcher watcher_;
+  Missed on_missed_;
+  bool gives_up_the_late_ = false;
   struct Watched {
     bool quiet = false;    // as the watcher was told
     bool certain = false;  // its loss is

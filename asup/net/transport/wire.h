@@ -92,6 +92,8 @@ class Wire {
   // The peer's region as mapped here; null when it was not offered, or was withdrawn. Whoever holds
   // it may use it longer than that.
   virtual std::shared_ptr<const Region> reach(std::uint32_t /*id*/) { return nullptr; }
+  // Kills the peer's process and waits until it has ended. False: it may still write into regions.
+  virtual bool end_peer(Deadline /*deadline*/) { return true; }
 
  protected:
   bool owes_wake_ = false;

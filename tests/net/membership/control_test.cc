@@ -39,7 +39,7 @@ TEST(FrameReader, FindsFramesHoweverTheBytesArrive) {
 }
 
 TEST(FrameReader, RefusesWhatCannotBeAFrame) {
-  for (const char kind : {'\0', '\x0d', '\xff'}) {
+  for (const char kind : {'\0', '\x0e', '\xff'}) {
     FrameReader reader;
     reader.feed(bytes_of(std::string("\0\0\0\0", 4) + kind + std::string(3, '\0')));
     EXPECT_THROW(reader.next(), BadInput) << static_cast<int>(kind);
@@ -75,13 +75,17 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_EQ(parse_member(to_json(some_member())), some_member());
   EXPECT_EQ(parse_member(to_json(some_server())), some_server());
 
-  const Loss loss = parse_loss(to_json(Loss{some_member(), true, "it ended"}));
+  const Loss loss = parse_loss(to_json(Loss{some_member(), true, "it ended", true}));
   EXPECT_EQ(loss.member, some_member());
   EXPECT_TRUE(loss.ended);
+  EXPECT_TRUE(loss.late);
   EXPECT_EQ(loss.why, "it ended");
   const Cut cut = parse_cut(to_json(Cut{7, true}));
   EXPECT_EQ(cut.id, 7u);
   EXPECT_TRUE(cut.breach);
+  const Late late = parse_late(to_json(Late{{3, 9}, {1, 3, 9}}));
+  EXPECT_EQ(late.ids, (std::vector<std::uint64_t>{3, 9}));
+  EXPECT_EQ(late.workers, (std::vector<std::uint64_t>{1, 3, 9}));
   const Ready ready = parse_ready(to_json(Ready{some_member(), {1, 2, 7}}));
   EXPECT_EQ(ready.member, some_member());
   EXPECT_EQ(ready.workers, (std::vector<std::uint64_t>{1, 2, 7}));
@@ -107,9 +111,11 @@ TEST(Messages, WrongOnesAreRefused) {
     EXPECT_THROW(parse_member(text), BadInput) << text;
     EXPECT_THROW(parse_loss(text), BadInput) << text;
     EXPECT_THROW(parse_cut(text), BadInput) << text;
+    EXPECT_THROW(parse_late(text), BadInput) << text;
     EXPECT_THROW(parse_ready(text), BadInput) << text;
   }
   EXPECT_THROW(parse_cut(R"({"id": 0, "breach": false})"), BadInput) << "nobody has that id";
+  EXPECT_THROW(parse_late(R"({"ids": [1.5], "workers": []})"), BadInput);
   EXPECT_THROW(parse_ready(changed(to_json(Ready{some_member(), {7}}), "s\":[7]", "s\":[-7]")),
                BadInput);
 }

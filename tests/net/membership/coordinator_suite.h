@@ -44,7 +44,7 @@ class CoordinatorTest : public testing::Test {
   CoordinatorOptions options(int size) {
     CoordinatorOptions options{.listen = interface_address("127.0.0.1"), .key = key_, .size = size};
     options.callbacks.on_failed = [this](const std::string& why) { failed_.add(why); };
-    options.callbacks.on_lost = [this](const Member& member) { lost_.add(member.describe()); };
+    options.callbacks.on_lost = [this](const Loss& loss) { lost_.add(loss.member.describe()); };
     options.callbacks.on_left = [this](const Member& member) { left_.add(member.describe()); };
     options.callbacks.on_late = [this](const Member& member, Seconds) {
       late_.add(member.describe());

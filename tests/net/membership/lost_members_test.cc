@@ -1,4 +1,6 @@
 // How members of a job learn that one of them has left, was killed, or stands still.
+#include <thread>
+
 #include "asup/base/error.h"
 #include "coordinator_suite.h"
 
@@ -116,6 +118,66 @@ TEST_F(LostMembers, OfTwoThatAreCutApartOneIsLeftOut) {
     EXPECT_EQ(members[3].why_out(), "");
     EXPECT_THROW((void)loser.renew(loser.self(), after(kLimit)), JobFailed);
   }
+}
+
+// As it is with one that is stopped, and cannot say anything.
+TEST_F(LostMembers, WhomAllOthersMissIsLeftOut) {
+  Coordinator coordinator(options(4));
+  auto members = join_all(4, coordinator.address());
+  Heard left_out;
+  members[1].watch({{}, {}, [&](const std::string& why) { left_out.add(why); }});
+  members[0].miss({1});
+  members[2].miss({1});
+  EXPECT_TRUE(lost_.wait(1, Seconds(0.5)).empty()) << "rank 3 may be with it";
+  members[3].miss({1});
+  EXPECT_EQ(lost_.wait(1), std::vector{members[1].self().describe()});
+  EXPECT_THAT(left_out.wait(1).at(0),
+              AllOf(HasSubstr("the others go on without rank 1"), HasSubstr("--timeout")));
+  EXPECT_EQ(members[0].why_out(), "");
+}
+
+TEST_F(LostMembers, OfTwoHalvesThatMissEachOtherOneGoesOn) {
+  Coordinator coordinator(options(4));
+  auto members = join_all(4, coordinator.address());
+  for (const int rank : {0, 1, 2, 3})
+    members[static_cast<std::size_t>(rank)].miss(rank < 2 ? std::vector{2, 3} : std::vector{0, 1});
+  EXPECT_EQ(lost_.wait(2).size(), 2u);
+  EXPECT_EQ(lost_.wait(3, Seconds(0.5)).size(), 2u);
+  const auto out = [&](int rank) {
+    return !members[static_cast<std::size_t>(rank)].why_out().empty();
+  };
+  for (const Deadline end = after(kLimit); !out(0) && !out(2) && Clock::now() < end;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(out(0), out(2));
+}
+
+TEST_F(LostMembers, AMinorityLeavesNobodyOut) {
+  Coordinator coordinator(options(4));
+  auto members = join_all(4, coordinator.address());
+  members[3].miss({0, 1, 2});
+  EXPECT_TRUE(lost_.wait(1, Seconds(0.5)).empty());
+  members[3].agree({0, 1, 2, 3});  // they came after all
+  members[0].miss({1, 2});
+  EXPECT_TRUE(lost_.wait(1, Seconds(0.5)).empty());
+}
+
+// The coordinator does not come either: those who are left have to be more than half.
+TEST_F(LostMembers, AMajorityGoesOnWithoutACoordinatorThatDoesNotCome) {
+  CoordinatorOptions hosted = options(3);
+  hosted.rank = 0;
+  Coordinator coordinator(hosted);
+  auto members = join_all(3, coordinator.address());
+  members[1].miss({0});
+  Heard lost;
+  members[1].watch(
+      {[&](const Member& member, const std::string&) { lost.add(member.describe()); }, {}});
+  EXPECT_EQ(lost.wait(1), std::vector{members[0].self().describe()});
+  EXPECT_TRUE(members[1].lost_coordinator());
+  EXPECT_EQ(members[1].why_out(), "");
+  members[2].miss({0, 1});
+  for (const Deadline end = after(kLimit); members[2].why_out().empty() && Clock::now() < end;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(members[2].why_out(), HasSubstr("1 of 3 workers are left without the coordinator"));
 }
 
 // Its connection ends too, and nobody else has to go.

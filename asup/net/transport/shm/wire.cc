@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -84,6 +86,23 @@ std::optional<Received> receive_record(int socket, Ended& ended) {
   return received;
 }
 
+std::optional<pid_t> pid_of_peer(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+  return known && peer.pid > 0 ? std::optional(peer.pid) : std::nullopt;
+}
+
+// Refers to that process for good, whoever gets its number later.
+Fd process_of_peer(int socket) {
+  const auto pid = pid_of_peer(socket);
+  if (!pid || *pid == getpid()) return {};
+  Fd process(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  std::byte next{};
+  const bool has_ended = recv(socket, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  return has_ended ? Fd() : std::move(process);
+}
+
 [[noreturn]] void no_room() {
   throw OutOfMemory(
       "this process may open no more files, and needs one for a moment for memory that a process "
@@ -119,7 +138,16 @@ ShmWire::ShmWire(int socket, Region rings, bool connected)
     : RingWire(rings.bytes().data() + (connected ? 0 : kRingBytes),
                rings.bytes().data() + (connected ? kRingBytes : 0)),
       socket_(socket),
+      process_(process_of_peer(socket)),
       rings_(std::move(rings)) {}
+
+bool ShmWire::end_peer(Deadline deadline) {
+  if (!process_) return pid_of_peer(socket_) == getpid();  // a thread of a test's
+  syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  pollfd ended{process_.get(), POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return poll(&ended, 1, static_cast<int>(std::max<long>(left.count(), 0))) > 0;
+}
 
 ShmWire::~ShmWire() { close(socket_); }
 

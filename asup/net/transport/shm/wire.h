@@ -39,6 +39,7 @@ class ShmWire : public RingWire {
   void offer(std::uint32_t id, const std::shared_ptr<const Region>& region) override;
   void withdraw(std::uint32_t id) override;
   std::shared_ptr<const Region> reach(std::uint32_t id) override;
+  bool end_peer(Deadline deadline) override;
   void on_fd_ready() override;
   void end_writing() override;
 
@@ -50,6 +51,7 @@ class ShmWire : public RingWire {
   std::string take(const ShmRecord& record, Fd fd);  // what is wrong with it; empty: nothing
 
   int socket_;
+  const Fd process_;  // a pidfd of the peer's; none where it is this one, or cannot be seen
   Region rings_;
   bool closed_ = false;
   std::string breach_;
