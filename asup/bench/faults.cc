@@ -23,16 +23,16 @@ constexpr std::int64_t kStepsBetweenHosts = 2000;  // some seconds beside those 
 constexpr double kSeconds = 60;
 
 FaultyJob job_of(const FaultsBench& bench) {
-  FaultyJob job{
-      .model = bench.model, .workers = bench.workers, .steps = bench.steps, .seed = bench.seed};
+  FaultyJob job{.model = bench.model, .workers = bench.workers, .steps = bench.steps};
   job.is_slow = bench.model == "mlp";
   return job;
 }
 
 // Those that can be trained so; what is left out is said, or refused where it was asked for.
-std::vector<FaultTally> tallies_of(const FaultsBench& bench) {
+std::vector<FaultTally> tallies_of(const FaultsBench& bench, const VirtualHosts* hosts) {
   std::vector<FaultTally> tallies;
   FaultyJob job = job_of(bench);
+  job.hosts = hosts;
   for (const FaultyWay& way : chosen_faulty_ways(bench.ways)) {
     job.way = way;
     const std::string why_not = job.why_not();
@@ -57,13 +57,13 @@ void write_rows(const std::string& file, const std::vector<Row>& all) {
 void introduce(const FaultsBench& bench) {
   print_text(fmt::format(
       "Jobs of {} workers and {} steps. Workers are killed, some in a row, or halted for up to "
-      "half a second, at random moments, until one is left at least; others join.{} The last "
+      "half a second, at random moments, until one is left at least{} The last "
       "columns are from a kill to the end of the first step that begins behind it, on the slowest "
       "of those who are left.",
       bench.workers, bench.steps,
-      bench.hosts > 0 ? " Each has a host of its own, one of which loses its link, or that to one "
+      bench.hosts > 0 ? ". Each has a host of its own, one of which loses its link, or that to one "
                         "other host, for good or for some seconds."
-                      : ""));
+                      : "; others join."));
 }
 
 int sum_up(const std::vector<FaultTally>& tallies) {
@@ -83,23 +83,23 @@ int sum_up(const std::vector<FaultTally>& tallies) {
 
 class FaultSeries {
  public:
-  explicit FaultSeries(const FaultsBench& bench) : bench_(bench), tallies_(tallies_of(bench)) {
+  explicit FaultSeries(const FaultsBench& bench) : bench_(bench) {
     if (bench.hosts > 0) hosts_.emplace(bench.hosts, 0);
+    tallies_ = tallies_of(bench, hosts_ ? &*hosts_ : nullptr);
   }
 
   int run() {
     introduce(bench_);
     FaultyJob job = job_of(bench_);
     job.folder = bench_.folder + "/undisturbed";
-    const auto undisturbed = run_undisturbed(job, runner_);
-    check(undisturbed.has_value(), "a job without faults has failed: {} says why", job.log());
+    const Undisturbed undisturbed = run_undisturbed(job, runner_);
     for (std::uint64_t number = 0; goes_on(); ++number) {
       FaultTally& tally = tallies_[number % tallies_.size()];
       job.way = tally.way;
       job.hosts = hosts_ ? &*hosts_ : nullptr;
       job.moments = bench_.seed * 1'000'003 + number;
       job.folder = fmt::format("{}/{}-{}", bench_.folder, tally.way.name, number);
-      const auto end = run_faulty_job(job, *undisturbed, runner_, hosts_ ? &*hosts_ : nullptr);
+      const auto end = run_faulty_job(job, undisturbed, runner_, hosts_ ? &*hosts_ : nullptr);
       tally.add(job, end);
       faults_ += end.counts.all();
       if (end.is_well())

@@ -1,12 +1,14 @@
-"""`asup bench faults`: random kills and halts by all ways of training; nothing hangs or is wrong."""
+"""`asup bench faults`: random kills, halts and cut links by all ways of training; nothing hangs or is wrong."""
 
 import json
 import os
+import shutil
+import subprocess
 import unittest
 
 from harness import PATIENCE, SOAK, Case
 
-SECONDS = 3000 if SOAK else 60
+SECONDS = 3600 if SOAK else 40
 
 
 class FaultsBench(Case):
@@ -35,6 +37,26 @@ class FaultsBench(Case):
         faults = sum(row["kills"] + row["halts"] for row in rows)
         self.assertGreaterEqual(faults, 3)
         self.assertIn(f"{faults} faults in {sum(row['jobs'] for row in rows)} jobs, of which 0", out)
+
+    def test_links_between_hosts_are_cut(self):
+        if not shutil.which("ip") or subprocess.run(["unshare", "-n", "ip", "link", "add", "port", "type", "veth"],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no hosts can be made of network namespaces here")
+        rows, out = self.bench("--hosts=3", "--ways=local", "--faults=1", patience=2 * PATIENCE)
+        self.assertEqual(rows[0]["cuts"], rows[0]["jobs"])
+        self.assertEqual(rows[0]["joins"], 0)
+        self.assertIn("a host of its own", " ".join(out.split()))
+
+    # How much they cost depends on the machine.
+    def test_losses_at_a_rate(self):
+        rows, out = self.bench("--every=5", "--seconds=10", "--ways=allreduce", patience=2 * PATIENCE)
+        self.assertEqual([row["way"] for row in rows], ["allreduce"])
+        self.assertEqual(rows[0]["trouble"], "")
+        self.assertGreaterEqual(rows[0]["kills"], 2)  # one a turn
+        self.assertEqual(rows[0]["joins"], rows[0]["kills"])
+        speeds = [rows[0][f"{which}_steps_per_second"] for which in ("disturbed", "undisturbed")]
+        self.assertAlmostEqual(rows[0]["share"], speeds[0] / speeds[1])
+        self.assertIn(f"{100 * rows[0]['share']:.1f} %", out)
 
     def logs(self):
         """What jobs said that came to something else."""

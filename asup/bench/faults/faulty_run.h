@@ -25,8 +25,10 @@ struct FaultyJobEnd {
 struct Undisturbed {
   LoggedLosses of_steps, of_tests;
 };
-// Nothing where it fails.
-std::optional<Undisturbed> run_undisturbed(const FaultyJob& job, ProgramRunner& runner);
+// By one process. Sets the seed of the training to one by which many agree with one: where a sum's
+// rounding decides on which side of its kink a ReLU is, they do not. Throws Error where there is
+// none, or a job fails.
+Undisturbed run_undisturbed(FaultyJob& job, ProgramRunner& runner);
 
 // `hosts`: those that the job names, or none.
 FaultyJobEnd run_faulty_job(const FaultyJob& job, const Undisturbed& undisturbed,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "asup/base/error.h"
@@ -45,6 +46,11 @@ Words train_flags(const FaultyJob& job) {
   return words;
 }
 
+// Between hosts a second one would be on one that is lost.
+int servers_of(const FaultyJob& job) {
+  return job.hosts ? std::min(job.way.servers, 1) : job.way.servers;
+}
+
 // Up to the program.
 Words run_command(const FaultyJob& job) {
   Words words{program(), "run"};
@@ -52,8 +58,8 @@ Words run_command(const FaultyJob& job) {
     append(words, job.hosts->run_flags());
   else
     append(words, {"-n", fmt::format("{}", job.workers)});
-  append(words, {"--on-loss", "continue"});
-  if (job.way.servers > 0) append(words, {"--servers", fmt::format("{}", job.way.servers)});
+  if (job.way.after != AfterLoss::ends) append(words, {"--on-loss", "continue"});
+  if (servers_of(job) > 0) append(words, {"--servers", fmt::format("{}", servers_of(job))});
   for (const std::string& variable : variables_of(job)) append(words, {"--env", variable});
   words.push_back("--");
   return words;
@@ -70,6 +76,7 @@ std::string FaultyJob::mark() const {
 }
 
 std::string FaultyJob::why_not() const {
+  if (hosts && way.loses_server) return "between hosts, servers are left alone";
   if (workers % way.group != 0)
     return fmt::format("{} workers are no groups of {}", workers, way.group);
   if (way.mlp_only && model != "mlp") return fmt::format("it does not go with {}", model);
@@ -119,11 +126,12 @@ std::vector<std::string> join_command_of(const FaultyJob& job) {
 std::vector<std::string> resume_command_of(const FaultyJob& job) {
   Words words{program(), "train", "--resume=" + job.run_folder()};
   if (job.hosts) words.push_back(fmt::format("--workers={}", job.workers));
+  if (servers_of(job) > 0) words.push_back(fmt::format("--servers={}", servers_of(job)));
   return words;
 }
 
-std::vector<std::string> undisturbed_command_of(const FaultyJob& job) {
-  Words words{program(), "train", "--workers=1"};
+std::vector<std::string> undisturbed_command_of(const FaultyJob& job, int workers) {
+  Words words{program(), "train", fmt::format("--workers={}", workers)};
   append(words, train_flags(job));
   return words;
 }

@@ -45,8 +45,8 @@ std::vector<std::string> variables_of(const FaultyJob& job);
 std::vector<std::string> join_command_of(const FaultyJob& job);
 // Where it has ended.
 std::vector<std::string> resume_command_of(const FaultyJob& job);
-// The same training by one process in which nothing happens.
-std::vector<std::string> undisturbed_command_of(const FaultyJob& job);
+// The same training in which nothing happens, by all-reduce.
+std::vector<std::string> undisturbed_command_of(const FaultyJob& job, int workers);
 
 // Makes its folders, empty, in place of what is there; or does away with them.
 void make_faulty_job_folders(const FaultyJob& job);

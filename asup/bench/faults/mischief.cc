@@ -123,6 +123,7 @@ void Mischief::let_join() {
 // The launcher's host stays: where it is lost, nobody may go on.
 void Mischief::cut_link() {
   ++counts_.cuts;
+  victim_ = "rank ";  // the launcher says which of the two ends of a link
   const int host = 1 + below(job_.workers - 1);
   const int kind = below(3);
   if (kind == 0) {
