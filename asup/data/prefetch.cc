@@ -35,6 +35,7 @@ class Prefetcher::Worker {
 
   std::optional<Batch> next() {
     std::unique_lock lock(mutex_);
+    timeline_counter("batches ready", static_cast<std::int64_t>(ready_.size()));
     filled_.wait(lock, [this] { return !ready_.empty() || ended_; });
     if (ready_.empty()) {
       if (error_) std::rethrow_exception(error_);

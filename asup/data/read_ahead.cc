@@ -1,5 +1,6 @@
 #include "asup/data/read_ahead.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -43,6 +44,8 @@ class ReadAhead::Worker {
   // Nothing where another batch was begun, or none.
   std::optional<Batch> take(const std::vector<std::int64_t>& indices, std::uint64_t epoch) {
     if (!batch_.valid() || indices_ != indices || epoch_ != epoch) return std::nullopt;
+    const bool is_ready = batch_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    timeline_counter("batches ready", is_ready ? 1 : 0);
     return batch_.get();
   }
 

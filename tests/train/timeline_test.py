@@ -135,6 +135,26 @@ class Timeline(Case):
                         self.assertTrue(self.of(training, kind), (kind, name))
                 self.assertEqual(len(view["shares"]), 2)
 
+    def test_micro_batches_of_a_pipeline(self):
+        run = self.train("run", "--workers=2", "--pipeline=2", "--microbatches=4", "--steps=5", "--timeline",
+                         "--depth=2")
+        found, _ = self.read(run.path("timeline.json.gz"))
+        expected = [(step, batch) for step in range(1, 6) for batch in range(4)]
+        for stage, rank in enumerate(("rank 0", "rank 1")):
+            training = found[rank, "training"]
+            for kind in "forward", "backward":
+                spans = [span["args"] for span in self.of(training, kind) if "micro_batch" in span["args"]]
+                self.assertEqual({span["stage"] for span in spans}, {stage})
+                self.assertEqual(sorted((span["step"], span["micro_batch"]) for span in spans), expected)
+            waits = [span["args"] for span in self.of(training, "wait") if "micro_batch" in span["args"]]
+            self.assertEqual(sorted((span["step"], span["micro_batch"]) for span in waits), expected)
+            curves = defaultdict(list)
+            for event in training:
+                if event["ph"] == "C":
+                    curves[event["name"]].append(event)
+            self.assertEqual(len(curves["micro-batches early"]), 5 * 2 * 4)
+            self.assertEqual(len(curves["batches ready"]), 5)
+
     def test_codes_are_encoded(self):
         run = self.train("run", "--workers=2", "--steps=4", "--timeline", "--compress=int8",
                          "--width=256", "--algorithm=ring")

@@ -85,7 +85,10 @@ void Executor::end() {
 void Executor::carry_out(const Action& action, const std::vector<Tensor>& inputs) {
   const auto begin = Clock::now();
   const Place place{action.stage, action.micro_batch};
-  if (!action.is_message()) messages_.post();
+  if (!action.is_message()) {
+    messages_.post();
+    if (current_timeline()) timeline_counter("micro-batches early", messages_.early());
+  }
   const TimelineScope scope(activity_of(action), {.stage = action.stage,
                                                   .micro_batch = in_batch(action),
                                                   .detail = name_of(action.op).data()});

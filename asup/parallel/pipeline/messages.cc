@@ -229,6 +229,11 @@ torch::Tensor Messages::recv(const Action& action) {
   return tensor;
 }
 
+std::int64_t Messages::early() const {
+  return std::count_if(posted_.begin(), posted_.end(),
+                       [](const auto& posted) { return posted.second.work.done(); });
+}
+
 void Messages::end() {
   for (Sent& sent : sent_) sent.work.wait().or_throw(doing(sent.action));
   sent_.clear();

@@ -79,6 +79,8 @@ class Messages {
   torch::Tensor recv(const Action& action);
   // Posts some of the receives to come, as far as their shapes are known.
   void post();
+  // How many have come that recv() has not been asked for.
+  std::int64_t early() const;
   // All has left.
   void end();
 

@@ -20,20 +20,26 @@ namespace {
 using ::testing::HasSubstr;
 using torch::Tensor;
 
-constexpr int kRanks = 3, kMicroBatches = 4;
+constexpr int kRanks = 3, kMicroBatches = 4, kLayersOfARank = 2;
+
+enum class Pass { forward, backward };
+using OnPass = std::function<void(Pass)>;
 
 // Tells when it computes.
 class WatchedImpl : public torch::nn::Module {
  public:
-  explicit WatchedImpl(std::function<void()> on_forward)
-      : on_forward_(std::move(on_forward)), linear_(register_module("linear", Linear(4, 4))) {}
+  explicit WatchedImpl(OnPass on_pass)
+      : on_pass_(std::move(on_pass)), linear_(register_module("linear", Linear(4, 4))) {}
   Tensor forward(const Tensor& x) {
-    if (on_forward_) on_forward_();
-    return linear_->forward(x);
+    on_pass_(Pass::forward);
+    const Tensor y = linear_->forward(x);
+    if (y.requires_grad())
+      y.register_hook([tell = on_pass_](const Tensor&) { tell(Pass::backward); });
+    return y;
   }
 
  private:
-  std::function<void()> on_forward_;
+  const OnPass on_pass_;
   Linear linear_;
 };
 TORCH_MODULE(Watched);
@@ -42,26 +48,32 @@ Tensor loss_of(const Tensor& output, const Tensor& target) {
   return torch::mse_loss(output, target);
 }
 
-torch::nn::Sequential make_model(const std::function<void()>& on_forward) {
+torch::nn::Sequential make_model(const OnPass& on_pass) {
   torch::nn::Sequential model;
-  for (int i = 0; i < kRanks; ++i) model->push_back(Watched(on_forward));
+  for (int i = 0; i < kRanks * kLayersOfARank; ++i) model->push_back(Watched(on_pass));
   return model;
 }
 
 class KilledIn : public ::testing::TestWithParam<std::string> {};
 
-// In its first forward of the step, one in the middle, and the last; by then the others wait for it
-// in forward and in backward.
+// In its first forward of the step, one in the middle, and the last, by which the others wait for
+// it in forward and in backward; and in the midst of its backwards.
 TEST_P(KilledIn, AnyMicroBatchIsNamed) {
+  constexpr int kOfAStep = kMicroBatches * kLayersOfARank;
+  const std::pair<Pass, int> moments[] = {{Pass::forward, 1},
+                                          {Pass::forward, kOfAStep / 2 + 1},
+                                          {Pass::forward, kOfAStep},
+                                          {Pass::backward, kOfAStep / 2 + 1}};
   for (int killed = 0; killed < kRanks; ++killed)
-    for (const int moment : {1, kMicroBatches / 2 + 1, kMicroBatches})
+    for (const auto& [pass, moment] : moments)
       testing::run_processes(
           kRanks, net::LinkKind::shm,
           [&](Job& job) {
             torch::set_num_threads(1);
-            int forwards = 0;
-            const auto model = make_model([&] {
-              if (job.rank() == killed && ++forwards == kMicroBatches + moment) raise(SIGKILL);
+            int passes = 0;
+            const auto model = make_model([&](Pass now) {
+              if (job.rank() == killed && now == pass && ++passes == kOfAStep + moment)
+                raise(SIGKILL);
             });
             Pipeline pipeline(job, model, loss_of,
                               {.schedule = GetParam(), .micro_batches = kMicroBatches});
@@ -74,7 +86,8 @@ TEST_P(KilledIn, AnyMicroBatchIsNamed) {
           killed);
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, KilledIn, ::testing::Values("gpipe", "1f1b", "zb1p"),
+INSTANTIATE_TEST_SUITE_P(Schedules, KilledIn,
+                         ::testing::Values("gpipe", "1f1b", "interleaved", "zb1p", "zbv"),
                          [](const auto& info) { return info.param; });
 
 TEST(PipelineFaults, AStageThatIsLateIsNamedWithItsMicroBatch) {
@@ -82,8 +95,9 @@ TEST(PipelineFaults, AStageThatIsLateIsNamedWithItsMicroBatch) {
   testing::run_ranks(kRanks, net::LinkKind::inproc, [&](Job& job) {
     const auto communicator = make_communicator(job, {.timeout = Seconds(1)});
     int forwards = 0;
-    const auto model = make_model([&] {
-      if (job.rank() != 0 || ++forwards != 2) return;  // in its second micro-batch
+    const auto model = make_model([&](Pass pass) {
+      const bool counts = job.rank() == 0 && pass == Pass::forward;
+      if (!counts || ++forwards != kLayersOfARank + 1) return;  // in its second micro-batch
       while (told < kRanks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     });
     Pipeline pipeline(*communicator, model, loss_of,
