@@ -13,6 +13,7 @@ WAYS = {
     "local-int4": ["--sync=local", "--every=4", "--exchange-dtype=int4"],
     "diloco": ["--sync=diloco", "--every=8", "--lr=0.01"],
     "diloco-int8": ["--sync=diloco", "--every=8", "--lr=0.01", "--exchange-dtype=int8"],
+    "diloco-sparse": ["--sync=diloco", "--every=4", "--lr=0.01", "--exchange-density=0.25"],
     "diloco-streaming": ["--sync=diloco", "--every=6", "--fragments=3", "--outer-overlap=2",
                          "--exchange-dtype=bf16"],
     "gossip": ["--sync=gossip"],

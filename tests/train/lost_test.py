@@ -20,7 +20,7 @@ WAYS = {
     "local-auto": ["--sync=local", "--every=auto", "--optimizer=adam", "--lr=0.001"],
     "local-keep": ["--sync=local", "--merge-state=keep", "--local-after=30%", "--links=tcp"],
     "local-int4": ["--sync=local", "--every=4", "--exchange-dtype=int4", "--links=tcp"],
-    "diloco": ["--sync=diloco", "--every=5", "--lr=0.01"],
+    "diloco-sparse": ["--sync=diloco", "--every=5", "--lr=0.01", "--exchange-density=0.25"],
     "diloco-streaming": ["--sync=diloco", "--every=6", "--lr=0.01", "--fragments=3",
                          "--outer-overlap=2", "--exchange-dtype=bf16", "--links=tcp"],
     "gossip": ["--sync=gossip", "--links=tcp"],
