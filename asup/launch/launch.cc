@@ -136,6 +136,9 @@ class Launcher {
     options.callbacks.on_lost = [this](const net::Loss& loss) {
       tasks_.post([this, loss] { take_loss(loss); });
     };
+    options.callbacks.on_left = [this](const net::Member& member) {
+      tasks_.post([this, member] { take_guest_gone(member); });
+    };
     options.callbacks.on_late = [this](const net::Member& member, Seconds silence) {
       tasks_.post([this, member, silence] {
         output_.note(fmt::format("{}: {} has been silent for {:.0f} s", options_.name,
@@ -164,6 +167,12 @@ class Launcher {
     for (const net::Member& member : roster.members)
       if (!is_own(member) && guests_.insert(member.id).second)
         output_.note(fmt::format("{}: {} joined", options_.name, member.describe()));
+    supervisor_.take_guests(guests_.size() - gone_guests_.size());
+  }
+
+  void take_guest_gone(const net::Member& member) {
+    if (guests_.contains(member.id) && gone_guests_.insert(member.id).second)
+      supervisor_.take_guests(guests_.size() - gone_guests_.size());
   }
 
   void take_loss(const net::Loss& loss) {
@@ -175,6 +184,7 @@ class Launcher {
                                         loss.late);
     output_.note(
         fmt::format("{}: {}, which had joined, is lost", options_.name, member.describe()));
+    take_guest_gone(member);
   }
 
   HostJob job_for(const Placement& placement) const {
@@ -260,8 +270,8 @@ class Launcher {
   TaskQueue tasks_;  // what the coordinator's thread hands to this one
   Output output_;
   Supervisor supervisor_;
-  std::set<std::uint64_t> guests_;               // ids of those who joined
-  std::optional<net::Coordinator> coordinator_;  // none where the job is another launcher's
+  std::set<std::uint64_t> guests_, gone_guests_;  // ids of those who joined, and of them who left
+  std::optional<net::Coordinator> coordinator_;   // none where the job is another launcher's
 };
 
 }  // namespace

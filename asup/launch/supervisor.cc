@@ -24,10 +24,17 @@ Supervisor::Supervisor(const LaunchOptions& options, const net::Roles& roles, Ou
 
 bool Supervisor::finished() const {
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](auto& r) { return r->finished(); });
-  return all || (killed_ && Clock::now() >= give_up_at_);
+  return (all && !guests_alone_go_on()) || (killed_ && Clock::now() >= give_up_at_);
+}
+
+// The job is theirs now, and needs its coordinator and its servers until they have ended.
+bool Supervisor::guests_alone_go_on() const {
+  return guests_ > 0 && static_cast<int>(let_go_.size()) >= roles_.workers && !stop_signal_ &&
+         !interrupted_;
 }
 
 void Supervisor::keep_time() {
+  guests_went_on_ = guests_went_on_ || guests_alone_go_on();
   for (const auto& ranks : ranks_) {
     ranks->keep_time();
     ranks->pause_output(output_.full());
@@ -148,10 +155,19 @@ void Supervisor::let_go(const std::vector<int>& ranks, const std::string& why) {
       fmt::format("{}: {}{}", options_.name, why, servers_due_ ? "" : "; the others go on"));
 }
 
+void Supervisor::take_guests(std::size_t count) {
+  guests_ = count;
+  look_for_workers();
+}
+
 void Supervisor::count_ended(int rank) {
   running_.erase(rank);
-  const bool working =
-      !running_.empty() && !roles_.server(*running_.begin());  // workers come first
+  look_for_workers();
+}
+
+void Supervisor::look_for_workers() {
+  const bool own = !running_.empty() && !roles_.server(*running_.begin());  // workers come first
+  const bool working = own || guests_ > 0;
   if (!working && !servers_due_) servers_due_ = after(options_.grace);
 }
 
@@ -238,8 +254,12 @@ JobResult Supervisor::result_without_the_lost() const {
   std::vector<RankEnd> ends = ends_;
   for (RankEnd& end : ends) end.excused = false;
   const auto first = culprit(ends, missed_);
+  const std::string left =
+      guests_went_on_ ? "all workers that it began with were lost; those that had joined went on, "
+                        "and their launcher says how they ended"
+                      : "no worker is left";
   return {first ? first->job_status() : 1,
-          fmt::format("no worker is left; {}", first ? blame(*first) : who + " are lost"), first};
+          fmt::format("{}; {}", left, first ? blame(*first) : who + " are lost"), first};
 }
 
 }  // namespace asup::launch

@@ -28,7 +28,8 @@ class Supervisor : public RankObserver {
     on_rank_end_ = std::move(action);
   }
 
-  // All ranks have ended, or cannot be made to.
+  // All ranks have ended, or cannot be made to; where all workers are lost and others go on, these
+  // have ended too.
   bool finished() const;
   void keep_time();
   JobResult result() const;
@@ -45,6 +46,8 @@ class Supervisor : public RankObserver {
   // One that has not ended is not heard any more; is heard again.
   void take_silence(int rank) { silent_.insert(rank); }
   void take_word(int rank) { silent_.erase(rank); }
+  // So many workers of other launchers, which have joined, are in the job now.
+  void take_guests(std::size_t count);
 
   void on_started(int rank, int pid, const std::string& hostname) override;
   void on_output(int rank, Stream stream, std::string_view bytes) override;
@@ -60,6 +63,8 @@ class Supervisor : public RankObserver {
   bool can_do_without(const std::vector<int>& ranks) const;
   void let_go(const std::vector<int>& ranks, const std::string& why);
   void count_ended(int rank);
+  void look_for_workers();
+  bool guests_alone_go_on() const;
   void tell_of_start();
   void end_servers_left_over();
   void end_the_silent();
@@ -86,6 +91,8 @@ class Supervisor : public RankObserver {
   bool start_told_ = false;
   Deadline start_news_at_;
   std::optional<Deadline> servers_due_;  // once no worker runs
+  std::size_t guests_ = 0;               // workers of other launchers
+  bool guests_went_on_ = false;          // without any of ours
   std::string failure_;             // of the job as a whole: a host, or ranks that never joined
   std::optional<int> interrupted_;  // by this signal
   std::optional<int> stop_signal_;  // the end has begun, with this signal

@@ -140,6 +140,25 @@ class Join(Case):
                 steps = [row["step"] for row in run.rows if "loss" in row]
                 self.assertEqual(steps, list(range(1, summary["step"] + 1)))
 
+    # The job is theirs then: its launcher stays, and with it the coordinator and the servers.
+    def test_newcomers_go_on_when_all_who_began_are_lost(self):
+        for name in ("allreduce", "bsp"):
+            with self.subTest(way=name):
+                run, process = self.begin(f"theirs-{name}", "--on-loss=continue", "--checkpoint-every=5", *WAYS[name])
+                guests = self.join(run.folder, count=2)
+                self.wait_for_workers(4, run, process)
+                for rank in (0, 1):
+                    os.kill(self.members()[f"rank {rank}"], signal.SIGKILL)
+                    self.wait_for_step(run, run.last_step + 10, process)
+                guests.send_signal(signal.SIGINT)
+                out, err = guests.communicate(timeout=PATIENCE)
+                self.assertEqual(guests.returncode, 130, out + err)
+                _, err = process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 1, err)
+                self.assertRegex(err.splitlines()[-1], "all workers that it began with were lost; those that had "
+                                 r"joined went on.*; rank \d .*was killed by signal 9")
+                self.assertGreater(len(run.checkpoints), 0)
+
     def test_a_newcomer_that_dies_at_the_door_changes_nothing(self):
         run, process = self.begin("door")
         for pause in (0, 0.3, 0.6, 0.9, 1.2):

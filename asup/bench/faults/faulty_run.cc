@@ -59,11 +59,14 @@ std::string judge_newcomers(const Watch& watch) {
 // How the job itself ended.
 std::string judge_status(const FaultyJob& job, const Watch& watch, const Mischief& mischief) {
   const bool should_end = job.way.after == AfterLoss::ends && !mischief.lost_nothing();
-  if (watch.status() != (should_end ? 1 : 0))
-    return fmt::format("ended with status {}: {}", watch.status(), last_line_of(job.log()));
+  const bool newcomers_end_it = mischief.lost_all_who_began();
   const std::string last = last_line_of(job.log());
+  if (watch.status() != (should_end || newcomers_end_it ? 1 : 0))
+    return fmt::format("ended with status {}: {}", watch.status(), last);
   if (should_end && last.find(mischief.victim()) == std::string::npos)
     return fmt::format("does not name the lost one, {}: {}", mischief.victim(), last);
+  if (newcomers_end_it && last.find("those that had joined went on") == std::string::npos)
+    return fmt::format("does not say that newcomers went on: {}", last);
   return "";
 }
 

@@ -81,14 +81,17 @@ void Mischief::kill_one(pid_t victim) {
   watch_.kill_process(victim);
 }
 
-// A launcher ends with the last of its own workers, so that one of them stays.
 std::vector<pid_t> Mischief::victims() const {
   if (job_.way.loses_server) return watch_.servers();
   auto members = watch_.members();
-  if (job_.way.after == AfterLoss::ends) return members;
-  const auto is_own = [this](pid_t pid) { return first_.contains(pid); };
-  if (std::ranges::count_if(members, is_own) < 2) std::erase_if(members, is_own);
-  return members;
+  const bool all_may = job_.way.after == AfterLoss::ends || members.size() > 1;
+  return all_may ? members : std::vector<pid_t>();
+}
+
+bool Mischief::lost_all_who_began() const {
+  return !first_.empty() && std::ranges::all_of(first_, [this](pid_t pid) {
+    return std::ranges::find(watch_.kills(), pid, &Kill::pid) != watch_.kills().end();
+  });
 }
 
 // False where nobody is left who could be.

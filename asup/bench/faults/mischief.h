@@ -27,6 +27,8 @@ class Mischief {
   const FaultCounts& counts() const { return counts_; }
   // What is lost, in words of the launcher's: of a way that ends, its last line names it.
   const std::string& victim() const { return victim_; }
+  // Newcomers alone have brought it to its end.
+  bool lost_all_who_began() const;
   // Halted or cut off for a while alone: nothing is lost.
   bool lost_nothing() const { return counts_.kills == 0 && !cut_for_good_; }
 
