@@ -202,6 +202,21 @@ TEST_F(CutNetwork, OneLinkIsForTheCoordinatorToJudge) {
   }
 }
 
+// By figures of a machine that does little else.
+TEST_F(CutNetwork, SoakAHostThatVanishesIsMissedInTime) {
+  const auto vanish = [](const NetworkHosts& hosts) { hosts.set_up(2, false); };
+  for (const std::size_t count : {1, 1 << 18, 1 << 20}) {
+    const auto fates = start({.ranks = 3, .count = count, .cut = vanish}).get();
+    expect_went_on(fates, {0, 1});
+    for (int rank = 0; rank < 3; ++rank) {
+      const Fate& fate = fates[static_cast<std::size_t>(rank)];
+      fmt::print("{} floats, rank {}: {:.1f} s, {}\n", count, rank, fate.seconds,
+                 fate.why.empty() ? fate.missed : fate.why);
+      EXPECT_LT(fate.seconds, 15) << "rank " << rank;
+    }
+  }
+}
+
 // A host that vanishes is missed by all, also where much is on its way to it; a pause is not.
 TEST_F(CutNetwork, AHostThatVanishesIsMissedAndOneThatPausesIsNot) {
   const auto vanish = [](const NetworkHosts& hosts) { hosts.set_up(2, false); };
