@@ -44,12 +44,14 @@ Activity activity_of(const Action& action) {
 }  // namespace
 
 Executor::Executor(Communicator& communicator, const PipelineSpec& spec,
-                   const std::vector<Schedule>& schedules, StageOf stage_of, torch::Device device)
+                   const std::vector<Schedule>& schedules, StageOf stage_of, torch::Device device,
+                   std::function<void(double seconds)> after_computing)
     : communicator_(communicator),
       spec_(spec),
       schedule_(schedules[static_cast<std::size_t>(communicator.rank())]),
       device_(device),
       stage_of_(std::move(stage_of)),
+      after_computing_(std::move(after_computing)),
       messages_(communicator, spec, schedules) {}
 
 Tensor Executor::run(std::int64_t step, const std::vector<Tensor>& inputs,
@@ -116,6 +118,7 @@ void Executor::carry_out(const Action& action, const std::vector<Tensor>& inputs
       gradients_[place] = messages_.recv(action).to(device_);
       break;
   }
+  if (after_computing_ && !action.is_message()) after_computing_(seconds_since(begin));
   note(action, seconds_since(begin));
 }
 

@@ -36,8 +36,10 @@ class Executor {
   using StageOf = std::function<Stage&(int number, int micro_batch)>;
 
   // The communicator's ranks are those of the schedules.
+  // `after_computing`: see PipelineOptions.
   Executor(Communicator& communicator, const PipelineSpec& spec,
-           const std::vector<Schedule>& schedules, StageOf stage_of, torch::Device device);
+           const std::vector<Schedule>& schedules, StageOf stage_of, torch::Device device,
+           std::function<void(double seconds)> after_computing = {});
 
   // Forward and backward of the micro-batches, which the first stage's rank alone has. Gradients
   // are added up. Returns the sum of losses on the last stage's rank, elsewhere an undefined
@@ -79,6 +81,7 @@ class Executor {
   const Schedule schedule_;
   const torch::Device device_;
   const StageOf stage_of_;
+  const std::function<void(double seconds)> after_computing_;
   Messages messages_;
 
   // Of the step under way: what has been computed or has arrived, and is not used yet.

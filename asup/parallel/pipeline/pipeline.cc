@@ -203,7 +203,8 @@ class Pipeline::Impl {
     return executors_
         .try_emplace(
             micro_batches, communicator_, spec, verified_schedules(schedule_, spec),
-            [this](int number, int) -> Stage& { return stage(number); }, options_.device)
+            [this](int number, int) -> Stage& { return stage(number); }, options_.device,
+            options_.after_computing)
         .first->second;
   }
 

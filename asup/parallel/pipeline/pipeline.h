@@ -56,6 +56,9 @@ struct PipelineOptions {
   // Ranks that have the same stages, and parts of layers that are cut (Grid::tensor()): the model's
   // norm and what is gathered are of all parts. Not the communicator that the layers talk by.
   Communicator* tensor = nullptr;
+  // Called after each forward and backward of a micro-batch with the seconds that it took; what the
+  // call takes counts as a part of it. For experiments with unequal ranks.
+  std::function<void(double seconds)> after_computing{};
   bool describes = true;  // the first rank tells the log how the model is cut
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "asup/base/error.h"
 #include "asup/collective/mesh/mesh_communicator.h"
@@ -175,6 +176,24 @@ TEST(Pipeline, RanksShareMemoryOfTheirLinks) {
     Pipeline pipeline(job, make_model(), loss_of,
                       {.schedule = "zb1p", .micro_batches = 4, .random = false});
     expect_alike(train(pipeline), alone);
+  });
+}
+
+// One forward and one backward for each micro-batch, and what the call takes is computing.
+TEST(Pipeline, TellsOfWhatItHasComputed) {
+  testing::run_ranks(2, net::LinkKind::inproc, [&](Job& job) {
+    int calls = 0;
+    const auto after = [&](double seconds) {
+      EXPECT_GT(seconds, 0);
+      ++calls;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    };
+    Pipeline pipeline(job, make_model(), loss_of,
+                      {.micro_batches = 4, .random = false, .after_computing = after});
+    const Data data;
+    pipeline.step(data.inputs[0], data.targets[0]);
+    EXPECT_EQ(calls, 2 * 4);
+    EXPECT_GE(pipeline.stats().compute_seconds, 8 * 0.005);
   });
 }
 

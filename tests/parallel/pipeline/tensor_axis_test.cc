@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 using torch::nn::Sequential;
 
-constexpr int kSteps = 20;
+constexpr int kSteps = 8;
 constexpr double kClip = 0.05;
 
 // torch's generator is one for all ranks that are threads.
