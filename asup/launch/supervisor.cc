@@ -10,8 +10,9 @@ namespace {
 
 // Ranks that lost a peer notice it soon, and their own words say best what it meant.
 constexpr Seconds kTimeForWords{2};
-// Who is told that the others go on without it ends by itself, and says so.
-constexpr Seconds kTimeToHear{10};
+// Who is told that the others go on without it ends by itself, and says so; one that is stopped may
+// hold the lock of a folder that the others are to write.
+constexpr Seconds kTimeToHear{2};
 // A start that takes no longer needs no words.
 constexpr Seconds kQuickStart{2};
 

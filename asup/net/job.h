@@ -52,8 +52,8 @@ class Job {
   // on. Waits for what the coordinator has to say.
   bool can_go_on_without_the_lost() const;
   // Of the workers `before`, those in `left` have agreed to go on. Throws JobFailed where they may
-  // not, since others may do so too (net/membership/parting.h). Waits for what the coordinator has
-  // to say.
+  // not, since others may do so too (net/membership/parting.h). Waits for the coordinator's words.
+  // Of the others, who may still live and reaches memory of this process is killed, and has ended.
   void go_on_with(const std::vector<int>& left, const std::vector<int>& before);
   // Throws JobFailed where the others go on without this member, or it is known that those who are
   // left may not go on. Quick.
