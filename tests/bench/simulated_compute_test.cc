@@ -45,8 +45,9 @@ std::vector<StepTimes> times_of_steps(std::int64_t accumulate) {
     const auto replica = make_all_reduce_replica(
         communicator, *model, optimizer,
         {.bucket_bytes = 1, .first_bucket_bytes = 1, .in_place_bytes = ~std::size_t{0}});
-    const auto slowness = [](const char*) {
-      return std::optional(fmt::format("sample_ms={}", kBatch * 1000 / kSamples));
+    const net::Environment slowness = [](const char* name) -> std::optional<std::string> {
+      if (std::string_view(name) != "ASUP_INJECTED_SLOWNESS") return std::nullopt;
+      return fmt::format("sample_ms={}", kBatch * 1000 / kSamples);
     };
     auto hooks = InjectedSlowness::from(slowness, job.rank(), 1);
     const train::Offload in_memory;

@@ -64,9 +64,9 @@ TEST(LayerTimes, WeighsWhatLayersHaveGiveAndLeave) {
 }
 
 TEST(LayerTimes, LinksAreThoseOfTheRates) {
-  const collective::Rates rates{
-      .near = {.latency = 1, .message = 2, .send_byte = 0.25, .recv_byte = 0.5},
-      .far = {.latency = 10, .message = 2, .send_byte = 0.25, .wire_byte = 2}};
+  collective::Rates rates;
+  rates.near = {.latency = 1, .message = 2, .send_byte = 0.25, .recv_byte = 0.5};
+  rates.far = {.latency = 10, .message = 2, .send_byte = 0.25, .wire_byte = 2};
   const parallel::GridShape shape{.data = 2, .pipeline = 2};
   const net::HostId here{"a", "1"}, there{"b", "1"};
   const auto alike = links_of(rates, {here, here, here, here}, shape);
@@ -87,7 +87,8 @@ TEST(LayerTimes, StagesFitTheMemory) {
   const auto& schedule = parallel::find_schedule("1f1b");
   const parallel::PipelineSpec spec{
       .ranks = 2, .micro_batches = 4, .placement = schedule.placement};
-  parallel::CutProblem problem{.layers = costs({1, 1, 1, 1}), .ranks = {{.memory = 100}}};
+  parallel::CutProblem problem{
+      .layers = costs({1, 1, 1, 1}), .ranks = {{.memory = 100}}, .links = {}};
   const std::vector<double> parameters{60, 40, 10, 10};
   for (std::size_t i = 0; i < parameters.size(); ++i) problem.layers[i].parameters = parameters[i];
   EXPECT_THAT(fastest_cut(problem, schedule, spec), ElementsAre(2, 2));
@@ -116,7 +117,8 @@ TEST(LayerTimes, AllRanksCutAlike) {
     // One of the second stage's workers, rank 3, is three times as slow.
     const auto slow = costs(std::vector<double>(8, job.rank() == 3 ? 3 : 1));
     EXPECT_THAT(cut_of(slow), ElementsAre(6, 2));
-    const auto problem = of_all_workers(*all, shape, {.layers = slow, .ranks = {{.memory = 1e9}}});
+    const auto problem =
+        of_all_workers(*all, shape, {.layers = slow, .ranks = {{.memory = 1e9}}, .links = {}});
     ASSERT_EQ(problem.ranks.size(), 2U);
     EXPECT_EQ(problem.ranks[1].memory, 1e9);
     EXPECT_NEAR(problem.ranks[1].speed, 1.0 / 3, 1e-9);
