@@ -147,7 +147,7 @@ class Timeline(Case):
                 self.assertEqual({span["stage"] for span in spans}, {stage})
                 self.assertEqual(sorted((span["step"], span["micro_batch"]) for span in spans), expected)
             waits = [span["args"] for span in self.of(training, "wait") if "micro_batch" in span["args"]]
-            self.assertEqual(sorted((span["step"], span["micro_batch"]) for span in waits), expected)
+            self.assertEqual(sorted({(span["step"], span["micro_batch"]) for span in waits}), expected)
             curves = defaultdict(list)
             for event in training:
                 if event["ph"] == "C":
