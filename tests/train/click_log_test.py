@@ -78,7 +78,8 @@ class ClickLog(Case):
         tests = self.figures(again.stdout)[0]
         self.assertGreater(tests[0][0], 0, "it went on")
         self.assertEqual(tests, [test for test in whole if test[0] >= tests[0][0]])
-        self.assertEqual(sorted(os.listdir(self.path("killed"))), ["step-00000900", "step-00001200"])
+        self.assertEqual(sorted(os.listdir(self.path("killed"))),
+                         [".lock", "step-00000900", "step-00001200"])
         fewer = self.call(*self.command_line(1300, 8000, 32, self.path("killed"), workers=1)).stdout
         self.assertEqual(self.figures(fewer)[0][0], whole[-1])
 
