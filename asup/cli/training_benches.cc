@@ -200,7 +200,7 @@ Command add_faults(CLI::App& bench) {
        {"asup bench faults --faults 1000 --json rows.json", "until there were a thousand"},
        {"asup bench faults --ways allreduce,tcp --workers 8", "these ways"},
        {"sudo asup bench faults --hosts 3 --seconds 600", "links between hosts are cut"},
-       {"asup bench faults --every 60 --seconds 600 --model cnn --ways allreduce",
+       {"asup bench faults --every 60 --seconds 600 --model cnn",
         "what a loss each minute costs"}});
 }
 

@@ -71,8 +71,8 @@ TEST_F(HostCompress, OneSelectionTravelsForAHost) {
   of_workers.emplace_back("--compress-per=worker");
   const auto host = train("host", dgc), worker = train("worker", of_workers);
   const double by_host = host.bytes - still.bytes, by_worker = worker.bytes - still.bytes;
-  // Of 1024 · (256 + 10) numbers one in 25, in six bytes each, from each of two hosts, 40 times.
-  EXPECT_NEAR(by_host / (2 * 40 * 6 * 0.04 * 1024 * 266), 1, 0.2);
+  // Of 1024 · (256 + 10) numbers one in 25, in 3.5 bytes each, from each of two hosts, 40 times.
+  EXPECT_NEAR(by_host / (2 * 40 * 3.5 * 0.04 * 1024 * 266), 1, 0.2);
   EXPECT_GT(by_worker, 2 * by_host);
   EXPECT_GT(host.summary.at("test_accuracy"), 0.8);
   RecordProperty("bytes between hosts, by host", std::to_string(by_host));
