@@ -4,10 +4,15 @@
 A GPT of equal blocks trains in each of them, in fp32, with one thread a rank. All run at once and take turns of
 a few steps, so that what else the machine does meets them alike; while one takes its turn, the others sleep. One core has
 the faster of whole batches and micro-batches. `stream` is a pipeline that does not
-run empty between batches, nor between its turns. `speedup` is by it; `bubble` is the share of a step in which ranks stand
+run empty between batches, nor between its turns. All pipelines have as many blocks in each stage. `alone at once` is as many
+processes as there are ranks, each with a whole model of its own: what they take longer than one is what the cores have from
+each other. `speedup` is by it; `bubble` is the share of a step in which ranks stand
 still, measured, and as the schedule's price predicts it from the measured times of the stages.
 
-    bench/pipeline.py [--ranks 2] [--micro-batches 8] [--depth 8] [--width 256] [--build build/release] [--json FILE] [--quick]
+With --slow RANK:FACTOR one rank sleeps after all that it computes, so that it takes FACTOR times as long, and stages are
+cut by the measured costs of layers: `of summed speed` is what the pipeline makes of the speeds of its ranks together.
+
+    bench/pipeline.py [--ranks 2] [--micro-batches 8] [--depth 8] [--width 256] [--build build/release] [--slow 1:3] [--json FILE] [--quick]
 """
 
 import argparse
@@ -51,6 +56,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2, help="of a turn")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release")
+    parser.add_argument("--slow", metavar="RANK:FACTOR", help="one rank is slow; asup's pipelines alone")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
@@ -63,9 +69,13 @@ def main():
     peers = [start("alone, whole batch", ours, 1, "alone", 1, *options),
              start("alone, micro-batches", ours, 1, "alone", args.micro_batches, *options)]
     for schedule in SCHEDULES:
-        peers.append(start(f"asup {schedule}", ours, args.ranks, schedule, args.micro_batches, *options))
-        peers.append(start(f"torch {schedule}", theirs, args.ranks, schedule, args.micro_batches, *options))
-    peers.append(start("asup stream", ours, args.ranks, "stream", args.micro_batches, *options))
+        slow = [args.slow] if args.slow else []
+        peers.append(start(f"asup {schedule}", ours, args.ranks, schedule, args.micro_batches, *options, *slow))
+        if not args.slow:
+            peers.append(start(f"torch {schedule}", theirs, args.ranks, schedule, args.micro_batches, *options))
+    if not args.slow:
+        peers.append(start("asup stream", ours, args.ranks, "stream", args.micro_batches, *options))
+        peers.append(start(f"{args.ranks} alone at once", ours, args.ranks, "alone", args.micro_batches, *options))
     try:
         for peer in peers:
             peer.take_turn(1, False)
@@ -74,7 +84,7 @@ def main():
                 peers[(i + k) % len(peers)].take_turn(args.steps, True)
         rows = []
         for peer in peers:
-            row = {"peer": peer.name, "ranks": 1 if peer.name.startswith("alone") else args.ranks,
+            row = {"peer": peer.name, "ranks": len(peer.processes),
                    "micro_batches": args.micro_batches, "depth": args.depth, "width": args.width,
                    "p50_us": statistics.median(peer.times), "min_us": min(peer.times)}
             if peer.name.startswith("asup"):
@@ -84,10 +94,13 @@ def main():
         for peer in peers:
             peer.close()
     core = min(row["p50_us"] for row in rows if row["peer"].startswith("alone"))
+    summed = args.ranks - 1 + 1 / float(args.slow.split(":")[1]) if args.slow else None
     by_name = {row["peer"]: row for row in rows}
     print(f"{'':24}{'step':>10}{'speedup':>10}{'by torch':>10}{'bubble':>10}{'predicted':>11}")
     for row in rows:
         row["speedup"] = core / row["p50_us"]
+        if summed and row["peer"].startswith("asup"):
+            row["of_summed_speed"] = row["speedup"] / summed
         other = by_name.get(row["peer"].replace("asup", "torch")) if row["peer"].startswith("asup") else None
         if other:
             row["faster_than_torch"] = other["p50_us"] / row["p50_us"]
@@ -95,7 +108,8 @@ def main():
                  f"{row['faster_than_torch']:.2f}×" if other else "",
                  f"{row['bubble']:.1%}" if "bubble" in row else "",
                  f"{row['predicted_bubble']:.1%}" if "bubble" in row else ""]
-        print(f"{row['peer']:24}{cells[0]:>10}{cells[1]:>10}{cells[2]:>10}{cells[3]:>10}{cells[4]:>11}")
+        print(f"{row['peer']:24}{cells[0]:>10}{cells[1]:>10}{cells[2]:>10}{cells[3]:>10}{cells[4]:>11}"
+              + (f"   {row['of_summed_speed']:.2f} of summed speed" if "of_summed_speed" in row else ""))
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
 

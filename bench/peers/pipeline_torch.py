@@ -65,7 +65,9 @@ def main():
     torch.manual_seed(1)
     heads = max(1, width // 64)
     layers = [Begin(width), *(Block(width, heads) for _ in range(depth)), Head(width)]
-    own = nn.Sequential(*layers[rank * len(layers) // ranks:(rank + 1) * len(layers) // ranks])
+    # As many blocks each, the longer stages first; the embedding is on the first rank, and the head on the last.
+    ends = [1 + depth // ranks * r + min(r, depth % ranks) for r in range(ranks + 1)]
+    own = nn.Sequential(*layers[ends[rank] if rank > 0 else 0:ends[rank + 1] if rank + 1 < ranks else len(layers)])
     data, target = torch.randint(VOCABULARY, (2, SAMPLES, TOKENS)).unbind(0)
     stage = PipelineStage(own, rank, ranks, torch.device("cpu"))
     multi = name == "zb1p"
